@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""Everything a developer does here, from nothing but Python 3.11 and pip.
+
+    python3 dev.py test      install what is needed, check the code, run the whole suite
+    python3 dev.py           list the commands
+
+Only the standard library is imported. The first command installs uv into `.tools/`, makes `.venv/` and installs the
+pinned packages of `constraints.txt` (hashes checked) and the project itself, editable. A stamp in `.venv/` remembers
+what was installed, so the next command starts at once. Nothing is written outside ignored folders and pip's caches.
+
+To add a command, write a function with a docstring and decorate it with `@command("name")`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+TOOLS = ROOT / ".tools"
+VENV = ROOT / ".venv"
+CONSTRAINTS = ROOT / "constraints.txt"
+SCRIPTS = "Scripts" if os.name == "nt" else "bin"
+PYTHON = VENV / SCRIPTS / ("python.exe" if os.name == "nt" else "python")
+UV_VERSION = "0.13.7"
+GROUPS = ("test", "lint", "bench", "build")
+CODE = ("src", "tests", "benchmarks", "examples", "dev.py")
+
+Run = Callable[[list[str]], int]
+COMMANDS: dict[str, Run] = {}
+
+
+class SetupError(Exception):
+    """The tools could not be installed; the message says what to do."""
+
+
+def command(name: str) -> Callable[[Run], Run]:
+    """Makes a function `python3 dev.py NAME`. It takes the remaining arguments and returns the exit code."""
+
+    def register(function: Run) -> Run:
+        COMMANDS[name] = function
+        return function
+
+    return register
+
+
+# ---------------------------------------------------------------------------------------------------- running programs
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def execute(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> int:
+    """Runs a program in the project's folder with its output shown; gives its exit code. .venv comes first on PATH."""
+    path = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
+    environment = {**os.environ, "PATH": path, "VIRTUAL_ENV": str(VENV), **(env or {})}
+    return subprocess.run([str(word) for word in argv], cwd=ROOT, env=environment, check=False).returncode
+
+
+class Stages:
+    """Runs one program after another under a title each, goes on after a failure, and adds it all up at the end."""
+
+    def __init__(self) -> None:
+        self.results: list[tuple[str, int, float]] = []
+
+    def run(self, title: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
+        say(f"\n== {title}")
+        started = time.monotonic()
+        code = execute(argv, env)
+        seconds = time.monotonic() - started
+        say(f"== {title}: {'ok' if code == 0 else f'FAILED (exit {code})'} after {seconds:.1f} s")
+        self.results.append((title, code, seconds))
+
+    def finish(self) -> int:
+        failed = [title for title, code, _ in self.results if code != 0]
+        say("\n== summary")
+        for title, code, seconds in self.results:
+            say(f"   {'ok    ' if code == 0 else 'FAILED'} {seconds:7.1f} s  {title}")
+        say(f"== {'FAILED: ' + ', '.join(failed) if failed else 'all passed'}")
+        return 1 if failed else 0
+
+
+# ---------------------------------------------------------------------------------------------------------- installing
+
+
+def uv() -> Path:
+    """The pinned uv, installed into .tools/ by pip: works under PEP 668 and without python3-venv."""
+    program = TOOLS / SCRIPTS / ("uv.exe" if os.name == "nt" else "uv")
+    if (TOOLS / f"uv-{UV_VERSION}.dist-info").is_dir() and program.exists():
+        return program
+    say(f"== installing uv {UV_VERSION} into .tools/")
+    if TOOLS.exists():
+        shutil.rmtree(TOOLS)  # pip --target does not replace another version
+    options = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore"]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "install", *options, "--target", TOOLS]
+    if execute([*pip, f"uv=={UV_VERSION}"]) != 0 or not program.exists():
+        raise SetupError("pip could not install uv. Is pip there (`python3 -m pip --version`), and is PyPI in reach?")
+    return program
+
+
+def install(*groups: str) -> None:
+    """Makes .venv hold the project and these groups at the pinned versions; instant when it already does."""
+    pins = [ROOT / "pyproject.toml", CONSTRAINTS]
+    stamp = VENV / f".installed-{'-'.join(groups)}"
+    wanted = hashlib.sha256(b"\0".join(path.read_bytes() for path in pins) + sys.version.encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == wanted and PYTHON.exists():
+        return
+    program = uv()
+    started = time.monotonic()
+    if not PYTHON.exists():
+        say("== making .venv")
+        if execute([program, "venv", "--quiet", "--allow-existing", "--python", sys.executable, VENV]) != 0:
+            raise SetupError(f"uv could not make {VENV.name}/. Delete the folder and try again.")
+    say(f"== installing the groups {', '.join(groups)} at the versions of {CONSTRAINTS.name}")
+    wants = [word for group in groups for word in ("--group", group)]
+    pinned: list[str | Path] = ["--constraints", CONSTRAINTS, "--build-constraints", CONSTRAINTS]
+    if execute([program, "pip", "install", "--python", PYTHON, *pinned, *wants, "--editable", ROOT]) != 0:
+        raise SetupError("The packages could not be installed; uv's message is above.")
+    stamp.write_text(wanted)
+    say(f"== installed after {time.monotonic() - started:.1f} s")
+
+
+def tool(name: str) -> Path:
+    return VENV / SCRIPTS / name
+
+
+# ------------------------------------------------------------------------------------------------------------ commands
+
+
+def check(stages: Stages) -> None:
+    code = [name for name in CODE if any((ROOT / name).rglob("*.py")) or (ROOT / name).is_file()]
+    stages.run("ruff check", [tool("ruff"), "check", *code])
+    stages.run("ruff format", [tool("ruff"), "format", "--check", *code])
+    stages.run("mypy, strict", [tool("mypy"), *code])
+    stages.run("pyright, strict", [tool("pyright")])
+    stages.run("public API fully typed", [tool("pyright"), "--verifytypes", "holdfast", "--ignoreexternal"])
+    stages.run("layers", [tool("lint-imports")])
+    stages.run("dependencies", [tool("deptry"), "src"])
+
+
+def pytest(stages: Stages, arguments: Sequence[str], runner: Sequence[str | Path] = (PYTHON, "-m")) -> None:
+    """The suite on every core. One seed decides all chance in it, the hashing of strings included."""
+    seed = os.environ.get("HOLDFAST_TEST_SEED", "0")
+    if seed == "random":
+        seed = str(random.SystemRandom().randrange(2**32))
+    say(f"\n== seed {seed}: repeat with HOLDFAST_TEST_SEED={seed}, or ask for a new one with HOLDFAST_TEST_SEED=random")
+    env = {"HOLDFAST_TEST_SEED": seed, "PYTHONHASHSEED": seed}
+    processes = str(max(2, os.cpu_count() or 2))
+    stages.run("tests", [*runner, "pytest", "-n", processes, *arguments], env)
+
+
+@command("test")
+def test(arguments: list[str]) -> int:
+    """Install, check the code, run the suite. `test --no-lint -- ARGS` skips the checks and hands ARGS to pytest."""
+    options, for_pytest = split(arguments)
+    if unknown := set(options) - {"--no-lint"}:
+        return usage(f"test does not know {' '.join(sorted(unknown))}; arguments for pytest go after `--`")
+    install("test", "lint")
+    stages = Stages()
+    if not options:
+        check(stages)
+    pytest(stages, for_pytest)
+    return stages.finish()
+
+
+@command("lint")
+def lint(arguments: list[str]) -> int:
+    """Ruff, mypy, pyright, the import contracts and the dependency check. `lint --fix` mends what ruff can first."""
+    if unknown := set(arguments) - {"--fix"}:
+        return usage(f"lint does not know {' '.join(sorted(unknown))}")
+    install("test", "lint")
+    if arguments:
+        execute([tool("ruff"), "check", "--fix", "--quiet", "."])
+        execute([tool("ruff"), "format", "--quiet", "."])
+    stages = Stages()
+    check(stages)
+    return stages.finish()
+
+
+@command("cover")
+def cover(arguments: list[str]) -> int:
+    """Run the suite under coverage, processes included, and show the lines nobody reached."""
+    install("test", "lint")
+    stages = Stages()
+    execute([PYTHON, "-m", "coverage", "erase"])
+    pytest(stages, split(arguments)[1], runner=(PYTHON, "-m", "coverage", "run", "-m"))
+    stages.run("combine", [PYTHON, "-m", "coverage", "combine", "--quiet"])
+    stages.run("coverage", [PYTHON, "-m", "coverage", "report"])
+    return stages.finish()
+
+
+@command("bench")
+def bench(arguments: list[str]) -> int:
+    """Run the benchmarks; arguments go to `python -m benchmarks`."""
+    install("test", "bench")
+    return execute([PYTHON, "-m", "benchmarks", *arguments])
+
+
+@command("mutate")
+def mutate(arguments: list[str]) -> int:
+    """Change core/ in small ways and see whether its tests notice: `mutate [HOW MANY [SEED]]`, by default 200 and 0."""
+    if len(arguments) > 2 or not all(word.isdigit() for word in arguments):
+        return usage("mutate takes up to two numbers: how many mutants, and the seed of the sample")
+    count, seed = (int(word) for word in [*arguments, *("200", "0")[len(arguments) :]])
+    install("test", "lint")
+    shutil.rmtree(ROOT / "mutants", ignore_errors=True)
+    say("== making the mutants, and noting which test reaches which")
+    # mutmut has no verb for this alone: asked for a mutant that cannot be, it does both and then gives up.
+    made = subprocess.run([tool("mutmut"), "run", "none"], cwd=ROOT, capture_output=True, text=True, check=False)
+    metas = [json.loads(meta.read_text()) for meta in sorted((ROOT / "mutants").rglob("*.meta"))]
+    mutants = sorted(name for meta in metas for name in meta["exit_code_by_key"])
+    if not mutants or "nothing matches" not in made.stderr:
+        say(f"{made.stdout}{made.stderr}\ndev.py: no mutants could be made, or the tests fail without them")
+        return 1
+    sample = sorted(random.Random(seed).sample(mutants, min(count, len(mutants))))
+    say(f"== trying {len(sample)} of {len(mutants)} mutants, seed {seed}")
+    if code := execute([tool("mutmut"), "run", *sample]):
+        return code
+    return report_mutants(sample)
+
+
+def report_mutants(sample: Sequence[str]) -> int:
+    """Prints what became of each and the share that was noticed. A test that hangs or crashes has noticed too."""
+    listing: list[str | Path] = [tool("mutmut"), "results", "--all", "true"]
+    lines = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    fates = {name: fate for name, _, fate in (line.strip().rpartition(": ") for line in lines)}
+    alive = [
+        name for name in sample if fates.get(name) not in {"killed", "timeout", "segfault", "caught by type check"}
+    ]
+    for name in alive:
+        say(f"   {fates.get(name, 'unknown'):12} {name}")
+    killed = len(sample) - len(alive)
+    say(f"== {killed} of {len(sample)} mutants killed: {killed / len(sample):.1%}. Look at one with `mutmut show NAME`")
+    return 0
+
+
+@command("lock")
+def lock(arguments: list[str]) -> int:
+    """Renew constraints.txt: the newest versions that fit pyproject.toml, for every group and extra, with hashes."""
+    if arguments:
+        return usage("lock takes no arguments")
+    groups = [word for group in GROUPS for word in ("--group", group)]
+    where = ["--universal", "--python-version", "3.11", "--all-extras", *groups]
+    form = ["--generate-hashes", "--quiet", "--custom-compile-command", "python3 dev.py lock", "--output-file"]
+    code = execute([uv(), "pip", "compile", "--upgrade", *where, *form, CONSTRAINTS.name, "pyproject.toml"])
+    say(f"== {CONSTRAINTS.name}: {'renewed' if code == 0 else 'unchanged, see above'}")
+    return code
+
+
+# ---------------------------------------------------------------------------------------------------------------- help
+
+
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """What stands before `--`, and what stands after it."""
+    if "--" not in arguments:
+        return arguments, []
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
+
+
+def usage(complaint: str = "") -> int:
+    say("usage: python3 dev.py COMMAND [ARGUMENTS]\n")
+    for name, function in COMMANDS.items():
+        say(f"  {name:8} {function.__doc__}")
+    say(
+        f"\ndev.py: {complaint}"
+        if complaint
+        else "\nNew here? `python3 dev.py test` sets everything up and runs the whole suite."
+    )
+    return 2
+
+
+def main(arguments: list[str]) -> int:
+    if sys.version_info < (3, 11):
+        say(f"dev.py: Python 3.11 or newer is needed; this is {sys.version.split()[0]} ({sys.executable}).")
+        return 2
+    if not arguments:
+        return usage("which command?")
+    if arguments[0] in {"-h", "--help", "help"}:
+        usage()
+        return 0
+    if arguments[0] not in COMMANDS:
+        return usage(f"there is no command {arguments[0]!r}; the commands are listed above")
+    try:
+        return COMMANDS[arguments[0]](arguments[1:])
+    except SetupError as error:
+        say(f"dev.py: {error}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

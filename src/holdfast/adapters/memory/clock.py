@@ -1,0 +1,58 @@
+"""Virtual time: it stands still until it is moved."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from threading import Lock
+
+from holdfast.core.turn import instant, micros
+from holdfast.errors import InvalidInput
+
+__all__ = ["VirtualClock"]
+
+
+class VirtualClock:
+    """A clock that tests and simulations move by hand. Safe to use from any thread."""
+
+    def __init__(self, start: datetime) -> None:
+        self._lock = Lock()
+        self._now = _aware(start)
+        self._boots = 1
+        self._uptime = timedelta()
+
+    def now(self) -> datetime:
+        """Wall time."""
+        with self._lock:
+            return self._now
+
+    def boot(self) -> tuple[str, float]:
+        """The boot id and the seconds since that boot."""
+        with self._lock:
+            return f"boot-{self._boots}", self._uptime.total_seconds()
+
+    def advance(self, by: timedelta | float) -> None:
+        """Lets time pass, for both clocks."""
+        step = by if isinstance(by, timedelta) else timedelta(seconds=by)
+        if step < timedelta():
+            raise InvalidInput(f"time passes forwards; to move the wall clock back by {-step}, use set()")
+        with self._lock:
+            self._now += step
+            self._uptime += step
+
+    def set(self, at: datetime) -> None:
+        """Puts the wall clock elsewhere, also backwards, as an operator or NTP does; no time passes."""
+        moved = _aware(at)
+        with self._lock:
+            self._now = moved
+
+    def reboot(self) -> None:
+        """Another boot id, with the seconds counted anew. Wall time stays."""
+        with self._lock:
+            self._boots += 1
+            self._uptime = timedelta()
+
+
+def _aware(at: datetime) -> datetime:
+    if at.tzinfo is None:
+        raise InvalidInput(f"{at!r} is naive; give an aware datetime, such as datetime(…, tzinfo=UTC)")
+    return instant(micros(at))

@@ -1,0 +1,371 @@
+"""The memory store: every port over plain dicts under one lock. Nothing outlives the process.
+
+No method awaits while it holds the lock, so any thread and any event loop may use one store. A call is one
+transaction; listeners hear of it after the lock is let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from hashlib import sha256
+from itertools import islice
+from threading import Lock
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.adapters.memory.listing import cursor, matches, place, position
+from holdfast.adapters.memory.tables import Registration, Tables
+from holdfast.adapters.memory.transaction import Transaction, watching
+from holdfast.adapters.system.clock import SystemClock
+from holdfast.adapters.system.process import is_gone, process_mark
+from holdfast.core.status import Status
+from holdfast.core.turn import Row
+from holdfast.errors import BlobNotFound, CorruptJournal
+from holdfast.ports.clock import Clock
+from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
+from holdfast.ports.journal import Commit, Verdict
+from holdfast.ports.leases import Beat, Claims, Held, HeldBy, Over, Taken, Taking, WorkerRow
+from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
+
+__all__ = ["MemoryStore"]
+
+FREED_A_BEAT = 100
+FIRST_BOUNCE = timedelta(seconds=5)
+LONGEST_BOUNCE = timedelta(minutes=5)
+
+Found: TypeAlias = list[RunRow]  # `list` is a verb of the port
+UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
+
+
+class MemoryStore:
+    """A `ports.store.Store` in memory."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = Lock()
+        self._tables = Tables()
+        self._listeners: list[Callable[[str], None]] = []
+
+    @property
+    def url(self) -> str:
+        """Always the same: one memory is like another."""
+        return "memory://"
+
+    @property
+    def clock(self) -> Clock:
+        """The clock it was given."""
+        return self._clock
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Hints after each write; the answer unsubscribes."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            with self._lock, suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def has_changed(self) -> bool:
+        """Never: no other process sees this memory."""
+        return False
+
+    async def close(self) -> None:
+        """Forgets the listeners. The data stay as long as the store does."""
+        with self._lock:
+            self._listeners.clear()
+
+    # -- journal -------------------------------------------------------------------------------------------------------
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        """See `ports.journal`."""
+        with self._writing() as write:
+            return [write.commit(commit) for commit in batch]
+
+    async def read(self, runs: Mapping[int, int]) -> Mapping[int, list[Row]]:
+        """See `ports.journal`."""
+        with self._lock:
+            return {
+                no: [row for row in self._tables.rows.get(no, []) if row.ordinal >= first] for no, first in runs.items()
+            }
+
+    async def history(self, run: str, *, after_seq: int = 0, limit: int = 1000) -> list[Row]:
+        """See `ports.journal`."""
+        with self._lock:
+            return [row for row in self._tables.journal(run) if row.seq > after_seq][:limit]
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+        """See `ports.runs`."""
+        with self._writing() as write:
+            return write.create(new, key_since, instance, worker)
+
+    async def get(self, run: str) -> RunRow | None:
+        """See `ports.runs`."""
+        with self._lock:
+            return self._tables.run(run)
+
+    async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
+        """See `ports.runs`."""
+        before = position(after) if after else None
+        with self._lock:
+            found = [run for run in self._tables.runs.values() if matches(run, which)]
+        found.sort(key=place, reverse=True)
+        rest = [run for run in found if before is None or place(run) < before]
+        return Page(rest[:limit], cursor(rest[limit - 1]) if len(rest) > limit else "")
+
+    async def count(self) -> dict[Status, int]:
+        """See `ports.runs`."""
+        counts = dict.fromkeys(Status, 0)
+        with self._lock:
+            for run in self._tables.runs.values():
+                counts[run.status] += 1
+        return counts
+
+    async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
+        """See `ports.runs`."""
+        with self._lock:
+            return self._tables.exposed.get(self._tables.numbers.get(run, 0), {}).get(name)
+
+    async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
+        """See `ports.runs`; by name."""
+        with self._lock:
+            shown = self._tables.exposed.get(self._tables.numbers.get(run, 0), {})
+            return [(name, value, blob) for name, (value, blob) in sorted(shown.items())]
+
+    # -- inbox ---------------------------------------------------------------------------------------------------------
+
+    async def send(self, message: Message) -> Delivery:
+        """See `ports.inbox`."""
+        with self._writing() as write:
+            return write.send(message)
+
+    async def publish(self, publication: Publication) -> Sequence[str]:
+        """See `ports.inbox`."""
+        with self._writing() as write:
+            return write.publish(publication)
+
+    async def watchers(self, topic: str) -> Sequence[Watcher]:
+        """See `ports.inbox`; oldest first."""
+        with self._lock:
+            runs = self._tables.runs
+            return [Watcher(runs[watch.no].id, watch.key, watch.since) for watch in watching(self._tables, topic)]
+
+    async def unread(self, runs: Mapping[int, int]) -> UnreadOf:
+        """See `ports.inbox`."""
+        with self._lock:
+            return {
+                no: [
+                    Unconsumed(letter.no, letter.id, letter.kind, letter.body)
+                    for letter in self._tables.inbox.get(no, {}).values()
+                    if letter.no > seen and not letter.consumed_ordinal
+                ]
+                for no, seen in runs.items()
+            }
+
+    # -- leases --------------------------------------------------------------------------------------------------------
+
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> int:
+        """See `ports.leases`."""
+        boot, second = self._clock.boot()
+        with self._writing() as write:
+            freed = 0
+            for other in self._tables.workers.values():
+                if other.worker.worker != worker.worker or other.worker.instance == worker.instance:
+                    continue
+                is_here = (other.worker.host, other.boot) == (worker.host, boot)
+                if takes_over or (is_here and is_gone(other.worker.pid, other.mark)):
+                    other.has_ended = True
+                    freed += write.free(self._held_by(other.worker.instance))
+            until, mark = second + ttl.total_seconds(), process_mark(worker.pid)
+            self._tables.workers[worker.instance] = Registration(worker, boot, until, mark)
+            return freed
+
+    def heart(self, instance: str, ttl: timedelta) -> MemoryHeart:
+        """See `ports.leases`."""
+        return MemoryHeart(self, instance, ttl)
+
+    def beat(self, instance: str, ttl: timedelta, progress: str) -> Beat:
+        """One heartbeat: renews this instance, frees the runs of those that are gone."""
+        boot, second = self._clock.boot()
+        with self._writing() as write:
+            own = self._tables.workers.get(instance)
+            has_lapsed = own is None or not own.is_live(boot, second)
+            if own is not None:
+                own.boot, own.until, own.has_ended = boot, second + ttl.total_seconds(), False
+                own.worker = msgspec.structs.replace(own.worker, progress=progress)
+            orphans = (
+                run for run in list(self._tables.runs.values()) if run.instance and not self._is_live(run.instance)
+            )
+            return Beat(write.now, has_lapsed, write.free(islice(orphans, FREED_A_BEAT)))
+
+    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
+        """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
+        taken: list[RunRow] = []
+        with self._writing() as write:
+            elsewhere = self._live_definitions()
+            due = [run for run in self._waiting(worker.queues) if run.available_at and run.available_at <= write.now]
+            for run in sorted(due, key=lambda run: (-run.priority, run.available_at, run.no)):
+                definition = (run.workflow, run.version)
+                if len(taken) == limit:
+                    break
+                if only and run.id not in only:
+                    continue
+                if definition in worker.definitions:
+                    taken.append(write.hold(run, worker.instance, worker.worker, is_claim=True))
+                elif definition not in elsewhere:
+                    write.bounce(run, write.now + _put_off(run.bounces), _missing(run))
+            next_due = min(
+                (
+                    run.available_at
+                    for run in self._waiting(worker.queues)
+                    if run.available_at
+                    if run.available_at > write.now or (run.workflow, run.version) in worker.definitions
+                ),
+                default=None,
+            )
+        return Claims(taken, next_due)
+
+    async def held(self, instance: str) -> Mapping[str, Held]:
+        """See `ports.leases`."""
+        with self._lock:
+            return {run.id: Held(run.epoch, run.inbox_last) for run in self._held_by(instance)}
+
+    async def take(self, run: str, *, instance: str, steal: bool = False) -> Taking:
+        """See `ports.leases`."""
+        with self._writing() as write:
+            row = self._tables.run(run)
+            if row is None:
+                return None
+            if row.status.is_terminal:
+                return Over(row.status)
+            if row.instance and not steal and self._is_live(row.instance):
+                return HeldBy(row.worker, row.instance)
+            known = self._tables.workers.get(instance)
+            return Taken(write.hold(row, instance, known.worker.worker if known else "", is_claim=False))
+
+    async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
+        """See `ports.leases`."""
+        with self._writing() as write:
+            row = self._tables.runs.get(run)
+            if row is None or row.epoch != epoch or row.status.is_terminal:
+                return False
+            write.release(row, until, inbox_seen, note)
+            return True
+
+    async def release_all(self, instance: str) -> int:
+        """See `ports.leases`."""
+        with self._writing() as write:
+            runs = self._held_by(instance)
+            for run in runs:
+                write.release(run, write.now, run.inbox_last, run.note)
+            if instance in self._tables.workers:
+                self._tables.workers[instance].has_ended = True
+            return len(runs)
+
+    async def workers(self) -> Sequence[WorkerRow]:
+        """See `ports.leases`; of the live and of the others, those that started first come first."""
+        boot, second = self._clock.boot()
+        with self._lock:
+            rows = [
+                msgspec.structs.replace(
+                    known.worker,
+                    is_live=known.is_live(boot, second),
+                    active=len(self._held_by(known.worker.instance)),
+                )
+                for known in self._tables.workers.values()
+            ]
+        return sorted(rows, key=lambda row: (not row.is_live, row.started_at, row.instance))
+
+    # -- blobs ---------------------------------------------------------------------------------------------------------
+
+    async def put_blob(self, data: bytes) -> str:
+        """See `ports.blobs`."""
+        name = sha256(data).hexdigest()
+        with self._writing() as write:
+            write.keep_blobs([(name, bytes(data))])
+        return name
+
+    async def get_blob(self, name: str) -> bytes:
+        """See `ports.blobs`."""
+        return (await self.get_blobs([name]))[name]
+
+    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        """See `ports.blobs`."""
+        with self._lock:
+            found = {name: self._tables.blobs.get(name) for name in names}
+        return {name: _verified(name, data) for name, data in found.items()}
+
+    # -- the lock is held in all of these ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Generator[Transaction]:
+        """One transaction; listeners hear of it once the lock is free again."""
+        with self._lock:
+            write = Transaction(self._tables, self._clock.now())
+            yield write
+            listeners = list(self._listeners)
+        for run in write.hints:
+            for listener in listeners:
+                with suppress(Exception):  # a hint may be lost; the write it speaks of is done
+                    listener(run)
+
+    def _waiting(self, queues: Sequence[str]) -> Found:
+        return [
+            run
+            for run in self._tables.runs.values()
+            if run.queue in queues
+            and not run.instance
+            and not run.status.is_terminal
+            and run.status is not Status.PAUSED
+        ]
+
+    def _held_by(self, instance: str) -> Found:
+        return [run for run in self._tables.runs.values() if instance and run.instance == instance]
+
+    def _is_live(self, instance: str) -> bool:
+        known = self._tables.workers.get(instance)
+        return known is not None and known.is_live(*self._clock.boot())
+
+    def _live_definitions(self) -> set[tuple[str, str]]:
+        boot, second = self._clock.boot()
+        live = [known.worker for known in self._tables.workers.values() if known.is_live(boot, second)]
+        return {definition for worker in live for definition in worker.definitions}
+
+
+class MemoryHeart:
+    """The heartbeat of one instance of a memory store."""
+
+    def __init__(self, store: MemoryStore, instance: str, ttl: timedelta) -> None:
+        self._store = store
+        self._instance = instance
+        self._ttl = ttl
+
+    def beat(self, progress: str = "") -> Beat:
+        """See `ports.leases`."""
+        return self._store.beat(self._instance, self._ttl, progress)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def _put_off(bounces: int) -> timedelta:
+    return min(FIRST_BOUNCE * (1 << min(bounces, 10)), LONGEST_BOUNCE)
+
+
+def _missing(run: RunRow) -> str:
+    version = f" (version {run.version})" if run.version else ""
+    return f"no live worker holds workflow {run.workflow}{version}; start one that does"
+
+
+def _verified(name: str, data: bytes | None) -> bytes:
+    if data is None:
+        raise BlobNotFound(f"no blob {name} in this store")
+    if sha256(data).hexdigest() != name:
+        raise CorruptJournal(f"blob {name} does not hold the bytes of that name")
+    return data

@@ -1,0 +1,84 @@
+"""What the memory store holds: plain dicts. Nothing here locks, decides, or knows the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from holdfast.core.turn import Row
+from holdfast.ports.inbox import Kind
+from holdfast.ports.leases import WorkerRow
+from holdfast.ports.runs import RunRow
+
+__all__ = ["Adoption", "Letter", "Registration", "Tables", "Watch"]
+
+
+@dataclass(slots=True)
+class Letter:
+    """An inbox row."""
+
+    no: int
+    id: str
+    kind: Kind
+    body: bytes
+    consumed_ordinal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A wait on a topic."""
+
+    no: int
+    key: str
+    topic: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A run that asked to be told of the end of a run it did not make. `message` is the id it will be told under."""
+
+    run: str
+    key: str
+    message: str
+
+
+@dataclass(slots=True)
+class Registration:
+    """A worker instance and its lease: until which second, of which boot. `mark` tells its process from later ones."""
+
+    worker: WorkerRow
+    boot: str
+    until: float
+    mark: str
+    has_ended: bool = False
+
+    def is_live(self, boot: str, second: float) -> bool:
+        """Whether the lease holds at that second of that boot."""
+        return not self.has_ended and self.boot == boot and second < self.until
+
+
+@dataclass(slots=True)
+class Tables:
+    """Everything. Runs are known by number inside and by id outside."""
+
+    seq: int = 0
+    numbers: dict[str, int] = field(default_factory=dict[str, int])
+    runs: dict[int, RunRow] = field(default_factory=dict[int, RunRow])
+    rows: dict[int, list[Row]] = field(default_factory=dict[int, list[Row]])
+    inbox: dict[int, dict[str, Letter]] = field(default_factory=dict[int, dict[str, Letter]])
+    watches: list[Watch] = field(default_factory=list[Watch])
+    adoptions: dict[int, list[Adoption]] = field(default_factory=dict[int, list[Adoption]])
+    exposed: dict[int, dict[str, tuple[bytes, str]]] = field(default_factory=dict[int, dict[str, tuple[bytes, str]]])
+    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
+
+    def run(self, run_id: str) -> RunRow | None:
+        """The run of that id."""
+        no = self.numbers.get(run_id)
+        return None if no is None else self.runs[no]
+
+    def journal(self, run_id: str) -> list[Row]:
+        """The rows of that run; an unknown one has none."""
+        no = self.numbers.get(run_id)
+        return [] if no is None else self.rows[no]

@@ -1,0 +1,299 @@
+"""One write to the memory store, step by step. The caller holds the lock; `hints` are for the listeners afterwards.
+
+Rows of runs are replaced, never changed, so what a reader was given stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from holdfast.adapters.memory.tables import Adoption, Letter, Tables, Watch
+from holdfast.core import events as e
+from holdfast.core.failure import Failure, type_name
+from holdfast.core.status import Status
+from holdfast.core.turn import Row, decode_row, instant
+from holdfast.errors import Conflict
+from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
+from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
+
+__all__ = ["Transaction", "watching"]
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What one call writes, at one instant."""
+
+    tables: Tables
+    now: datetime
+    hints: dict[str, None] = field(default_factory=dict[str, None])
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    def create(self, new: NewRun, key_since: datetime, instance: str, worker: str) -> Creation:
+        """Makes the run, unless its id or key is in use."""
+        run = self.tables.run(new.row.run)
+        if run is not None:
+            return Existing(run, by_key=False)
+        key, workflow = new.started.key, new.started.workflow
+        for run in self.tables.runs.values() if key else ():
+            if run.key == key and run.workflow == workflow and run.created_at > key_since:
+                return Existing(run, by_key=True)
+        return Made(self.insert(new, instance, worker))
+
+    def insert(self, new: NewRun, instance: str = "", worker: str = "") -> RunRow:
+        """The run's row and the first row of its journal."""
+        tables, started, made_at = self.tables, new.started, instant(new.row.at)
+        available_at = started.available_at or self.now
+        is_claimed = bool(instance) and available_at <= self.now
+        run = RunRow(
+            no=len(tables.runs) + 1,
+            id=new.row.run,
+            workflow=started.workflow,
+            version=started.version,
+            code=started.code,
+            codec=started.codec,
+            status=Status.PENDING,
+            doing=new.doing,
+            queue=started.queue,
+            priority=started.priority,
+            key=started.key,
+            input_hash=new.input_hash,
+            parent=started.parent,
+            parent_key=started.parent_key,
+            root=started.root or new.row.run,
+            deadline=started.deadline,
+            attributes=dict(started.attributes),
+            created_at=made_at,
+            started_at=None,
+            updated_at=made_at,
+            ended_at=None,
+            next_ordinal=new.row.ordinal + 1,
+            available_at=available_at,
+            worker=worker if is_claimed else "",
+            instance=instance if is_claimed else "",
+            epoch=1 if is_claimed else 0,
+            claims=1 if is_claimed else 0,
+            inbox_last=0,
+            inbox_read=0,
+            bounces=0,
+            note="",
+        )
+        tables.numbers[run.id] = run.no
+        tables.runs[run.no] = run
+        tables.rows[run.no] = []
+        tables.inbox[run.no] = {}
+        self._append(run.no, new.row)
+        self.keep_blobs(new.blobs)
+        self.hints[run.id] = None
+        return run
+
+    def free(self, runs: Iterable[RunRow]) -> int:
+        """Clears the leases: available now, epoch as it was."""
+        count = 0
+        for run in runs:
+            self._change(run.no, instance="", available_at=self.now)
+            self.hints[run.id] = None
+            count += 1
+        return count
+
+    def keep_blobs(self, blobs: Iterable[tuple[str, bytes]]) -> None:
+        """Stores the bytes under their names; what is there stays."""
+        for name, data in blobs:
+            self.tables.blobs.setdefault(name, data)
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def send(self, message: Message) -> Delivery:
+        """Into the inbox, and the run is awake."""
+        run = self.tables.run(message.run)
+        if run is None:
+            return Missing()
+        letters = self.tables.inbox[run.no]
+        if message.id in letters:
+            return Accepted(is_repeat=True)
+        if run.status.is_terminal:
+            return Ended(run.status)
+        no = run.inbox_last + 1
+        letters[message.id] = Letter(no, message.id, message.kind, message.body)
+        self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
+        self.keep_blobs(message.blobs)
+        self.hints[run.id] = None
+        return Accepted()
+
+    def publish(self, publication: Publication) -> list[str]:
+        """To every current watcher. A run that waits twice on the topic is sent a message for each wait."""
+        found = watching(self.tables, publication.topic)
+        for watch in found:
+            self.send(
+                Message(
+                    run=self.tables.runs[watch.no].id,
+                    id=f"{publication.id}/{watch.key}",
+                    kind="topic",
+                    body=_with_key(publication.body, watch.key),
+                    blobs=publication.blobs,
+                )
+            )
+        return list(dict.fromkeys(self.tables.runs[watch.no].id for watch in found))
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def commit(self, commit: Commit) -> Verdict:
+        """One turn: all of it, or a verdict that says why nothing was written."""
+        run, row = self.tables.runs.get(commit.no), commit.row
+        if run is None:
+            return Fenced(0, 0)
+        for stored in self.tables.rows[run.no][row.ordinal - 1 : row.ordinal]:  # ordinals are dense from 1
+            if (stored.epoch, stored.checksum) == (row.epoch, row.checksum):
+                return Committed(stored.seq, run.inbox_last)
+        if (run.epoch, run.next_ordinal) != (row.epoch, row.ordinal):
+            return Fenced(run.epoch, run.next_ordinal)
+        if commit.is_terminal and run.inbox_last > commit.inbox_seen:
+            return Unread(run.inbox_last)
+        seq = self._append(run.no, row)
+        self._project(run, commit)
+        self.keep_blobs(commit.blobs.items())
+        for child in commit.children:
+            self._start_child(child, row.ordinal)
+        for message in commit.messages:
+            self.send(message)
+        for publication in commit.publications:
+            self.publish(publication)
+        self._show(commit)
+        if commit.is_terminal:
+            self._end(run, row)
+        elif commit.park is not None:
+            self._park(run.no, commit.park.until, commit.inbox_seen)
+        return Committed(seq, self.tables.runs[run.no].inbox_last)
+
+    def _append(self, no: int, row: Row) -> int:
+        self.tables.seq += 1
+        self.tables.rows[no].append(msgspec.structs.replace(row, seq=self.tables.seq))
+        return self.tables.seq
+
+    def _project(self, run: RunRow, commit: Commit) -> None:
+        facts = commit.projection
+        self._change(
+            run.no,
+            workflow=facts.workflow,
+            version=facts.version,
+            status=facts.status,
+            doing=facts.doing,
+            started_at=facts.started_at,
+            updated_at=facts.updated_at,
+            ended_at=facts.ended_at,
+            next_ordinal=run.next_ordinal + 1,
+            claims=0,
+        )
+        if commit.is_consuming:
+            for letter in self.tables.inbox[run.no].values():
+                if letter.no <= commit.inbox_seen and not letter.consumed_ordinal:
+                    letter.consumed_ordinal = commit.row.ordinal
+            self._change(run.no, inbox_read=max(run.inbox_read, commit.inbox_seen))
+
+    def _show(self, commit: Commit) -> None:
+        tables = self.tables
+        for exposure in commit.exposed:
+            tables.exposed.setdefault(commit.no, {})[exposure.name] = (exposure.value, exposure.blob)
+        over = {*commit.unwatch, *(key for _, key in commit.watch)}
+        tables.watches = [watch for watch in tables.watches if watch.no != commit.no or watch.key not in over]
+        since = instant(commit.row.at)
+        tables.watches += [Watch(commit.no, key, topic, since) for topic, key in commit.watch]
+
+    def _park(self, no: int, until: datetime | None, inbox_seen: int) -> None:
+        has_unread = self.tables.runs[no].inbox_last > inbox_seen
+        available_at = self.now if has_unread else until
+        run = self._change(no, instance="", available_at=available_at)
+        if available_at is not None:
+            self.hints[run.id] = None
+
+    def _end(self, run: RunRow, row: Row) -> None:
+        self._change(run.no, instance="", available_at=None)
+        self.tables.watches = [watch for watch in self.tables.watches if watch.no != run.no]
+        for adoption in self.tables.adoptions.pop(run.no, []):
+            self._tell(adoption, _ending(row, adoption.key))
+        self.hints[run.id] = None
+
+    # -- children ------------------------------------------------------------------------------------------------------
+
+    def _start_child(self, new: NewRun, ordinal: int) -> None:
+        run = self.tables.run(new.row.run)
+        if run is None:
+            self.insert(new)
+            return
+        if new.watcher is None:
+            return
+        watcher, key = new.watcher
+        # The ordinal makes it another message when a run that began anew starts the same child again.
+        adoption = Adoption(watcher, key, f"ended:{key}:{ordinal}")
+        if run.workflow != new.started.workflow:
+            self._tell(adoption, _conflict(run, new.started.workflow, key))
+        elif run.status.is_terminal:
+            self._tell(adoption, _ending(self.tables.rows[run.no][-1], key))
+        elif (run.parent, run.parent_key) != new.watcher:  # a run tells its own parent without being asked
+            self.tables.adoptions.setdefault(run.no, []).append(adoption)
+
+    def _tell(self, adoption: Adoption, ended: e.ChildEnded) -> None:
+        self.send(Message(run=adoption.run, id=adoption.message, kind="child", body=msgspec.json.encode(ended)))
+
+    # -- leases --------------------------------------------------------------------------------------------------------
+
+    def hold(self, run: RunRow, instance: str, worker: str, *, is_claim: bool) -> RunRow:
+        """The lease, with the next epoch. Only claims are counted, and only they wipe what kept the run waiting."""
+        held = self._change(run.no, instance=instance, worker=worker, epoch=run.epoch + 1)
+        return self._change(run.no, claims=held.claims + 1, bounces=0, note="") if is_claim else held
+
+    def bounce(self, run: RunRow, until: datetime, note: str) -> None:
+        """Puts the run off."""
+        self._change(run.no, available_at=until, bounces=run.bounces + 1, note=note)
+
+    def release(self, run: RunRow, until: datetime | None, inbox_seen: int, note: str) -> None:
+        """Gives the run back without a turn; whoever can do that was not killed by it, so the claim is not counted."""
+        self._change(run.no, claims=max(0, run.claims - 1), note=note)
+        self._park(run.no, until, inbox_seen)
+
+    def _change(self, no: int, **columns: object) -> RunRow:
+        run = msgspec.structs.replace(self.tables.runs[no], **columns)
+        self.tables.runs[no] = run
+        return run
+
+
+def watching(tables: Tables, topic: str) -> list[Watch]:
+    """The current waits on a topic, oldest first."""
+    return [watch for watch in tables.watches if watch.topic == topic]
+
+
+def _with_key(body: bytes, key: str) -> bytes:
+    fields: Mapping[str, msgspec.Raw] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    whole = msgspec.json.encode({**fields, "key": key})
+    return msgspec.json.encode(msgspec.json.decode(whole, type=e.TopicReceived))
+
+
+def _ending(row: Row, key: str) -> e.ChildEnded:
+    turn = decode_row(row)
+    for event in turn.events:
+        match event:
+            case e.Completed():
+                return e.ChildEnded(
+                    key=key, run=row.run, status="completed", value=event.value, blob=event.blob, ended_at=turn.at
+                )
+            case e.Failed():
+                return e.ChildEnded(key=key, run=row.run, status="failed", failure=event.failure, ended_at=turn.at)
+            case e.Cancelled():
+                return e.ChildEnded(key=key, run=row.run, status="cancelled", ended_at=turn.at)
+            case _:
+                pass
+    raise AssertionError(f"run {row.run}: row {row.ordinal} was committed as terminal and holds no end")
+
+
+def _conflict(run: RunRow, workflow: str, key: str) -> e.ChildEnded:
+    failure = Failure(
+        type_name(Conflict),
+        f"run id {run.id!r} is in use by a run of workflow {run.workflow!r}, so it cannot be a child of workflow "
+        f"{workflow!r}. Give the child another id.",
+    )
+    return e.ChildEnded(key=key, run=run.id, status="failed", failure=failure)

@@ -1,0 +1,124 @@
+"""One transaction for the work of several callers, and what to do when it breaks.
+
+- Work that is refused (`HoldfastError`) has written nothing; the rest goes on.
+- Anything unexpected rolls everything back, and each piece is then tried alone: none can spoil another.
+- An error of the file (a failed fsync, say) leaves the outcome unknown: the connection is opened anew and the same
+  work is done again. It is made for that: a turn is recognised by its checksum, a run by its first row.
+- Without room nothing is kept, and each learns that by itself.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import apsw
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.connection import begin, disk_full, is_out_of_room, is_transient, roll_back, translated
+from holdfast.adapters.sqlite.link import Link
+from holdfast.adapters.sqlite.transaction import Operation, Transaction
+from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.ports.clock import Clock
+
+Hints: TypeAlias = Iterable[str]
+
+_TRIES = 5
+
+
+class Work:
+    """An operation and its outcome."""
+
+    __slots__ = ("error", "is_again", "operation", "result")
+
+    def __init__(self, operation: Operation[Any]) -> None:
+        self.operation = operation
+        self.is_again = False
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
+def perform(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool) -> Hints | None:
+    """Gives each its outcome and returns the hints. None, with nothing done: busy, and we may not wait."""
+    problem: Exception | None = None
+    for number in range(_TRIES):
+        try:
+            return _transact(work, link.connected(), clock, is_patient=is_patient)
+        except apsw.BusyError:
+            return None
+        except _Broken as broken:
+            problem = broken.problem
+            if not broken.is_unknown:
+                break
+        except StoreUnavailable as busy:  # somebody else wrote all the time: no use in asking once more for each
+            for each in work:
+                each.error = busy
+            return ()
+        except apsw.Error as refused:  # the file could not be opened, or nothing be begun
+            problem = refused
+            if not is_transient(refused):
+                break
+        link.drop()
+        for each in work:
+            each.is_again = True
+        if is_patient and number:
+            time.sleep(random.uniform(0.001, 0.005) * number)
+    assert problem is not None
+    if len(work) == 1:
+        work[0].error = translated(problem)
+        return ()
+    return _perform_alone(work, link, clock)
+
+
+def _perform_alone(work: Sequence[Work], link: Link, clock: Clock) -> Hints:
+    hints: list[str] = []
+    for each in work:
+        hints += perform([each], link, clock, is_patient=True) or ()
+    return hints
+
+
+class _Broken(Exception):  # noqa: N818 - a fact about one transaction; it never leaves this module
+    """The transaction was undone, or with `is_unknown` its outcome cannot be told."""
+
+    def __init__(self, problem: Exception, *, is_unknown: bool) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+        self.is_unknown = is_unknown
+
+
+def _transact(work: Sequence[Work], connection: apsw.Connection, clock: Clock, *, is_patient: bool) -> Hints:
+    if is_patient:
+        begin(connection)
+    else:
+        connection.execute(sql.BEGIN)
+    transaction = Transaction(connection, clock)
+    try:
+        for each in work:
+            _carry_out(each, transaction)
+        connection.execute(sql.COMMIT)
+    except Exception as error:
+        if is_out_of_room(error, connection):
+            roll_back(connection)
+            raise _Broken(disk_full(error), is_unknown=False) from error
+        if is_transient(error):
+            raise _Broken(error, is_unknown=True) from error
+        roll_back(connection)
+        raise _Broken(error, is_unknown=False) from error
+    except BaseException:
+        roll_back(connection)
+        raise
+    return transaction.hints
+
+
+def _carry_out(work: Work, transaction: Transaction) -> None:
+    before = transaction.connection.total_changes()
+    transaction.is_again = work.is_again
+    work.error = None
+    try:
+        work.result = work.operation(transaction)
+    except HoldfastError as refused:
+        if transaction.connection.total_changes() != before:
+            raise  # it broke its word and wrote: undo it with the whole transaction
+        work.error = refused

@@ -1,0 +1,160 @@
+"""Claiming: which runs are there for a worker, found in the two partial indexes, and the lease on them.
+
+A queue is met definition by definition, so neither a million rows nor a backlog of somebody else's workflows makes a
+claim dearer. What has come due is promoted from one index to the other, a bounded number at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.rows import decoded_pairs, maybe_instant, run_row
+from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.ports.clock import Clock
+from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.ports.runs import RunRow
+
+PROMOTED_A_CLAIM = 500
+BOUNCED_A_CLAIM = 100
+FIRST_BOUNCE = timedelta(seconds=5)
+LONGEST_BOUNCE = timedelta(minutes=5)
+
+Ask: TypeAlias = Callable[[str, tuple[Any, ...]], list[Any]]
+Definition: TypeAlias = tuple[str, str]
+Candidate: TypeAlias = tuple[int, int, int]  # minus priority, available_at, no: in the order of claims
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Prospect(msgspec.Struct):
+    """What a worker's queues hold now."""
+
+    mine: list[tuple[str, Definition]]
+    homeless: list[tuple[str, Definition]]
+    due: list[str]
+    next_due: int | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to claim, promote or put off."""
+        return not (self.mine or self.homeless or self.due)
+
+
+def survey(ask: Ask, worker: WorkerRow, clock: Clock, now: int) -> Prospect:
+    """Looks without writing: an idle worker's poll costs no transaction."""
+    prospect = Prospect([], [], [], None)
+    foreign: list[tuple[str, Definition]] = []
+    held = frozenset(worker.definitions)
+    for queue in dict.fromkeys(worker.queues):
+        for definition in _ready_definitions(ask, queue):
+            (prospect.mine if definition in held else foreign).append((queue, definition))
+        (first,) = ask(sql.NEXT_DUE, (queue,))[0]
+        if first is not None:
+            if first <= now:
+                prospect.due.append(queue)
+            prospect.next_due = first if prospect.next_due is None else min(first, prospect.next_due)
+    if foreign:
+        elsewhere = _leased_definitions(ask, clock)
+        prospect.homeless = [found for found in foreign if found[1] not in elsewhere]
+    return prospect
+
+
+class ClaimRuns:
+    """`Leases.claim` as an operation of the writer. It remembers what it took, in case the answer is lost."""
+
+    def __init__(self, worker: WorkerRow, limit: int, only: Sequence[str]) -> None:
+        self._worker = worker
+        self._limit = limit
+        self._only = only
+        self._taken: list[RunRow] = []
+
+    def __call__(self, transaction: Transaction) -> Claims:
+        """Promotes what is due, takes what is ready, puts off what nobody can run."""
+        if transaction.is_again and (kept := self._taken_before(transaction)):
+            return Claims(kept, None)
+        if self._only:
+            return Claims(self._claim_these(transaction), None)
+        now, worker = transaction.now, self._worker
+        prospect = survey(transaction.rows, worker, transaction.clock, now)
+        for queue in prospect.due:
+            transaction.run(sql.PROMOTE, (queue, now, PROMOTED_A_CLAIM))
+        if prospect.due:
+            prospect = survey(transaction.rows, worker, transaction.clock, now)
+        candidates: list[Candidate] = []
+        for queue, definition in prospect.mine:
+            candidates += _ready(transaction, queue, definition, now, self._limit + 1)
+        candidates.sort()
+        self._taken = [self._take(transaction, no) for _, _, no in candidates[: self._limit]]
+        for queue, definition in prospect.homeless:
+            for _, _, no in _ready(transaction, queue, definition, now, BOUNCED_A_CLAIM):
+                _put_off(transaction, no, definition)
+        return Claims(self._taken, self._next_due(transaction, candidates[self._limit :]))
+
+    def _claim_these(self, transaction: Transaction) -> list[RunRow]:
+        worker, elsewhere = self._worker, _leased_definitions(transaction.rows, transaction.clock)
+        candidates: list[tuple[Candidate, Definition]] = []
+        for run in dict.fromkeys(self._only):
+            found = transaction.row(sql.CLAIMABLE, (run, transaction.now))
+            if found is not None and found[5] in worker.queues:
+                priority, available_at, no, workflow, version, _ = found
+                candidates.append(((-priority, available_at, no), (workflow, version)))
+        self._taken = []
+        for (_, _, no), definition in sorted(candidates):
+            if len(self._taken) == self._limit:
+                break
+            if definition in worker.definitions:
+                self._taken.append(self._take(transaction, no))
+            elif definition not in elsewhere:
+                _put_off(transaction, no, definition)
+        return self._taken
+
+    def _take(self, transaction: Transaction, no: int) -> RunRow:
+        transaction.run(sql.CLAIM, (self._worker.instance, self._worker.worker, no))
+        return run_row(transaction.row(sql.RUN_BY_NO, (no,)))
+
+    def _taken_before(self, transaction: Transaction) -> list[RunRow]:
+        now = [run_row(transaction.row(sql.RUN_BY_NO, (run.no,))) for run in self._taken]
+        return [
+            run
+            for before, run in zip(self._taken, now, strict=True)
+            if (run.instance, run.epoch) == (before.instance, before.epoch)
+        ]
+
+    def _next_due(self, transaction: Transaction, left: list[Candidate]) -> Any:
+        times = [available_at for _, available_at, _ in left]
+        for queue in self._worker.queues:
+            (first,) = transaction.row(sql.NEXT_DUE, (queue,))
+            times += () if first is None else (first,)
+        return maybe_instant(min(times, default=None))
+
+
+def _ready_definitions(ask: Ask, queue: str) -> Iterator[Definition]:
+    found = ask(sql.FIRST_READY, (queue,))
+    while found:
+        yield found[0]
+        found = ask(sql.NEXT_READY, (queue, *found[0]))
+
+
+def _ready(transaction: Transaction, queue: str, definition: Definition, now: int, limit: int) -> list[Candidate]:
+    rows = transaction.rows(sql.READY, (queue, *definition, now, limit))
+    return [(-priority, available_at, no) for priority, available_at, no in rows]
+
+
+def _put_off(transaction: Transaction, no: int, definition: Definition) -> None:
+    (bounces,) = transaction.row(sql.BOUNCES, (no,))
+    delay = min(FIRST_BOUNCE * (1 << min(bounces, 10)), LONGEST_BOUNCE) // _MICROSECOND
+    workflow, version = definition
+    named = f"{workflow} (version {version})" if version else workflow
+    note = f"no live worker holds workflow {named}; start one that does"
+    transaction.run(sql.BOUNCE, (transaction.now + delay, note, no))
+
+
+def _leased_definitions(ask: Ask, clock: Clock) -> set[Definition]:
+    boot, second = clock.boot()
+    rows = ask(sql.LEASED_DEFINITIONS, (boot, int(second * 1_000_000)))
+    return {definition for (text,) in rows for definition in decoded_pairs(text)}

@@ -1,0 +1,110 @@
+"""How connections to the file are opened, begun and rolled back, and what SQLite's errors mean to us."""
+
+from __future__ import annotations
+
+import errno
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
+
+import apsw
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.errors import CorruptJournal, DiskFull, StoreError, StoreRefused, StoreUnavailable
+
+T = TypeVar("T")
+Durability: TypeAlias = Literal["full", "normal", "off"]
+
+PATIENCE = 10.0
+"""Seconds a write waits for other processes before it gives up."""
+
+_SYNCHRONOUS: dict[Durability, str] = {"full": sql.SYNC_FULL, "normal": sql.SYNC_NORMAL, "off": sql.SYNC_OFF}
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_WAL_SIZE_KEPT = 16 * 1024 * 1024
+
+
+def open_writable(path: Path, durability: Durability) -> apsw.Connection:
+    """A connection that writes. No busy timeout: it starves one of several processes; `begin` retries by itself."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(0)
+    for statement in (_SYNCHRONOUS[durability], sql.FOREIGN_KEYS, sql.NO_MMAP, sql.NO_AUTOMATIC_CHECKPOINT):
+        connection.execute(statement).fetchall()
+    connection.pragma("journal_size_limit", _WAL_SIZE_KEPT)
+    return connection
+
+
+def open_readable(path: Path) -> apsw.Connection:
+    """A connection that cannot write."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(0)
+    connection.execute(sql.NO_MMAP).fetchall()
+    return connection
+
+
+def begin(connection: apsw.Connection, *, patience: float = PATIENCE) -> None:
+    """Begins a write transaction, asking again every 0.3 ms or so while another process writes.
+
+    The pause is random so that waiting processes do not ask in step. `StoreUnavailable` when patience runs out.
+    """
+    until_free(lambda: connection.execute(sql.BEGIN), patience=patience)
+
+
+def until_free(ask: Callable[[], T], *, patience: float = PATIENCE) -> T:
+    """Asks until SQLite is not busy."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return ask()
+        except (apsw.BusyError, apsw.LockedError) as error:
+            if time.monotonic() >= deadline:
+                raise StoreUnavailable(
+                    f"another process kept the store locked for {patience:g} s. Nothing was written; try again."
+                ) from error
+            time.sleep(random.uniform(0.0001, 0.0005))
+
+
+def roll_back(connection: apsw.Connection) -> None:
+    """Undoes the open transaction, if there is one."""
+    if connection.in_transaction:
+        connection.execute(sql.ROLLBACK)
+
+
+def is_out_of_room(error: BaseException, connection: apsw.Connection) -> bool:
+    """The disk, a quota or a size limit."""
+    if isinstance(error, apsw.FullError):
+        return True
+    return isinstance(error, apsw.IOError) and connection.system_errno in _NO_ROOM
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether a new connection may do better. Covers a failed fsync, after which the old one must not be used."""
+    return isinstance(error, apsw.IOError | apsw.CantOpenError | apsw.ProtocolError)
+
+
+def translated(error: Exception) -> Exception:
+    """Our word for an error of SQLite; anything else stays what it is."""
+    match error:
+        case apsw.FullError():
+            return disk_full(error)
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreUnavailable(f"the store is locked by another process ({error}). Try again.")
+        case apsw.NotADBError():
+            return StoreRefused(f"the store's file is not a SQLite database ({error}).")
+        case apsw.CorruptError():
+            return CorruptJournal(f"SQLite finds its file damaged ({error}). Restore it from a backup.")
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
+            return StoreRefused(f"the store cannot be written ({error}). Check the permissions of its file and folder.")
+        case apsw.IOError() | apsw.CantOpenError() | apsw.ProtocolError():
+            return StoreUnavailable(f"the store's file cannot be read or written ({error}).")
+        case apsw.Error():
+            return StoreError(f"SQLite refused a statement ({error}).")
+        case _:
+            return error
+
+
+
+def disk_full(error: BaseException) -> DiskFull:
+    """What a writer without room is told."""
+    return DiskFull(f"no room left for the store ({error}). Nothing of this write was kept; free some space.")

@@ -1,0 +1,167 @@
+"""Making runs: at start, and as children of a turn."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.endings import conflict, ending
+from holdfast.adapters.sqlite.messages import keep_blobs, send
+from holdfast.adapters.sqlite.rows import maybe_micros, run_row
+from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.status import Status
+from holdfast.core.turn import Row, instant
+from holdfast.ports.inbox import Message
+from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
+
+
+class CreateRun(msgspec.Struct, frozen=True):
+    """`Runs.create` as an operation of the writer."""
+
+    new: NewRun
+    key_since: int
+    instance: str
+    worker: str
+
+    def __call__(self, transaction: Transaction) -> Creation:
+        """Makes the run unless its id or key is in use."""
+        new, started = self.new, self.new.started
+        if started.key:
+            found = transaction.row(sql.RUN_BY_KEY, (started.workflow, started.key, self.key_since))
+            if found is not None and found[1] != new.row.run and not _is_known(transaction, new.row.run):
+                return Existing(run_row(found), by_key=True)
+        made = insert_run(transaction, new, self.instance, self.worker)
+        if made is not None:
+            return Made(made)
+        run = run_row(transaction.row(sql.RUN_BY_ID, (new.row.run,)))
+        if transaction.is_again and _is_first_row(transaction, run.no, new.row):
+            return Made(run)  # by our earlier try, whose answer was lost
+        return Existing(run, by_key=False)
+
+
+def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker: str = "") -> RunRow | None:
+    """The run's row and the first row of its journal; None, and nothing written, if the id is in use."""
+    row, started = new.row, new.started
+    available_at = maybe_micros(started.available_at)
+    is_due = available_at is None or available_at <= transaction.now
+    is_claimed = is_due and bool(instance)
+    if available_at is None:
+        available_at = transaction.now
+    claims = int(is_claimed)
+    holder, held_by = (instance, worker) if is_claimed else ("", "")
+    created = transaction.row(
+        sql.INSERT_RUN,
+        (
+            row.run,
+            claims,  # the epoch: 1 if it is made already claimed
+            row.ordinal + 1,
+            started.workflow,
+            started.version,
+            claims,
+            holder,
+            available_at,
+            None if is_claimed else int(is_due),
+            started.queue,
+            started.priority,
+            held_by,
+            started.key,
+            new.input_hash,
+            started.parent,
+            started.parent_key,
+            "" if started.root == row.run else started.root,
+            started.code,
+            started.codec,
+            maybe_micros(started.deadline),
+            row.at,
+            row.at,
+            new.doing,
+        ),
+    )
+    if created is None:
+        return None
+    no: int = created[0]
+    transaction.run(sql.APPEND, (no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
+    for name, value in started.attributes.items():
+        transaction.run(sql.INSERT_ATTRIBUTE, (no, name, value))
+    keep_blobs(transaction, new.blobs)
+    if not is_claimed:
+        transaction.hint(row.run)
+    return _as_row(no, new, available_at, holder, held_by)
+
+
+def start_child(transaction: Transaction, new: NewRun, ordinal: int) -> None:
+    """Makes the child of a turn. A run that is there already is adopted: whoever waits is told of its end."""
+    if insert_run(transaction, new) is not None or new.watcher is None:
+        return
+    watcher, key = new.watcher
+    run = run_row(transaction.row(sql.RUN_BY_ID, (new.row.run,)))
+    # The ordinal makes it another message when a run that began anew starts the same child again.
+    message = f"ended:{key}:{ordinal}"
+    if run.workflow != new.started.workflow:
+        tell(transaction, watcher, message, conflict(run.id, run.workflow, new.started.workflow, key))
+    elif run.status.is_terminal:
+        last = transaction.row(sql.LAST_TURN, (run.no,))
+        tell(transaction, watcher, message, ending(Row(run.id, *last), key))
+    elif (run.parent, run.parent_key) != new.watcher:  # a run tells its own parent without being asked
+        transaction.run(sql.ADOPT, (run.no, watcher, key, message))
+
+
+def tell_adopters(transaction: Transaction, no: int, row: Row) -> None:
+    """The run ended with this row: those who adopted it are told."""
+    adoptions = transaction.rows(sql.ADOPTIONS, (no,))
+    for watcher, key, message in adoptions:
+        tell(transaction, watcher, message, ending(row, key))
+    if adoptions:
+        transaction.run(sql.FORGET_ADOPTIONS, (no,))
+
+
+def tell(transaction: Transaction, run: str, message: str, body: bytes) -> None:
+    """Sends the end of a child; dropped if nobody is left to hear it."""
+    send(transaction, Message(run=run, id=message, kind="child", body=body))
+
+
+def _is_known(transaction: Transaction, run: str) -> bool:
+    return transaction.row(sql.NO_OF_RUN, (run,)) is not None
+
+
+def _is_first_row(transaction: Transaction, no: int, row: Row) -> bool:
+    stored = transaction.row(sql.STORED_TURN, (no, row.ordinal))
+    return stored is not None and stored[1:] == (row.epoch, row.checksum)
+
+
+def _as_row(no: int, new: NewRun, available_at: int, instance: str, worker: str) -> RunRow:
+    row, started = new.row, new.started
+    epoch = 1 if instance else 0
+    return RunRow(
+        no=no,
+        id=row.run,
+        workflow=started.workflow,
+        version=started.version,
+        code=started.code,
+        codec=started.codec,
+        status=Status.PENDING,
+        doing=new.doing,
+        queue=started.queue,
+        priority=started.priority,
+        key=started.key,
+        input_hash=new.input_hash,
+        parent=started.parent,
+        parent_key=started.parent_key,
+        root=started.root or row.run,
+        deadline=started.deadline,
+        attributes=dict(started.attributes),
+        created_at=instant(row.at),
+        started_at=None,
+        updated_at=instant(row.at),
+        ended_at=None,
+        next_ordinal=row.ordinal + 1,
+        available_at=instant(available_at),
+        worker=worker,
+        instance=instance,
+        epoch=epoch,
+        claims=epoch,
+        inbox_last=0,
+        inbox_read=0,
+        bounces=0,
+        note="",
+    )

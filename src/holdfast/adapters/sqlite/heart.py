@@ -1,0 +1,44 @@
+"""The heartbeat of one worker instance: blocking, on a connection of its own, so that a busy event loop or a busy
+writer does not cost the lease."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from holdfast.adapters.sqlite.attempt import Hints, Work, perform
+from holdfast.adapters.sqlite.leases import Renew
+from holdfast.adapters.sqlite.link import Link
+from holdfast.ports.clock import Clock
+from holdfast.ports.leases import Beat
+
+
+class SqliteHeart:
+    """Beats for one instance. Called from one thread; `close` may come from another."""
+
+    def __init__(
+        self, instance: str, ttl: timedelta, link: Link, clock: Clock, on_commit: Callable[[Hints], None]
+    ) -> None:
+        self._instance = instance
+        self._ttl = ttl
+        self._link = link
+        self._clock = clock
+        self._on_commit = on_commit
+        self._lock = threading.Lock()
+
+    def beat(self, progress: str = "") -> Beat:
+        """Renews the lease and frees the runs of the dead. `StoreUnavailable` if the store cannot be written."""
+        work = Work(Renew(self._instance, self._ttl, progress))
+        with self._lock:
+            hints = perform([work], self._link, self._clock, is_patient=True)
+        if work.error is not None:
+            raise work.error
+        self._on_commit(hints or ())
+        beat: Beat = work.result
+        return beat
+
+    def close(self) -> None:
+        """Gives the connection back."""
+        with self._lock:
+            self._link.drop()

@@ -1,0 +1,148 @@
+"""Worker instances and their leases: known, renewed, ended; runs freed, taken, released."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.rows import encoded, is_live, run_row
+from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.adapters.system.process import is_gone, process_mark
+from holdfast.core.turn import instant, micros
+from holdfast.ports.clock import Clock
+from holdfast.ports.leases import Beat, HeldBy, Over, Taken, Taking, WorkerRow
+from holdfast.ports.runs import RunRow
+
+FREED_A_BEAT = 100
+REMEMBERED = timedelta(days=1)
+"""How long an instance that is gone and holds nothing stays on the list."""
+
+_MICROSECOND = timedelta(microseconds=1)
+_ALL = -1  # SQLite's "no limit"
+
+
+def boot_micros(clock: Clock) -> tuple[str, int]:
+    """The boot, and the whole microseconds since."""
+    boot, second = clock.boot()
+    return boot, int(second * 1_000_000)
+
+
+class Register(msgspec.Struct, frozen=True):
+    """`Leases.register` as an operation of the writer; doing it again changes nothing."""
+
+    worker: WorkerRow
+    ttl: timedelta
+    takes_over: bool
+
+    def __call__(self, transaction: Transaction) -> int:
+        """How many runs of earlier instances were freed."""
+        worker, now = self.worker, transaction.now
+        boot, second = boot_micros(transaction.clock)
+        freed = 0
+        for instance, pid, host, mark, its_boot in transaction.rows(sql.SIBLINGS, (worker.worker, worker.instance)):
+            has_died = its_boot == boot and host == worker.host and pid > 0 and is_gone(pid, mark)
+            if self.takes_over or has_died:
+                transaction.run(sql.END_WORKER, (now, instance))
+                freed += free(transaction, instance, _ALL)
+        transaction.run(sql.FORGET_WORKERS, (now - REMEMBERED // _MICROSECOND, boot, second))
+        transaction.run(
+            sql.REGISTER,
+            (
+                worker.instance,
+                worker.worker,
+                encoded(worker.queues),
+                encoded(worker.definitions),
+                worker.pid,
+                worker.host,
+                process_mark(worker.pid),
+                micros(worker.started_at),
+                now,
+                boot,
+                second + self.ttl // _MICROSECOND,
+                worker.progress,
+            ),
+        )
+        return freed
+
+
+class Renew(msgspec.Struct, frozen=True):
+    """A heartbeat as an operation."""
+
+    instance: str
+    ttl: timedelta
+    progress: str
+
+    def __call__(self, transaction: Transaction) -> Beat:
+        """Renews the instance, then frees runs of instances whose lease ran out."""
+        boot, second = boot_micros(transaction.clock)
+        lease = transaction.row(sql.LEASE, (self.instance,))
+        has_lapsed = lease is None or not is_live(*lease[:3], boot, second)
+        expires = second + self.ttl // _MICROSECOND
+        transaction.run(sql.RENEW, (boot, expires, transaction.now, self.progress, self.instance))
+        live = {row[0] for row in transaction.rows(sql.LEASES) if is_live(*row[1:], boot, second)}
+        freed = 0
+        for (holder,) in transaction.rows(sql.HOLDERS):
+            if holder not in live and freed < FREED_A_BEAT:
+                freed += free(transaction, holder, FREED_A_BEAT - freed)
+        return Beat(instant(transaction.now), has_lapsed, freed)
+
+
+class Take:
+    """`Leases.take` as an operation of the writer. It remembers what it took, in case the answer is lost."""
+
+    def __init__(self, run: str, instance: str, *, steal: bool) -> None:
+        self._run = run
+        self._instance = instance
+        self._steal = steal
+        self._taken: RunRow | None = None
+
+    def __call__(self, transaction: Transaction) -> Taking:
+        """The lease with the next epoch, unless the run is over or somebody live holds it."""
+        found = transaction.row(sql.RUN_BY_ID, (self._run,))
+        if found is None:
+            return None
+        run = run_row(found)
+        before = self._taken
+        if transaction.is_again and before and (run.instance, run.epoch) == (before.instance, before.epoch):
+            return Taken(run)
+        if run.status.is_terminal:
+            return Over(run.status)
+        if run.instance and not self._steal and self._is_live(transaction, run.instance):
+            return HeldBy(run.worker, run.instance)
+        lease = transaction.row(sql.LEASE, (self._instance,))
+        transaction.run(sql.TAKE, (self._instance, lease[3] if lease else "", run.no))
+        self._taken = run_row(transaction.row(sql.RUN_BY_NO, (run.no,)))
+        return Taken(self._taken)
+
+    def _is_live(self, transaction: Transaction, instance: str) -> bool:
+        lease = transaction.row(sql.LEASE, (instance,))
+        return lease is not None and is_live(*lease[:3], *boot_micros(transaction.clock))
+
+
+def release(transaction: Transaction, values: tuple[str, int, int | None, int, int]) -> bool:
+    """Gives a run back: note, inbox seen, until, number, epoch. False if the epoch has moved on or the run ended."""
+    note, inbox_seen, until, no, epoch = values
+    found = transaction.row(sql.RELEASE, (note, inbox_seen, until, transaction.now, no, epoch))
+    if found is None:
+        return False
+    transaction.hint(found[0])
+    return True
+
+
+def release_all(transaction: Transaction, instance: str) -> int:
+    """Gives back everything the instance holds, and ends it."""
+    runs = transaction.rows(sql.RELEASE_ALL, (transaction.now, instance))
+    transaction.run(sql.END_WORKER, (transaction.now, instance))
+    for (run,) in runs:
+        transaction.hint(run)
+    return len(runs)
+
+
+def free(transaction: Transaction, instance: str, limit: int) -> int:
+    """Clears the leases of an instance: available now, epoch as it was."""
+    runs = transaction.rows(sql.FREE, (transaction.now, instance, limit))
+    for (run,) in runs:
+        transaction.hint(run)
+    return len(runs)

@@ -1,0 +1,73 @@
+"""The writer's connection: opened when needed, thrown away after an error of the file, watched for a growing log.
+
+Not safe for two threads at once; the writer's lock sees to that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+import apsw
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.connection import until_free
+
+CHECKPOINT_PAGES = 1000
+"""The write-ahead log is copied into the file once it has so many pages (of 4 kB)."""
+
+URGENT_PAGES = 8 * CHECKPOINT_PAGES
+"""From here on writers of other processes have to wait for it, so that the log stays bounded."""
+
+_log = logging.getLogger("holdfast.store")
+
+
+class Link:
+    """A connection that can be replaced."""
+
+    def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
+        self._connect = connect
+        self._connection: apsw.Connection | None = None
+        self._version_seen = -1
+        self.wal_pages = 0
+
+    def connected(self) -> apsw.Connection:
+        """The connection, opened if there is none."""
+        if self._connection is None:
+            connection = until_free(self._connect)
+            connection.set_wal_hook(self._count_pages)
+            self._connection = connection
+        return self._connection
+
+    def drop(self) -> None:
+        """Closes it; the next use opens another. After a failed fsync the old one may believe what the disk forgot."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(apsw.Error):
+                connection.close(force=True)
+
+    def has_changed(self) -> bool:
+        """Whether anybody but this connection has written since the last call."""
+        try:
+            version = int(self.connected().execute(sql.DATA_VERSION).fetchall()[0][0])
+        except apsw.Error:
+            return True
+        has_changed, self._version_seen = version != self._version_seen, version
+        return has_changed
+
+    def checkpoint(self) -> None:
+        """Moves the log into the file, as far as readers allow."""
+        is_urgent = self.wal_pages >= URGENT_PAGES
+        self.wal_pages = 0  # the next commit counts again
+        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if is_urgent else apsw.SQLITE_CHECKPOINT_PASSIVE
+        try:
+            self.connected().wal_checkpoint(mode=mode)
+        except (apsw.BusyError, apsw.LockedError):
+            pass  # a reader or another process is in the way; later commits ask again
+        except apsw.Error:
+            _log.warning("a checkpoint of the store failed; its log grows until one succeeds", exc_info=True)
+
+    def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self.wal_pages = pages
+        return apsw.SQLITE_OK

@@ -1,0 +1,40 @@
+"""Who hears, in this process, that a run may need attention. Hints only: one may be lost, the poll is the truth."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+_log = logging.getLogger("holdfast.store")
+
+
+class Listeners:
+    """A list of functions, called from whichever thread made a write durable."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: tuple[Callable[[str], None], ...] = ()
+
+    def add(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """From now on; the answer ends it."""
+        with self._lock:
+            self._all = (*self._all, listener)
+
+        def remove() -> None:
+            with self._lock:
+                self._all = tuple(each for each in self._all if each is not listener)
+
+        return remove
+
+    def tell(self, runs: Iterable[str]) -> None:
+        """Calls every listener for every run. What a listener raises is its own matter: the write is done."""
+        listeners = self._all
+        if not listeners:
+            return
+        for run in runs:
+            for listener in listeners:
+                try:
+                    listener(run)
+                except Exception:
+                    _log.exception("a listener of the store failed")

@@ -1,0 +1,54 @@
+"""Into inboxes: every message is stored and its run woken in the same transaction, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.endings import with_key
+from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.status import Status
+from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
+
+
+def send(transaction: Transaction, message: Message) -> Delivery:
+    """Stores the message under the run's next number and wakes the run. The same id again changes nothing."""
+    target = transaction.row(sql.TARGET, (message.run,))
+    if target is None:
+        return Missing()
+    no, word, last = target
+    if transaction.row(sql.HAS_MESSAGE, (no, message.id)) is not None:
+        return Accepted(is_repeat=True)
+    status = Status(word)
+    if status.is_terminal:
+        return Ended(status)
+    now = transaction.now
+    transaction.run(sql.DELIVER, (no, last + 1, message.id, message.kind, message.body, now))
+    transaction.run(sql.WAKE, (last + 1, now, no))
+    keep_blobs(transaction, message.blobs)
+    transaction.hint(message.run)
+    return Accepted()
+
+
+def publish(transaction: Transaction, publication: Publication) -> list[str]:
+    """To every current watcher; a run that waits twice on the topic is sent a message for each wait."""
+    found: dict[str, None] = {}
+    for run, key, _ in transaction.rows(sql.WATCHERS, (publication.topic,)):
+        found[run] = None
+        send(
+            transaction,
+            Message(
+                run=run,
+                id=f"{publication.id}/{key}",
+                kind="topic",
+                body=with_key(publication.body, key),
+                blobs=publication.blobs,
+            ),
+        )
+    return list(found)
+
+
+def keep_blobs(transaction: Transaction, blobs: Iterable[tuple[str, bytes]]) -> None:
+    """Stores the bytes under their names; what is there stays."""
+    for name, data in blobs:
+        transaction.run(sql.KEEP_BLOB, (bytes.fromhex(name), data))

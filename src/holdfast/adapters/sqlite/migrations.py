@@ -1,0 +1,221 @@
+"""The schema, as the sum of its migrations. Forward only: each is one transaction, and the file says how far it got.
+
+Two processes that start at once both come here; the second waits for the first, finds the work done, and goes on. A
+file of a newer Holdfast, or of somebody else, is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.connection import begin, roll_back, until_free
+from holdfast.errors import StoreRefused
+
+APPLICATION_ID = 0x484F4C44
+"""In the header of every store's file: "HOLD"."""
+
+_FIRST = """
+-- One row per run. The hot update of a commit changes only columns that no index holds (next_ordinal, doing, updated_at,
+-- claims, inbox_read), so it rewrites one row and no index. `ready` says where a claim looks for the run: 1 claimable now,
+-- 0 once `available_at` has come, null not at all (held, paused, ended, or waiting for a message alone).
+-- `root` is empty for a run that is its own root. Numbers are never used twice: a stale holder knows its run by number.
+CREATE TABLE runs (
+    no INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    epoch INTEGER NOT NULL,
+    next_ordinal INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    version TEXT NOT NULL,
+    started_at INTEGER,
+    inbox_last INTEGER NOT NULL,
+    inbox_read INTEGER NOT NULL,
+    claims INTEGER NOT NULL,
+    instance TEXT NOT NULL,
+    available_at INTEGER,
+    ready INTEGER,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    bounces INTEGER NOT NULL,
+    note TEXT NOT NULL,
+    key TEXT NOT NULL,
+    input_hash TEXT NOT NULL,
+    parent TEXT NOT NULL,
+    parent_key TEXT NOT NULL,
+    root TEXT NOT NULL,
+    code TEXT NOT NULL,
+    codec TEXT NOT NULL,
+    deadline INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    doing BLOB NOT NULL
+) STRICT;
+CREATE INDEX runs_ready ON runs (queue, workflow, version, priority DESC, available_at) WHERE ready = 1;
+CREATE INDEX runs_due ON runs (queue, available_at) WHERE ready = 0;
+CREATE INDEX runs_held ON runs (instance) WHERE instance <> '';
+CREATE INDEX runs_keyed ON runs (workflow, key, created_at) WHERE key <> '';
+CREATE INDEX runs_by_time ON runs (created_at);
+CREATE INDEX runs_by_status ON runs (status, created_at);
+CREATE INDEX runs_by_workflow ON runs (workflow, created_at);
+CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
+CREATE INDEX runs_by_root ON runs (root) WHERE root <> '';
+
+-- Beside the run, so that they are neither rewritten by commits nor searched for by scanning.
+CREATE TABLE attributes (
+    run INTEGER NOT NULL REFERENCES runs (no),
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (run, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX attributes_by_value ON attributes (name, value);
+
+-- A run as its row says, in the order of `rows.run_row`.
+CREATE VIEW run_rows AS SELECT
+    no, id, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key, root,
+    deadline,
+    (SELECT json_group_object(name, value) FROM attributes WHERE run = runs.no) AS attributes,
+    created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker, instance, epoch, claims,
+    inbox_last, inbox_read, bounces, note
+FROM runs;
+
+-- The journal: one row per turn, appended and never changed. No foreign key: the fenced update of the run in the same
+-- transaction is the proof that it exists. No AUTOINCREMENT, which would write one page more in every commit: the trigger
+-- keeps the newest row, so a seq is never used twice either way.
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    format INTEGER NOT NULL,
+    checksum BLOB NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX events_by_run ON events (run, ordinal);
+CREATE TRIGGER newest_event_stays BEFORE DELETE ON events WHEN old.seq = (SELECT max(seq) FROM events)
+BEGIN
+    SELECT raise(ABORT, 'the newest journal row stays: its seq must not be used again');
+END;
+
+-- Numbers are dense per run. Consumed rows stay, so that a late retry of a sender is recognised.
+CREATE TABLE inbox (
+    run INTEGER NOT NULL REFERENCES runs (no),
+    no INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    body BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    consumed_ordinal INTEGER
+) STRICT;
+CREATE UNIQUE INDEX inbox_by_sender ON inbox (run, id);
+CREATE INDEX inbox_unread ON inbox (run, no) WHERE consumed_ordinal IS NULL;
+
+CREATE TABLE watchers (
+    topic TEXT NOT NULL,
+    run INTEGER NOT NULL REFERENCES runs (no),
+    key TEXT NOT NULL,
+    since INTEGER NOT NULL
+) STRICT;
+CREATE INDEX watchers_by_topic ON watchers (topic);
+CREATE UNIQUE INDEX watchers_by_run ON watchers (run, key);
+
+-- Who asked to be told of the end of a run it did not make; `message` is the id it will be told under.
+CREATE TABLE adoptions (
+    run INTEGER NOT NULL REFERENCES runs (no),
+    watcher TEXT NOT NULL,
+    key TEXT NOT NULL,
+    message TEXT NOT NULL,
+    PRIMARY KEY (run, watcher, message)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE exposed (
+    run INTEGER NOT NULL REFERENCES runs (no),
+    name TEXT NOT NULL,
+    value BLOB NOT NULL,
+    blob TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX exposed_by_run ON exposed (run, name);
+
+CREATE TABLE blobs (
+    name BLOB NOT NULL,
+    data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX blobs_by_name ON blobs (name);
+
+-- `expires` is in microseconds since the boot named by `boot`. `mark` tells the process from a later one of its pid.
+CREATE TABLE workers (
+    instance TEXT PRIMARY KEY,
+    worker TEXT NOT NULL,
+    queues TEXT NOT NULL,
+    definitions TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    mark TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    boot TEXT NOT NULL,
+    expires INTEGER NOT NULL,
+    has_ended INTEGER NOT NULL,
+    progress TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+"""The n-th brings a file from version n to n + 1. A published one never changes."""
+
+
+def check_version(connection: apsw.Connection, path: Path, *, auto_migrate: bool) -> bool:
+    """Whether the file needs a migration; `StoreRefused` if this code must not touch it. Writes nothing."""
+    version, application, is_empty = until_free(lambda: _header(connection, path))
+    if application != APPLICATION_ID and not (application == 0 and version == 0 and is_empty):
+        raise StoreRefused(
+            f"cannot open the store {path}: it is a SQLite database of another program. Use a file of its own."
+        )
+    latest = len(MIGRATIONS)
+    if version > latest:
+        raise StoreRefused(
+            f"cannot open the store {path}: its schema has version {version}, this Holdfast knows up to {latest}. "
+            "A newer Holdfast wrote it: upgrade this one."
+        )
+    if version == latest:
+        return False
+    if not auto_migrate:
+        raise StoreRefused(
+            f"cannot open the store {path}: its schema has version {version}, this Holdfast needs {latest}, and "
+            "automatic migration is off. Migrate it first, or open it with auto_migrate=True."
+        )
+    return True
+
+
+def migrate(connection: apsw.Connection, migrations: tuple[str, ...] = MIGRATIONS) -> None:
+    """Brings the file to the latest version, one transaction a step."""
+    until_free(lambda: connection.execute(sql.JOURNAL_WAL).fetchall())
+    while True:
+        begin(connection)
+        try:
+            version = int(connection.pragma("user_version"))
+            if version < len(migrations):
+                connection.execute(migrations[version])
+                connection.pragma("application_id", APPLICATION_ID)
+                connection.pragma("user_version", version + 1)
+            connection.execute(sql.COMMIT)
+        except BaseException:
+            roll_back(connection)
+            raise
+        if version + 1 >= len(migrations):
+            return
+
+
+def _header(connection: apsw.Connection, path: Path) -> tuple[int, int, bool]:
+    try:
+        is_empty = not connection.execute(sql.HAS_TABLES).fetchall()
+    except apsw.NotADBError as error:
+        raise StoreRefused(
+            f"cannot open the store {path}: the file is not a SQLite database. Name another file, or move this one away."
+        ) from error
+    return int(connection.pragma("user_version")), int(connection.pragma("application_id")), is_empty

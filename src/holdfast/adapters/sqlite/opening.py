@@ -1,0 +1,55 @@
+"""Opening a store: every reason to refuse is found here, before anything is written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import get_args
+
+import apsw
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.connection import Durability, is_out_of_room, disk_full, open_writable, translated, until_free
+from holdfast.adapters.sqlite.location import Location, check_place, locate, make_private
+from holdfast.adapters.sqlite.migrations import check_version, migrate
+from holdfast.errors import InvalidInput, StoreRefused
+
+
+def prepare(address: str | os.PathLike[str], *, auto_migrate: bool, durability: Durability) -> Location:
+    """A place whose file exists, is ours, and has the latest schema. `StoreRefused` says why not."""
+    if durability not in get_args(Durability):
+        raise InvalidInput(f"durability={durability!r}: use 'full' (the default) or 'normal'.")
+    location = locate(address)
+    try:
+        check_place(location.path)
+        make_private(location.path)
+        _bring_up_to_date(location, auto_migrate=auto_migrate, durability=durability)
+    except BaseException:
+        discard(location)
+        raise
+    return location
+
+
+def discard(location: Location) -> None:
+    """A store of this process only goes with its folder."""
+    if location.folder is not None:
+        shutil.rmtree(location.folder, ignore_errors=True)
+
+
+def _bring_up_to_date(location: Location, *, auto_migrate: bool, durability: Durability) -> None:
+    path = location.path
+    try:
+        connection = until_free(lambda: open_writable(path, durability))
+    except apsw.NotADBError as error:
+        raise StoreRefused(f"cannot open the store {path}: the file is not a SQLite database.") from error
+    except apsw.Error as error:
+        raise StoreRefused(f"cannot open the store {path}: {error}.") from error
+    try:
+        is_behind = check_version(connection, path, auto_migrate=auto_migrate)
+        until_free(lambda: connection.execute(sql.JOURNAL_WAL).fetchall())
+        if is_behind:
+            migrate(connection)
+    except apsw.Error as error:
+        raise (disk_full(error) if is_out_of_room(error, connection) else translated(error)) from error
+    finally:
+        connection.close()

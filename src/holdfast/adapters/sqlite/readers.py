@@ -1,0 +1,68 @@
+"""Read-only connections, lent out for one short snapshot at a time. Readers never block writers, nor writers readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from holdfast.adapters.sqlite.connection import open_readable, translated, until_free
+from holdfast.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+_PATIENCE = 2.0
+_KEPT = 8
+
+
+class Readers:
+    """As many connections as there are reads at the same time, kept for the next ones."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._idle: list[apsw.Connection] = []  # append and pop are atomic
+        self._is_closed = False
+
+    def read(self, ask: Callable[[apsw.Connection], T]) -> T:
+        """What `ask` finds. It must not keep the connection, nor a cursor of it."""
+        if self._is_closed:
+            raise StoreUnavailable("this store was closed. Open it again to go on.")
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = None
+        try:
+            if connection is None:
+                connection = until_free(lambda: open_readable(self._path), patience=_PATIENCE)
+            try:
+                answer = ask(connection)
+            except (apsw.BusyError, apsw.LockedError):  # another process recovers the log: rare and short
+                lent = connection
+                answer = until_free(lambda: ask(lent), patience=_PATIENCE)
+        except apsw.Error as error:
+            if connection is not None:
+                with suppress(apsw.Error):
+                    connection.close(force=True)
+            raise translated(error) from error
+        except BaseException:
+            self._give_back(connection)
+            raise
+        self._give_back(connection)
+        return answer
+
+    def close(self) -> None:
+        """Closes those that are not lent; a lent one is closed when it comes back."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close(force=True)
+
+    def _give_back(self, connection: apsw.Connection | None) -> None:
+        if connection is None:
+            return
+        if self._is_closed or len(self._idle) >= _KEPT:
+            connection.close(force=True)
+        else:
+            self._idle.append(connection)

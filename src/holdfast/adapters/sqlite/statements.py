@@ -1,0 +1,272 @@
+"""All SQL of the store, named. One writer at a time, so "locks" below means: needs the write lock, changes these tables.
+
+Values are always bound. A list is the only statement put together at run time, from the fragments at the end.
+"""
+
+from __future__ import annotations
+
+# -- connections -------------------------------------------------------------------------------------------------------
+
+JOURNAL_WAL = "PRAGMA journal_mode = WAL"
+SYNC_FULL = "PRAGMA synchronous = FULL"  # fsync at every commit: an acknowledged write survives a power cut
+SYNC_NORMAL = "PRAGMA synchronous = NORMAL"  # a power cut may take the last commits, never their order
+SYNC_OFF = "PRAGMA synchronous = OFF"  # for a store that ends with its process
+FOREIGN_KEYS = "PRAGMA foreign_keys = ON"
+NO_MMAP = "PRAGMA mmap_size = 0"  # an I/O error on a mapped page is a SIGBUS, not an error code
+NO_AUTOMATIC_CHECKPOINT = "PRAGMA wal_autocheckpoint = 0"  # the writer thread does it, never a caller's event loop
+DATA_VERSION = "PRAGMA data_version"
+BEGIN = "BEGIN IMMEDIATE"  # never deferred: a read that turns into a write could be refused half-way
+COMMIT = "COMMIT"
+ROLLBACK = "ROLLBACK"
+HAS_TABLES = "SELECT 1 FROM sqlite_schema LIMIT 1"
+
+# -- commit: turns of runs ---------------------------------------------------------------------------------------------
+
+# advance: the turn of a running run that goes on. Locks runs. Fence and projection in one statement; it changes no
+# indexed column, and applies only if the indexed and rare ones stay as they are.
+ADVANCE = """
+UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?, updated_at = ?, claims = 0, inbox_read = max(inbox_read, ?)
+WHERE no = ? AND epoch = ? AND next_ordinal = ?
+    AND status = ? AND workflow = ? AND version = ? AND started_at IS ?
+RETURNING inbox_last
+"""
+
+# move: any turn that keeps the lease. Locks runs. A paused run is no longer claimable, whoever holds it.
+MOVE = """
+UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
+    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
+    ready = CASE WHEN ?7 = 'paused' THEN NULL ELSE ready END
+WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6
+RETURNING inbox_last
+"""
+
+# park: a turn that gives the lease back. Locks runs. Awake at once if a message arrived that the turn has not seen:
+# senders bump inbox_last in this same row, so none can slip in between.
+PARK = """
+UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
+    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
+    instance = '',
+    available_at = CASE WHEN inbox_last > ?12 THEN ?14 ELSE ?13 END,
+    ready = CASE
+        WHEN ?7 NOT IN ('pending', 'running') THEN NULL
+        WHEN inbox_last > ?12 THEN 1
+        WHEN ?13 IS NULL THEN NULL
+        ELSE ?13 <= ?14 END
+WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6
+RETURNING inbox_last
+"""
+
+# finish: the terminal turn. Locks runs. Refused while a message is unread, which the caller tells from a fence by
+# reading the row.
+FINISH = """
+UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
+    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
+    instance = '', available_at = NULL, ready = NULL
+WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND inbox_last <= ?12
+RETURNING inbox_last
+"""
+
+FENCE = "SELECT epoch, next_ordinal, inbox_last FROM runs WHERE no = ?"
+STORED_TURN = "SELECT seq, epoch, checksum FROM events WHERE run = ? AND ordinal = ?"
+
+# append: the turn's row. Locks events; the fenced update came first.
+APPEND = "INSERT INTO events (run, ordinal, epoch, at, format, checksum, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+CONSUME = "UPDATE inbox SET consumed_ordinal = ? WHERE run = ? AND no <= ? AND consumed_ordinal IS NULL"
+EXPOSE = """
+INSERT INTO exposed (run, name, value, blob) VALUES (?, ?, ?, ?)
+ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.blob
+"""
+WATCH = "INSERT INTO watchers (topic, run, key, since) VALUES (?, ?, ?, ?)"
+UNWATCH = "DELETE FROM watchers WHERE run = ? AND key = ?"
+UNWATCH_ALL = "DELETE FROM watchers WHERE run = ?"
+KEEP_BLOB = "INSERT INTO blobs (name, data) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+# insert run: nothing is written if the id is in use; any number of callers meet here one after another.
+INSERT_RUN = """
+INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, inbox_last, inbox_read, claims, instance,
+    available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root, code, codec,
+    deadline, created_at, updated_at, doing)
+VALUES (?, ?, ?, 'pending', ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
+RETURNING no
+"""
+INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"
+
+RUN_BY_ID = "SELECT * FROM run_rows WHERE id = ?"
+RUN_BY_NO = "SELECT * FROM run_rows WHERE no = ?"
+RUN_BY_KEY = """
+SELECT * FROM run_rows WHERE workflow = ? AND key = ? AND key <> '' AND created_at > ?
+ORDER BY created_at LIMIT 1
+"""
+NO_OF_RUN = "SELECT no FROM runs WHERE id = ?"
+ID_OF_RUN = "SELECT id FROM runs WHERE no = ?"
+COUNT_BY_STATUS = "SELECT status, count(*) FROM runs GROUP BY status"
+EXPOSED = """
+SELECT exposed.value, exposed.blob FROM runs JOIN exposed ON exposed.run = runs.no WHERE runs.id = ? AND exposed.name = ?
+"""
+EXPOSURES = """
+SELECT exposed.name, exposed.value, exposed.blob FROM runs JOIN exposed ON exposed.run = runs.no WHERE runs.id = ?
+ORDER BY exposed.name
+"""
+
+# -- adoption: telling others of a run's end ---------------------------------------------------------------------------
+
+ADOPT = "INSERT INTO adoptions (run, watcher, key, message) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+ADOPTIONS = "SELECT watcher, key, message FROM adoptions WHERE run = ?"
+FORGET_ADOPTIONS = "DELETE FROM adoptions WHERE run = ?"
+LAST_TURN = """
+SELECT ordinal, epoch, at, format, checksum, body, seq FROM events WHERE run = ? ORDER BY ordinal DESC LIMIT 1
+"""
+
+# -- journal -----------------------------------------------------------------------------------------------------------
+
+READ_FROM = """
+SELECT ordinal, epoch, at, format, checksum, body, seq FROM events WHERE run = ? AND ordinal >= ? ORDER BY ordinal
+"""
+READ_AFTER = """
+SELECT ordinal, epoch, at, format, checksum, body, seq FROM events
+WHERE run = (SELECT no FROM runs WHERE id = ?) AND seq > ? ORDER BY ordinal LIMIT ?
+"""
+
+# -- inbox -------------------------------------------------------------------------------------------------------------
+
+TARGET = "SELECT no, status, inbox_last FROM runs WHERE id = ?"
+HAS_MESSAGE = "SELECT 1 FROM inbox WHERE run = ? AND id = ?"
+
+# deliver and wake: one transaction. Locks inbox and runs. The run becomes claimable now unless somebody holds it (who
+# learns of the message from its next commit) or it is paused.
+DELIVER = "INSERT INTO inbox (run, no, id, kind, body, at) VALUES (?, ?, ?, ?, ?, ?)"
+WAKE = """
+UPDATE runs SET inbox_last = ?1, available_at = min(coalesce(available_at, ?2), ?2),
+    ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
+WHERE no = ?3
+"""
+WATCHERS = """
+SELECT runs.id, watchers.key, watchers.since FROM watchers JOIN runs ON runs.no = watchers.run
+WHERE watchers.topic = ? ORDER BY watchers.rowid
+"""
+UNREAD = """
+SELECT no, id, kind, body FROM inbox WHERE run = ? AND no > ? AND consumed_ordinal IS NULL ORDER BY no
+"""
+
+# -- leases ------------------------------------------------------------------------------------------------------------
+
+# What is claimable in a queue is met definition by definition, each in one seek, so a claim costs the same among a
+# million rows and behind any backlog of workflows that this worker does not hold.
+FIRST_READY = """
+SELECT workflow, version FROM runs INDEXED BY runs_ready WHERE ready = 1 AND queue = ?
+ORDER BY workflow, version LIMIT 1
+"""
+NEXT_READY = """
+SELECT workflow, version FROM runs INDEXED BY runs_ready WHERE ready = 1 AND queue = ? AND (workflow, version) > (?, ?)
+ORDER BY workflow, version LIMIT 1
+"""
+READY = """
+SELECT priority, available_at, no FROM runs INDEXED BY runs_ready
+WHERE ready = 1 AND queue = ? AND workflow = ? AND version = ? AND available_at <= ?
+ORDER BY priority DESC, available_at, no LIMIT ?
+"""
+CLAIMABLE = """
+SELECT priority, available_at, no, workflow, version, queue FROM runs
+WHERE id = ? AND instance = '' AND status IN ('pending', 'running') AND available_at <= ?
+"""
+NEXT_DUE = "SELECT min(available_at) FROM runs INDEXED BY runs_due WHERE ready = 0 AND queue = ?"
+
+# promote: moves what has come due from one partial index to the other, at most so many at a time. Locks runs.
+PROMOTE = """
+UPDATE runs SET ready = 1 WHERE no IN (
+    SELECT no FROM runs INDEXED BY runs_due WHERE ready = 0 AND queue = ? AND available_at <= ?
+    ORDER BY available_at LIMIT ?)
+"""
+
+# claim: raises the epoch, so the previous holder's commits are fenced from here on. Locks runs.
+CLAIM = """
+UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = ?, worker = ?, ready = NULL, bounces = 0, note = ''
+WHERE no = ?
+"""
+# bounce: nobody holds the definition; later, with a note. Locks runs.
+BOUNCE = "UPDATE runs SET available_at = ?, ready = 0, bounces = bounces + 1, note = ? WHERE no = ?"
+BOUNCES = "SELECT bounces FROM runs WHERE no = ?"
+
+# take: an operator's claim, not counted. Locks runs.
+TAKE = "UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL WHERE no = ?"
+
+# release: fenced by epoch. Locks runs. Whoever can release was not killed by the run, so the claim is not counted.
+RELEASE = """
+UPDATE runs SET instance = '', claims = max(0, claims - 1), note = ?1,
+    available_at = CASE WHEN inbox_last > ?2 THEN ?4 ELSE ?3 END,
+    ready = CASE
+        WHEN status = 'paused' THEN NULL
+        WHEN inbox_last > ?2 THEN 1
+        WHEN ?3 IS NULL THEN NULL
+        ELSE ?3 <= ?4 END
+WHERE no = ?5 AND epoch = ?6 AND status IN ('pending', 'running', 'paused')
+RETURNING id
+"""
+RELEASE_ALL = """
+UPDATE runs SET instance = '', claims = max(0, claims - 1), available_at = ?1,
+    ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
+WHERE instance = ?2 AND instance <> ''
+RETURNING id
+"""
+# free: the runs of an instance that is gone; available now, epoch as it was. Locks runs.
+FREE = """
+UPDATE runs SET instance = '', available_at = ?1, ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
+WHERE no IN (SELECT no FROM runs WHERE instance = ?2 AND instance <> '' LIMIT ?3)
+RETURNING id
+"""
+HELD = "SELECT id, epoch, inbox_last FROM runs WHERE instance = ? AND instance <> ''"
+HOLDERS = "SELECT DISTINCT instance FROM runs WHERE instance <> ''"
+
+# -- workers -----------------------------------------------------------------------------------------------------------
+
+REGISTER = """
+INSERT INTO workers (instance, worker, queues, definitions, pid, host, mark, started_at, seen_at, boot, expires,
+    has_ended, progress)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
+ON CONFLICT (instance) DO UPDATE SET worker = excluded.worker, queues = excluded.queues,
+    definitions = excluded.definitions, pid = excluded.pid, host = excluded.host, mark = excluded.mark,
+    started_at = excluded.started_at, seen_at = excluded.seen_at, boot = excluded.boot, expires = excluded.expires,
+    has_ended = 0, progress = excluded.progress
+"""
+SIBLINGS = "SELECT instance, pid, host, mark, boot FROM workers WHERE worker = ? AND instance <> ?"
+LEASES = "SELECT instance, boot, expires, has_ended FROM workers"
+LEASE = "SELECT boot, expires, has_ended, worker FROM workers WHERE instance = ?"
+LEASED_DEFINITIONS = "SELECT definitions FROM workers WHERE has_ended = 0 AND boot = ? AND expires > ?"
+RENEW = "UPDATE workers SET boot = ?, expires = ?, has_ended = 0, seen_at = ?, progress = ? WHERE instance = ?"
+END_WORKER = "UPDATE workers SET has_ended = 1, seen_at = ? WHERE instance = ?"
+# forget: instances nobody has heard of for long and that hold nothing. Locks workers.
+FORGET_WORKERS = """
+DELETE FROM workers WHERE seen_at < ?1 AND (has_ended = 1 OR boot <> ?2 OR expires <= ?3)
+    AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.instance = workers.instance AND runs.instance <> '')
+"""
+WORKERS = """
+SELECT instance, worker, queues, definitions, pid, host, started_at, has_ended, boot, expires, progress,
+    (SELECT count(*) FROM runs WHERE runs.instance = workers.instance AND runs.instance <> '')
+FROM workers ORDER BY started_at, instance
+"""
+
+# -- blobs -------------------------------------------------------------------------------------------------------------
+
+BLOB = "SELECT data FROM blobs WHERE name = ?"
+
+# -- list: a head, any of the conditions, a tail -----------------------------------------------------------------------
+
+LIST_RUNS = "SELECT * FROM run_rows WHERE true"
+WITH_WORKFLOW = "AND workflow = ?"
+WITH_VERSION = "AND version = ?"
+WITH_STATUS = "AND status = ?"
+WITH_STATUSES = "AND status IN (SELECT value FROM json_each(?))"
+WITH_QUEUE = "AND queue = ?"
+WITH_PARENT = "AND parent = ? AND parent <> ''"
+WITH_ROOT = """
+AND no IN (SELECT no FROM runs WHERE id = ? AND root = '' UNION ALL SELECT no FROM runs WHERE root = ? AND root <> '')
+"""
+WITH_KEY = "AND key = ? AND key <> ''"
+WITH_WORKER = "AND worker = ?"
+WITH_ATTRIBUTE = "AND no IN (SELECT run FROM attributes WHERE name = ? AND value = ?)"
+BEFORE = "AND (created_at, no) < (?, ?)"
+NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"

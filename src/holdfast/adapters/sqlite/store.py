@@ -1,0 +1,285 @@
+"""The SQLite store: the ports' verbs, each one operation of the writer or one question to a reader.
+
+A store belongs to the process that opened it. A forked child must open its own: SQLite's locks are not inherited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, TypeAlias, TypeVar
+
+import apsw
+
+from holdfast.adapters.sqlite import audit, leases, messages
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.blobs import read_blobs
+from holdfast.adapters.sqlite.claims import ClaimRuns, survey
+from holdfast.adapters.sqlite.connection import Durability, open_writable
+from holdfast.adapters.sqlite.creation import CreateRun
+from holdfast.adapters.sqlite.heart import SqliteHeart
+from holdfast.adapters.sqlite.link import Link
+from holdfast.adapters.sqlite.listeners import Listeners
+from holdfast.adapters.sqlite.listing import page
+from holdfast.adapters.sqlite.location import Location
+from holdfast.adapters.sqlite.opening import discard, prepare
+from holdfast.adapters.sqlite.readers import Readers
+from holdfast.adapters.sqlite.rows import maybe_instant, maybe_micros, run_row, worker_row
+from holdfast.adapters.sqlite.transaction import Operation
+from holdfast.adapters.sqlite.turns import commit_turn
+from holdfast.adapters.sqlite.writer import Writer
+from holdfast.adapters.system.clock import SystemClock
+from holdfast.core.status import Status
+from holdfast.core.turn import Row, instant, micros
+from holdfast.errors import StoreRefused
+from holdfast.ports.clock import Clock
+from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
+from holdfast.ports.journal import Commit, Verdict
+from holdfast.ports.leases import Claims, Held, Taking, WorkerRow
+from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
+
+T = TypeVar("T")
+Rows: TypeAlias = list[Row]  # `list` is a verb of the port
+UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
+
+_LARGE = 128 * 1024
+_MANY = 16
+
+
+async def open_sqlite(
+    address: str | os.PathLike[str],
+    *,
+    clock: Clock | None = None,
+    auto_migrate: bool = True,
+    durability: Durability = "full",
+) -> SqliteStore:
+    """Opens the store at a path or URL (`sqlite:///file.db`, `sqlite:////folder/file.db`, `sqlite:///:memory:`).
+
+    Makes the file if it is missing and brings its schema up to date. `durability="normal"` syncs at checkpoints only:
+    a power cut may then take the last commits. `StoreRefused` says why a file cannot be used.
+    """
+    location = await asyncio.to_thread(prepare, address, auto_migrate=auto_migrate, durability=durability)
+    return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability)
+
+
+class SqliteStore:
+    """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
+
+    def __init__(self, location: Location, clock: Clock, durability: Durability) -> None:
+        self._location = location
+        self._clock = clock
+        self._durability: Durability = durability
+        self._pid = os.getpid()
+        self._listeners = Listeners()
+        self._readers = Readers(location.path)
+        self._writer = Writer(self._link(), clock, self._listeners.tell)
+        self._end = weakref.finalize(self, _let_go, location, audit.watch(location.path), self._pid)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._location.url
+
+    @property
+    def clock(self) -> Clock:
+        """The clocks of this host, unless others were given."""
+        return self._clock
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Hints after each commit of this process, from the thread that made it."""
+        return self._listeners.add(listener)
+
+    def has_changed(self) -> bool:
+        """Whether another connection wrote since the last call; of this process that is only the heartbeat."""
+        self._check_process()
+        return self._writer.has_changed()
+
+    async def close(self) -> None:
+        """Finishes what was accepted, closes every connection."""
+        self._check_process()
+        self._writer.flush()
+        await asyncio.to_thread(self._writer.close)
+        self._readers.close()
+        self._end()
+
+    # -- journal -------------------------------------------------------------------------------------------------------
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        """See `ports.journal`."""
+        return await self._write(
+            lambda transaction: [commit_turn(transaction, commit) for commit in batch], is_large=len(batch) > 1
+        )
+
+    async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
+        """See `ports.journal`."""
+
+        def ask(connection: apsw.Connection) -> Mapping[int, Rows]:
+            found: dict[int, Rows] = {}
+            for no, first in runs.items():
+                ids = connection.execute(sql.ID_OF_RUN, (no,)).fetchall()
+                rows = connection.execute(sql.READ_FROM, (no, first)) if ids else ()
+                found[no] = [Row(ids[0][0], *row) for row in rows]
+            return found
+
+        return self._read(ask)
+
+    async def history(self, run: str, *, after_seq: int = 0, limit: int = 1000) -> Rows:
+        """See `ports.journal`."""
+
+        def ask(connection: apsw.Connection) -> Rows:
+            rows = connection.execute(sql.READ_AFTER, (run, after_seq, limit))
+            return [Row(run, *row) for row in rows]
+
+        return self._read(ask)
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+        """See `ports.runs`."""
+        return await self._write(CreateRun(new, micros(key_since), instance, worker))
+
+    async def get(self, run: str) -> RunRow | None:
+        """See `ports.runs`."""
+        rows = self._rows(sql.RUN_BY_ID, run)
+        return run_row(rows[0]) if rows else None
+
+    async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
+        """See `ports.runs`."""
+        return self._read(lambda connection: page(connection, which, after, limit))
+
+    async def count(self) -> dict[Status, int]:
+        """See `ports.runs`. Off the event loop: it counts every run."""
+        rows = await asyncio.to_thread(self._rows, sql.COUNT_BY_STATUS)
+        return {**dict.fromkeys(Status, 0), **{Status(status): count for status, count in rows}}
+
+    async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
+        """See `ports.runs`."""
+        rows = self._rows(sql.EXPOSED, run, name)
+        return rows[0] if rows else None
+
+    async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
+        """See `ports.runs`; by name."""
+        return self._rows(sql.EXPOSURES, run)
+
+    # -- inbox ---------------------------------------------------------------------------------------------------------
+
+    async def send(self, message: Message) -> Delivery:
+        """See `ports.inbox`."""
+        return await self._write(lambda transaction: messages.send(transaction, message))
+
+    async def publish(self, publication: Publication) -> Sequence[str]:
+        """See `ports.inbox`."""
+        return await self._write(lambda transaction: messages.publish(transaction, publication), is_large=True)
+
+    async def watchers(self, topic: str) -> Sequence[Watcher]:
+        """See `ports.inbox`; oldest first."""
+        return [Watcher(run, key, instant(since)) for run, key, since in self._rows(sql.WATCHERS, topic)]
+
+    async def unread(self, runs: Mapping[int, int]) -> UnreadOf:
+        """See `ports.inbox`."""
+        return self._read(
+            lambda connection: {
+                no: [Unconsumed(*row) for row in connection.execute(sql.UNREAD, (no, seen))]
+                for no, seen in runs.items()
+            }
+        )
+
+    # -- leases --------------------------------------------------------------------------------------------------------
+
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> int:
+        """See `ports.leases`."""
+        return await self._write(leases.Register(worker, ttl, takes_over))
+
+    def heart(self, instance: str, ttl: timedelta) -> SqliteHeart:
+        """See `ports.leases`."""
+        self._check_process()
+        return SqliteHeart(instance, ttl, self._link(), self._clock, self._listeners.tell)
+
+    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
+        """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
+        if limit <= 0 or not only:
+            now = micros(self._clock.now())
+            prospect = self._read(lambda connection: survey(_asking(connection), worker, self._clock, now))
+            if limit <= 0 or prospect.is_empty:
+                return Claims([], maybe_instant(prospect.next_due))
+        return await self._write(ClaimRuns(worker, limit, only), is_large=limit > _MANY)
+
+    async def held(self, instance: str) -> Mapping[str, Held]:
+        """See `ports.leases`."""
+        return {run: Held(epoch, inbox_last) for run, epoch, inbox_last in self._rows(sql.HELD, instance)}
+
+    async def take(self, run: str, *, instance: str, steal: bool = False) -> Taking:
+        """See `ports.leases`."""
+        return await self._write(leases.Take(run, instance, steal=steal))
+
+    async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
+        """See `ports.leases`."""
+        values = (note, inbox_seen, maybe_micros(until), run, epoch)
+        return await self._write(lambda transaction: leases.release(transaction, values))
+
+    async def release_all(self, instance: str) -> int:
+        """See `ports.leases`."""
+        return await self._write(lambda transaction: leases.release_all(transaction, instance), is_large=True)
+
+    async def workers(self) -> Sequence[WorkerRow]:
+        """See `ports.leases`; of the live and of the others, those that started first come first."""
+        boot, second = leases.boot_micros(self._clock)
+        rows = [worker_row(row, boot, second) for row in self._rows(sql.WORKERS)]
+        return sorted(rows, key=lambda row: not row.is_live)
+
+    # -- blobs ---------------------------------------------------------------------------------------------------------
+
+    async def put_blob(self, data: bytes) -> str:
+        """See `ports.blobs`."""
+        is_large = len(data) > _LARGE
+        name = (await asyncio.to_thread(sha256, data) if is_large else sha256(data)).hexdigest()
+        await self._write(lambda transaction: messages.keep_blobs(transaction, ((name, data),)), is_large=is_large)
+        return name
+
+    async def get_blob(self, name: str) -> bytes:
+        """See `ports.blobs`."""
+        return (await self.get_blobs((name,)))[name]
+
+    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        """See `ports.blobs`."""
+        return self._read(lambda connection: read_blobs(connection, names))
+
+    # -- how -----------------------------------------------------------------------------------------------------------
+
+    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T:
+        self._check_process()
+        return await self._writer.run(operation, is_large=is_large)
+
+    def _read(self, ask: Callable[[apsw.Connection], T]) -> T:
+        self._check_process()
+        return self._readers.read(ask)
+
+    def _rows(self, statement: str, *values: object) -> Any:
+        return self._read(lambda connection: connection.execute(statement, values).fetchall())
+
+    def _link(self) -> Link:
+        path, durability = self._location.path, self._durability
+        return Link(lambda: open_writable(path, durability))
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreRefused(
+                f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
+                f"{os.getpid()}: SQLite's locks are not inherited. Open the store again in the child."
+            )
+
+
+def _asking(connection: apsw.Connection) -> Callable[[str, tuple[Any, ...]], Any]:
+    return lambda statement, values: connection.execute(statement, values).fetchall()
+
+
+def _let_go(location: Location, watched: tuple[int, int], pid: int) -> None:
+    if os.getpid() == pid:
+        audit.unwatch(watched)
+        with suppress(OSError):
+            discard(location)

@@ -1,0 +1,58 @@
+"""What an operation of the writer is given: the connection inside a write transaction, its time, and its hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import apsw
+
+from holdfast.core.turn import micros
+from holdfast.ports.clock import Clock
+
+T = TypeVar("T")
+Bindings: TypeAlias = tuple[Any, ...]
+
+
+class Transaction:
+    """One write transaction, which operations of several callers may share.
+
+    `is_again` says that an earlier try of the same operation may have been committed: its outcome was lost.
+    """
+
+    __slots__ = ("_now", "clock", "connection", "hints", "is_again")
+
+    def __init__(self, connection: apsw.Connection, clock: Clock, *, is_again: bool = False) -> None:
+        self.connection = connection
+        self.clock = clock
+        self.is_again = is_again
+        self.hints: dict[str, None] = {}
+        self._now: int | None = None
+
+    @property
+    def now(self) -> int:
+        """Wall time in microseconds, one instant for the whole transaction."""
+        if self._now is None:
+            self._now = micros(self.clock.now())
+        return self._now
+
+    def run(self, statement: str, values: Bindings = ()) -> None:
+        """For its effect."""
+        self.connection.execute(statement, values)
+
+    def row(self, statement: str, values: Bindings = ()) -> Any:
+        """The first row, or None. The statement runs to its end."""
+        rows = self.connection.execute(statement, values).fetchall()
+        return rows[0] if rows else None
+
+    def rows(self, statement: str, values: Bindings = ()) -> list[Any]:
+        """All rows."""
+        return self.connection.execute(statement, values).fetchall()
+
+    def hint(self, run: str) -> None:
+        """Listeners are to hear of this run once the transaction is durable."""
+        self.hints[run] = None
+
+
+Operation: TypeAlias = Callable[[Transaction], T]
+"""Work for the writer. It reads before it writes, and when it raises a `HoldfastError` it has written nothing."""

@@ -1,0 +1,110 @@
+"""Commit: one turn of one run, and everything that becomes visible with it.
+
+The common turn is two statements: the fenced update of the run and the insert of its row. What else a turn may bring
+costs only the turns that bring it. Every update is the fence: it finds the run at this epoch and ordinal, or nothing is
+written and the row says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.creation import start_child, tell_adopters
+from holdfast.adapters.sqlite.messages import keep_blobs, publish, send
+from holdfast.adapters.sqlite.rows import maybe_micros
+from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.turn import micros
+from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+
+
+def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
+    """The turn, all of it, or a verdict that says why nothing was written."""
+    inbox_last = _move_run(transaction, commit)
+    if inbox_last is None:
+        return _refusal(transaction, commit)
+    row = commit.row
+    transaction.run(sql.APPEND, (commit.no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
+    seq = transaction.connection.last_insert_rowid()
+    if commit.is_consuming:
+        transaction.run(sql.CONSUME, (row.ordinal, commit.no, commit.inbox_seen))
+    if commit.blobs:
+        keep_blobs(transaction, commit.blobs.items())
+    for child in commit.children:
+        start_child(transaction, child, row.ordinal)
+    if commit.messages or commit.publications:
+        inbox_last = _send_all(transaction, commit)
+    _show(transaction, commit)
+    if commit.is_terminal:
+        transaction.run(sql.UNWATCH_ALL, (commit.no,))
+        tell_adopters(transaction, commit.no, row)
+    return Committed(seq, inbox_last)
+
+
+def _move_run(transaction: Transaction, commit: Commit) -> int | None:
+    """The fenced update; the run's `inbox_last`, or None if it did not apply."""
+    row, facts = commit.row, commit.projection
+    read_to = commit.inbox_seen if commit.is_consuming else 0
+    started_at = maybe_micros(facts.started_at)
+    values: tuple[Any, ...] = (
+        facts.doing,
+        micros(facts.updated_at),
+        read_to,
+        commit.no,
+        row.epoch,
+        row.ordinal,
+        facts.status,
+        facts.workflow,
+        facts.version,
+        started_at,
+    )
+    if not commit.is_terminal and commit.park is None and row.ordinal > 2:  # the first turn of a worker is never common
+        found = transaction.row(sql.ADVANCE, values)
+        if found is not None:
+            return int(found[0])
+    values = (*values, maybe_micros(facts.ended_at))
+    if commit.is_terminal:
+        found = transaction.row(sql.FINISH, (*values, commit.inbox_seen))
+        if found is not None:
+            transaction.hint(row.run)
+    elif commit.park is not None:
+        until = maybe_micros(commit.park.until)
+        found = transaction.row(sql.PARK, (*values, commit.inbox_seen, until, transaction.now))
+        if found is not None and (until is not None or found[0] > commit.inbox_seen):
+            transaction.hint(row.run)
+    else:
+        found = transaction.row(sql.MOVE, values)
+    return None if found is None else int(found[0])
+
+
+def _refusal(transaction: Transaction, commit: Commit) -> Verdict:
+    """Why the update found nothing; or, if the very same turn is stored already, that it is."""
+    row = commit.row
+    run = transaction.row(sql.FENCE, (commit.no,))
+    if run is None:
+        return Fenced(0, 0)
+    epoch, next_ordinal, inbox_last = run
+    if (epoch, next_ordinal) == (row.epoch, row.ordinal):
+        return Unread(inbox_last)
+    stored = transaction.row(sql.STORED_TURN, (commit.no, row.ordinal))
+    if stored is not None and stored[1:] == (row.epoch, row.checksum):
+        return Committed(stored[0], inbox_last)
+    return Fenced(epoch, next_ordinal)
+
+
+def _send_all(transaction: Transaction, commit: Commit) -> int:
+    for message in commit.messages:
+        send(transaction, message)
+    for publication in commit.publications:
+        publish(transaction, publication)
+    return int(transaction.row(sql.FENCE, (commit.no,))[2])  # a run may write to itself
+
+
+def _show(transaction: Transaction, commit: Commit) -> None:
+    for exposure in commit.exposed:
+        transaction.run(sql.EXPOSE, (commit.no, exposure.name, exposure.value, exposure.blob))
+    for key in commit.unwatch:
+        transaction.run(sql.UNWATCH, (commit.no, key))
+    for topic, key in commit.watch:
+        transaction.run(sql.UNWATCH, (commit.no, key))
+        transaction.run(sql.WATCH, (topic, commit.no, key, commit.row.at))

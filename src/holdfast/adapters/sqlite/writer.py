@@ -1,0 +1,204 @@
+"""The one writer of this process: whoever waits shares a transaction, and with it an fsync.
+
+::
+
+    await run(operation) ──▶ the loop's outbox ── one alone, writer idle ──▶ inline, on the caller's thread
+                                    └──────────── else ──▶ queue ──▶ writer thread: one transaction for all
+
+An outbox is emptied one turn of its event loop later, so requests made together travel together, and a lone one saves
+the hops to the thread and back (0.1 ms). The inline path tries once and never waits: if another process writes, the
+request goes to the thread, which may wait. Whoever holds `_lock` owns the connection. Answers are given only after
+COMMIT. There is no timer: while one transaction is synced, the next one gathers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from holdfast.adapters.sqlite.attempt import Hints, Work, perform
+from holdfast.adapters.sqlite.link import CHECKPOINT_PAGES, Link
+from holdfast.adapters.sqlite.transaction import Operation
+from holdfast.errors import StoreUnavailable
+from holdfast.ports.clock import Clock
+
+T = TypeVar("T")
+
+_MOST_AT_ONCE = 500
+
+
+class _Request(Work):
+    """Work that somebody waits for on an event loop."""
+
+    __slots__ = ("future", "is_large")
+
+    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any], *, is_large: bool) -> None:
+        super().__init__(operation)
+        self.future = future
+        self.is_large = is_large
+
+    def answer(self) -> None:
+        """Tells whoever waits. On the thread of their loop."""
+        if self.future.done():  # cancelled meanwhile; what was written stays written
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class _Outbox:
+    """Requests of one event loop that have not left it yet."""
+
+    __slots__ = ("loop", "requests")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.requests: list[_Request] = []
+
+
+class _OfThread(threading.local):
+    outbox: _Outbox | None = None
+
+
+class Writer:
+    """Runs operations in write transactions. Usable from any number of threads and event loops."""
+
+    def __init__(self, link: Link, clock: Clock, on_commit: Callable[[Hints], None]) -> None:
+        self._link = link
+        self._clock = clock
+        self._on_commit = on_commit
+        self._lock = threading.Lock()  # owns the link
+        self._gate = threading.Lock()  # nothing enters the queue after its end
+        self._queue: SimpleQueue[_Request | None] = SimpleQueue()  # None: look up (a checkpoint is due, or the end)
+        self._is_closed = False
+        self._of_thread = _OfThread()
+        self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, operation: Operation[T], *, is_large: bool = False) -> T:
+        """The operation's result, once it is durable. A large one never runs on the caller's thread."""
+        if self._is_closed:
+            raise _closed()
+        loop = asyncio.get_running_loop()
+        outbox = self._of_thread.outbox
+        if outbox is None or outbox.loop is not loop:
+            outbox = self._of_thread.outbox = _Outbox(loop)
+        future: asyncio.Future[T] = loop.create_future()
+        outbox.requests.append(_Request(operation, future, is_large=is_large))
+        if len(outbox.requests) == 1:
+            loop.call_soon(self._send, outbox)
+        return await future
+
+    def has_changed(self) -> bool:
+        """Whether somebody else has written since the last call; in doubt (the connection is busy now): yes."""
+        if not self._lock.acquire(blocking=False):
+            return True
+        try:
+            return self._link.has_changed()
+        finally:
+            self._lock.release()
+
+    def flush(self) -> None:
+        """What this thread's event loop has gathered goes on its way now."""
+        outbox = self._of_thread.outbox
+        if outbox is not None:
+            self._hand_over(outbox)
+
+    def close(self) -> None:
+        """Finishes what was accepted, then lets go of the connection. Blocks."""
+        with self._gate:
+            was_closed, self._is_closed = self._is_closed, True
+        if was_closed:
+            return
+        self._queue.put(None)
+        self._thread.join()
+        with self._lock:
+            self._link.drop()
+
+    # -- on the caller's thread ----------------------------------------------------------------------------------------
+
+    def _send(self, outbox: _Outbox) -> None:
+        requests = outbox.requests
+        if len(requests) == 1 and not requests[0].is_large and self._run_inline(requests[0]):
+            outbox.requests = []
+        else:
+            self._hand_over(outbox)
+
+    def _hand_over(self, outbox: _Outbox) -> None:
+        requests, outbox.requests = outbox.requests, []
+        with self._gate:
+            if not self._is_closed:
+                for request in requests:
+                    self._queue.put(request)
+                return
+        for request in requests:
+            request.error = _closed()
+            request.answer()
+
+    def _run_inline(self, request: _Request) -> bool:
+        if not self._queue.empty() or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            hints = None if self._is_closed else perform([request], self._link, self._clock, is_patient=False)
+            is_log_long = self._link.wal_pages >= CHECKPOINT_PAGES
+        finally:
+            self._lock.release()
+        if hints is None:
+            return False
+        self._on_commit(hints)
+        request.answer()
+        if is_log_long:
+            self._queue.put(None)
+        return True
+
+    # -- on the writer's thread ----------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        is_last = False
+        while not is_last:
+            requests, is_last = self._gathered()
+            if requests:
+                with self._lock:
+                    hints = perform(requests, self._link, self._clock, is_patient=True)
+                self._on_commit(hints or ())
+                _answer(requests)
+            if self._link.wal_pages >= CHECKPOINT_PAGES:
+                with self._lock:
+                    self._link.checkpoint()
+
+    def _gathered(self) -> tuple[list[_Request], bool]:
+        """What waits, once something does; and whether it is the last."""
+        requests: list[_Request] = []
+        request = self._queue.get()
+        with suppress(Empty):
+            while request is not None:
+                requests.append(request)
+                if len(requests) == _MOST_AT_ONCE:
+                    return requests, False
+                request = self._queue.get_nowait()
+            return requests, self._is_closed and self._queue.empty()
+        return requests, False
+
+
+def _answer(requests: list[_Request]) -> None:
+    """One wake-up per event loop, whatever the number of answers."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+    for request in requests:
+        by_loop.setdefault(request.future.get_loop(), []).append(request)
+    for loop, answered in by_loop.items():
+        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            loop.call_soon_threadsafe(_answer_all, answered)
+
+
+def _answer_all(requests: list[_Request]) -> None:
+    for request in requests:
+        request.answer()
+
+
+def _closed() -> StoreUnavailable:
+    return StoreUnavailable("this store was closed. Open it again to go on.")

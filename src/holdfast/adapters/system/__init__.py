@@ -1,0 +1,1 @@
+"""What the operating system itself offers: its clocks and its processes."""

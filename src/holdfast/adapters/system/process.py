@@ -1,0 +1,50 @@
+"""Is that process still there? Answered so that a reused pid, a zombie or another container's pid does not mislead.
+
+A *mark* tells one process from a later one of the same number: its pid namespace and its start time. Where the system
+does not tell (no /proc), the mark is empty and the number alone is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_STATE, _START_TIME = 0, 19  # fields of /proc/<pid>/stat counted after the parenthesised name
+
+
+def process_mark(pid: int) -> str:
+    """What tells this process from others that will have its pid; empty if unknown."""
+    fields = _stat(pid)
+    return f"{_pid_namespace()}:{fields[_START_TIME]}" if fields else ""
+
+
+def is_gone(pid: int, mark: str) -> bool:
+    """Whether the process of that pid and mark has certainly ended. In doubt: no."""
+    namespace, _, start = mark.rpartition(":")
+    if namespace and namespace != _pid_namespace():
+        return False  # the number means another process here
+    fields = _stat(pid)
+    if fields:
+        return fields[_STATE] in "ZX" or (start != "" and fields[_START_TIME] != start)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
+
+
+def _pid_namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""

@@ -1,0 +1,122 @@
+"""`Run[R]`: a run as seen by whoever started it, from a client or from inside a workflow."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from holdfast.core.doing import Doing, describe
+from holdfast.core.durations import Duration
+from holdfast.core.status import Status
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.channels import Channel, RunVar
+
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as its row says: what lists and `show` print."""
+
+    id: str
+    workflow: str
+    version: str
+    status: Status
+    queue: str
+    priority: int
+    key: str
+    parent: str
+    root: str
+    attributes: dict[str, str]
+    created_at: datetime
+    started_at: datetime | None
+    updated_at: datetime
+    ended_at: datetime | None
+    available_at: datetime | None
+    deadline: datetime | None
+    worker: str
+    epoch: int
+    turns: int
+    doing: Doing
+    note: str
+    seen_at: datetime
+
+    @property
+    def waiting(self) -> str:
+        """What it is doing now, as a sentence; empty when it has ended."""
+        text = describe(self.doing, self.seen_at)
+        return f"{text} ({self.note})" if self.note and text else text or self.note
+
+
+class JournalEvent(msgspec.Struct, frozen=True):
+    """One fact of a run's journal, as `follow` shows it."""
+
+    seq: int
+    ordinal: int
+    index: int
+    at: datetime
+    type: str
+    data: dict[str, Any]
+
+
+class Run(ABC, Generic[R_co]):
+    """A handle on one run."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
+
+    @abstractmethod
+    async def result(self, timeout: Duration | None = None) -> R_co:
+        """Waits for the end: its value, or `RunFailed`, `RunCancelled`, a declared exception, `ResultTimeout`."""
+
+    @abstractmethod
+    async def wait(self, timeout: Duration | None = None) -> Status | None:
+        """Waits for the end and says how it ended; None if the time ran out."""
+
+    @abstractmethod
+    async def status(self) -> Status:
+        """The lifecycle word."""
+
+    @abstractmethod
+    async def view(self) -> RunView:
+        """Everything the run's row says."""
+
+    @abstractmethod
+    async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
+        """Sends a signal: accepted durably, delivered exactly once. The same `id` again counts once."""
+
+    @abstractmethod
+    async def get(self, var: RunVar[T]) -> T | None:
+        """A value the run shows to the outside; None if it has not been set."""
+
+    @abstractmethod
+    async def cancel(self, reason: str = "") -> None:
+        """Asks the run to stop: CancelledError at its await, then durable clean-up."""
+
+    @abstractmethod
+    async def kill(self, reason: str = "") -> None:
+        """Ends the run at once: no author code, no undo."""
+
+    @abstractmethod
+    async def pause(self, reason: str = "") -> None:
+        """Lets the run stand still until it is resumed."""
+
+    @abstractmethod
+    async def resume(self) -> None:
+        """Lets a paused run go on, also one that was quarantined or had diverged."""
+
+    @abstractmethod
+    async def retry(self, *, id: str | None = None) -> Run[R_co]:
+        """Starts a new run that takes over what this failed one has completed."""
+
+    @abstractmethod
+    def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
+        """The journal, live, until the run ends. `after` is the `seq` last seen."""

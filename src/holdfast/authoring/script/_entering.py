@@ -1,0 +1,56 @@
+"""The time in which a durable loop is the running one.
+
+A program is activated by a plain call, usually from a task of the worker's own loop. For as long as the call lasts, the
+author's code must find its own loop, its own current task and its own hooks for async generators; afterwards the
+worker's must be back, also when the activation raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Callable
+from types import TracebackType
+from typing import Any
+
+from holdfast.authoring.script import _stdlib
+
+
+class Entering:
+    """A reusable block, not a re-entrant one."""
+
+    __slots__ = ("_begun", "_hooks", "_loop", "_outer", "_outer_task", "active")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, begun: Callable[[AsyncGenerator[Any, Any]], None]) -> None:
+        self._loop = loop
+        self._begun = begun
+        self._outer: asyncio.AbstractEventLoop | None = None
+        self._outer_task: asyncio.Task[Any] | None = None
+        self.active = False
+
+    def __enter__(self) -> None:
+        if self.active:
+            raise RuntimeError("this workflow loop is already running: an activation cannot start another one")
+        self.active = True
+        self._outer = _stdlib.get_running_loop()
+        # The outer task is not current while ours run; from 3.14 on a thread has one current task, not one per loop.
+        self._outer_task = None if self._outer is None else asyncio.current_task(self._outer)
+        if self._outer is not None and self._outer_task is not None:
+            _stdlib.leave_task(self._outer, self._outer_task)
+        self._hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(self._begun, _dropped)
+        _stdlib.set_running_loop(self._loop)
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _stdlib.set_running_loop(self._outer)
+        sys.set_asyncgen_hooks(*self._hooks)
+        if self._outer is not None and self._outer_task is not None:
+            _stdlib.enter_task(self._outer, self._outer_task)
+        self._outer = self._outer_task = None
+        self.active = False
+
+
+def _dropped(generator: AsyncGenerator[Any, Any]) -> None:
+    """Does nothing, on purpose: Python then drops the generator without running any more of the author's code."""

@@ -1,0 +1,120 @@
+"""Sync workflows: a plain function in a thread of its own, in strict turns with the program's loop.
+
+The thread runs only while the loop waits for it, and the other way round, so a sync body is as deterministic as an
+async one. A durable verb in the thread hands an awaitable to the loop's side, which awaits it as any async body would;
+that is why sync and async workflows share all their logic.
+
+A thread ends when its program is closed. One that will not end within `PATIENCE` is left behind and counted.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from holdfast.authoring.script.context import sync_program
+from holdfast.authoring.script.sagas import Unwinding
+from holdfast.errors import NotAllowedHere
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.program import ScriptProgram
+
+R = TypeVar("R")
+
+PATIENCE = 5.0
+"""Seconds a closing program waits for its thread to come back from real work."""
+
+_stuck: list[str] = []
+
+
+def stuck_threads() -> tuple[str, ...]:
+    """Sync workflow bodies of this process that did not end when their program was closed."""
+    return tuple(_stuck)
+
+
+class _Finished:
+    """What the thread left behind."""
+
+    __slots__ = ("error", "value")
+
+    def __init__(self, value: Any, error: BaseException | None) -> None:
+        self.value = value
+        self.error = error
+
+
+class SyncBody:
+    """One sync body and its thread."""
+
+    def __init__(
+        self, program: ScriptProgram, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._program = program
+        self._function = function
+        self._args = args
+        self._kwargs = kwargs
+        self._to_thread = threading.Lock()
+        self._to_loop = threading.Lock()
+        self._to_thread.acquire()
+        self._to_loop.acquire()
+        self._request: Awaitable[Any] | _Finished | None = None
+        self._reply: Any = None
+        self._error: BaseException | None = None
+
+    async def main(self) -> Any:
+        """The loop's side: awaits what the thread asks for, until it ends."""
+        context = contextvars.copy_context()
+        context.run(_bodies.set, self)
+        context.run(sync_program.set, self._program)
+        name = f"holdfast-{self._program.spec.name}"
+        threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True).start()
+        request = self._thread_turn()
+        while not isinstance(request, _Finished):
+            try:
+                self._reply, self._error = await request, None
+            except BaseException as error:  # noqa: BLE001 whatever it is, it belongs to the thread's side
+                self._reply, self._error = None, error
+            self._to_thread.release()
+            request = self._thread_turn()
+        if request.error is not None:
+            raise request.error
+        return request.value
+
+    def _thread_turn(self) -> Awaitable[Any] | _Finished:
+        """Waits until the thread asks for something or ends."""
+        if self._program.loop.unwinding:
+            if not self._to_loop.acquire(timeout=PATIENCE):
+                _stuck.append(self._program.spec.name)
+                raise Unwinding
+        else:
+            self._to_loop.acquire()
+        return cast("Awaitable[Any] | _Finished", self._request)
+
+    def _run(self) -> None:
+        try:
+            self._request = _Finished(self._function(*self._args, **self._kwargs), None)
+        except BaseException as error:  # noqa: BLE001 it is the workflow's end, whatever it is
+            self._request = _Finished(None, error)
+        self._to_loop.release()
+
+    def wait(self, awaitable: Awaitable[R]) -> R:
+        """The thread's side: hands over, and sleeps until the answer is there."""
+        self._request = awaitable
+        self._to_loop.release()
+        self._to_thread.acquire()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return cast("R", self._reply)
+
+
+_bodies: contextvars.ContextVar[SyncBody | None] = contextvars.ContextVar("holdfast_sync_body", default=None)
+
+
+def block_on(awaitable: Awaitable[R], verb: str) -> R:
+    """Waits, in a sync workflow, for something durable."""
+    body = _bodies.get()
+    if body is None:
+        raise NotAllowedHere(f"{verb} of holdfast.sync is for `def` workflows; in an async one use holdfast's, awaited")
+    return body.wait(awaitable)

@@ -1,0 +1,142 @@
+"""Typed channels: `Signal` to one run, `Topic` to every run that now waits on it, `RunVar` from a run to the outside.
+
+The type is read from `Signal[bool]("approved")` when first needed.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
+
+from holdfast.authoring.script.bridge import block_on
+from holdfast.authoring.script.calls import NO_DEFAULT, WaitCall
+from holdfast.authoring.script.context import Place, place, require_program
+from holdfast.core.commands import Expose, Send
+from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.ids import check_name
+from holdfast.core.payload import Shape
+from holdfast.errors import DefinitionError
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+class Typed(Generic[T]):
+    """A name with a type."""
+
+    def __init__(self, name: str) -> None:
+        self.name = check_name(name, f"the name of a {type(self).__name__}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @functools.cached_property
+    def shape(self) -> Shape[T]:
+        """How values are encoded and decoded."""
+        arguments = get_args(getattr(self, "__orig_class__", None))
+        if not arguments or isinstance(arguments[0], TypeVar):
+            kind = type(self).__name__
+            raise DefinitionError(f'{kind}("{self.name}") has no type: write {kind}[bool]("{self.name}")')
+        return Shape(arguments[0], what=f"{type(self).__name__} {self.name}")
+
+    def encode(self, value: T) -> bytes:
+        """The value, checked against the type."""
+        return self.shape.round_trip(value, self.name)[0]
+
+
+class Channel(Typed[T]):
+    """Something a run can wait for."""
+
+    kind = "signal"
+
+    def _wait(self, timeout: Duration | None, default: Any, name: str | None, where: Place) -> WaitCall:
+        verb = f"{type(self).__name__}.wait()"
+        program = require_program(verb, in_step="A step gets what it needs as arguments.")
+        return WaitCall(
+            program,
+            program.keys.take(check_name(name, "name=") if name is not None else self.name),
+            where,
+            kind=self.kind,
+            name=self.name,
+            shape=self.shape,
+            timeout=parse_duration(timeout, what=f"timeout= of {verb}") if timeout is not None else None,
+            default=default,
+        )
+
+
+class AsyncChannel(Channel[T]):
+    """The async `wait`."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        async def wait(self, *, timeout: Duration | None = None, name: str | None = None) -> T: ...
+        @overload
+        async def wait(self, *, timeout: Duration, default: D, name: str | None = None) -> T | D: ...
+        async def wait(self, *, timeout: Any = None, default: Any = None, name: str | None = None) -> Any:
+            """Waits for the next one. After `timeout` the `default`, or `TimeoutError` without one."""
+
+    else:
+
+        def wait(self, *, timeout=None, default=NO_DEFAULT, name=None):
+            """Waits for the next one. After `timeout` the `default`, or `TimeoutError` without one."""
+            return self._wait(timeout, default, name, place(1))
+
+
+class Signal(AsyncChannel[T]):
+    """A durable message to one run: buffered, exactly once, FIFO per sender."""
+
+    def send(self, run: str, value: T) -> None:
+        """Sends to another run, from inside a run, with this turn: exactly once."""
+        program = require_program("Signal.send()", outside="From outside: await run.signal(…).")
+        key = program.keys.take(f"send {self.name}")
+        program.ask(Send(key=key, to=run, kind="signal", name=self.name, value=self.encode(value)))
+
+
+class Topic(AsyncChannel[T]):
+    """A broadcast to every run that waits on it now."""
+
+    kind = "topic"
+
+    def publish(self, value: T) -> None:
+        """Publishes from inside a run, with this turn: exactly once."""
+        program = require_program("Topic.publish()", outside="From outside: await app.publish(…).")
+        key = program.keys.take(f"publish {self.name}")
+        program.ask(Send(key=key, to=self.name, kind="publish", name=self.name, value=self.encode(value)))
+
+
+class SyncSignal(Channel[T]):
+    """A signal, waited for in sync workflows."""
+
+    @overload
+    def wait(self, *, timeout: Duration | None = None, name: str | None = None) -> T: ...
+    @overload
+    def wait(self, *, timeout: Duration, default: D, name: str | None = None) -> T | D: ...
+    def wait(self, *, timeout: Any = None, default: Any = NO_DEFAULT, name: str | None = None) -> Any:
+        """Waits for the next one. After `timeout` the `default`, or `TimeoutError` without one."""
+        return block_on(self._wait(timeout, default, name, place(1)), "Signal.wait()")
+
+
+class SyncTopic(SyncSignal[T]):
+    """A topic, waited for in sync workflows."""
+
+    kind = "topic"
+
+
+class RunVar(Typed[T]):
+    """A typed value a run shows to the outside."""
+
+    def set(self, value: T) -> None:
+        """Shows the value, durable with this turn."""
+        program = require_program("RunVar.set()", in_step="Return the value, and set it in the workflow.")
+        encoded = self.encode(value)
+        program.exposed[self.name] = encoded
+        program.ask(Expose(name=self.name, value=encoded))
+
+    def get(self, default: D = cast("Any", None)) -> T | D:
+        """The value this run has set itself."""
+        program = require_program("RunVar.get()", outside="From outside: await run.get(var).")
+        encoded = program.exposed.get(self.name)
+        return default if encoded is None else self.shape.decode(encoded)
+
+

@@ -1,0 +1,61 @@
+"""Checks of definitions, made when they are written: every refusal names the file and line and the cure."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from holdfast.errors import DefinitionError
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Where a function is written."""
+    code: CodeType | None = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
+
+
+def check_function(function: Callable[..., Any], what: str) -> None:
+    """Refuses what cannot be found again after a restart, or does not give one outcome."""
+    where = place_of(function)
+    if not callable(function) or not hasattr(function, "__code__"):
+        raise DefinitionError(f"{what} takes a function, got {function!r}: wrap the call in a `def` of your own")
+    if function.__name__ == "<lambda>":
+        raise DefinitionError(f"{where}: {what} on a lambda has no name to be recorded under: write a `def`")
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise DefinitionError(f"{where}: {what} on a generator; it has one outcome only: return a list instead")
+    parameters = list(inspect.signature(function).parameters)
+    is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
+    if inspect.ismethod(function) or (is_method and parameters[:1] in (["self"], ["cls"])):
+        raise DefinitionError(
+            f"{where}: {what} on a method; its object is not there after a restart: write a module-level function "
+            "that takes what it needs"
+        )
+
+
+def check_raises(raises: type[Exception] | tuple[type[Exception], ...], what: str) -> tuple[type[Exception], ...]:
+    """The declared exceptions as a tuple."""
+    declared = raises if isinstance(raises, tuple) else (raises,)
+    for kind in declared:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise DefinitionError(f"{what}(raises=…) takes exception classes, got {kind!r}")
+    return declared
+
+
+def code_of(function: Callable[..., Any]) -> str:
+    """A hash of what the function does: recorded and shown, never required to be equal."""
+    digest = hashlib.sha256()
+    _feed(digest.update, function.__code__)
+    return digest.hexdigest()[:16]
+
+
+def _feed(update: Callable[[bytes], None], code: CodeType) -> None:
+    update(code.co_code)
+    update(repr((code.co_names, code.co_varnames)).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _feed(update, constant)
+        elif not isinstance(constant, frozenset):  # its order is the process's, not the code's
+            update(repr(constant).encode())

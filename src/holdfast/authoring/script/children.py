@@ -1,0 +1,131 @@
+"""`start`: children nobody has to wait for, and the handle on them inside a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal, NoReturn, TypeVar
+
+import msgspec
+
+from holdfast.authoring.handle import JournalEvent, Run, RunView
+from holdfast.authoring.script.calls import ChildCall, wait_for_child
+from holdfast.authoring.script.channels import Channel, RunVar
+from holdfast.authoring.script.context import require_program
+from holdfast.authoring.script.workflows import Call
+from holdfast.core.commands import Send
+from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.ids import check_id, check_name, child_id
+from holdfast.core.status import Status
+from holdfast.errors import NotAllowedHere
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def start(
+    call: Call[R],
+    *,
+    id: str | None = None,
+    name: str | None = None,
+    timeout: Duration | None = None,
+    queue: str | None = None,
+    on_cancel: Literal["leave", "cancel"] = "leave",
+) -> Run[R]:
+    """Starts a child run with this turn and goes on. `await run.result()` waits for it; nobody has to."""
+    program = require_program("start()", in_step="Start it from the workflow.", outside="Use: await app.start(call).")
+    child = call.child
+    if child is None:
+        raise NotAllowedHere("start() takes a call made in this run: start(ship(order))")
+    key = program.keys.take(check_name(name, "name=")) if name is not None else child.key
+    run = check_id(id, "id=") if id is not None else child_id(program.beginning.run, key)
+    child.key = key
+    child.command = msgspec.structs.replace(
+        child.command,
+        key=key,
+        run=run,
+        queue=check_name(queue, "queue=") if queue is not None else "",
+        awaited=timeout is not None,
+        on_cancel="cancel" if on_cancel == "cancel" else "",
+    )
+    if timeout is not None:
+        child.timeout = parse_duration(timeout, what="timeout= of start()")
+    program.ask_child(child)
+    return ChildRun(run, child)
+
+
+class _Result:
+    """Awaits a child's end."""
+
+    def __init__(self, child: ChildCall) -> None:
+        self._child = child
+
+    def __await__(self) -> Any:
+        return wait_for_child(self._child.program, self._child.key, self._child.spec)
+
+
+class ChildRun(Run[R]):
+    """A child, as its parent sees it: what a workflow may do is durable, the rest belongs into a client."""
+
+    def __init__(self, id: str, child: ChildCall) -> None:
+        super().__init__(id)
+        self._child = child
+
+    async def result(self, timeout: Duration | None = None) -> R:
+        """Waits for the child's end, durably."""
+        if timeout is not None:
+            raise NotAllowedHere("inside a workflow the time limit of a child goes to start(call, timeout=…)")
+        value: R = await _Result(self._child)
+        return value
+
+    async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
+        """Sends a signal with this turn."""
+        program = self._child.program
+        key = program.keys.take(f"send {channel.name}")
+        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=channel.encode(value)))
+
+    async def cancel(self, reason: str = "") -> None:
+        """Asks the child to stop, with this turn."""
+        program = self._child.program
+        program.ask(Send(key=program.keys.take(f"cancel {self.id}"), to=self.id, kind="cancel", name=reason))
+
+    async def wait(self, timeout: Duration | None = None) -> Status | None:
+        """For clients."""
+        self._refuse("wait")
+
+    async def status(self) -> Status:
+        """For clients."""
+        self._refuse("status")
+
+    async def view(self) -> RunView:
+        """For clients."""
+        self._refuse("view")
+
+    async def get(self, var: RunVar[T]) -> T | None:
+        """For clients."""
+        self._refuse("get")
+
+    async def kill(self, reason: str = "") -> None:
+        """For clients."""
+        self._refuse("kill")
+
+    async def pause(self, reason: str = "") -> None:
+        """For clients."""
+        self._refuse("pause")
+
+    async def resume(self) -> None:
+        """For clients."""
+        self._refuse("resume")
+
+    async def retry(self, *, id: str | None = None) -> Run[R]:
+        """For clients."""
+        self._refuse("retry")
+
+    def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
+        """For clients."""
+        self._refuse("follow")
+
+    def _refuse(self, verb: str) -> NoReturn:
+        raise NotAllowedHere(
+            f"run.{verb}() reads or changes the outside world; in a workflow use result(), signal() or cancel(), or do "
+            "it in a step with app.get(…)"
+        )

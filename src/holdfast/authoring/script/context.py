@@ -1,0 +1,104 @@
+"""Where am I? How a verb finds its run, or its step, without a context parameter.
+
+In an async workflow the running loop is the program's own. In a sync workflow, and in the body of a step, a context
+variable says it. Nothing else is global.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdfast.authoring.script.loop import DurableLoop
+from holdfast.errors import NotAllowedHere, NotInRun
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.program import ScriptProgram
+
+
+class Surroundings(Protocol):
+    """What a step's body may ask of the worker that runs it."""
+
+    def resource(self, of: object) -> Any:
+        """The opened resource of that definition."""
+        ...
+
+    async def put_blob(self, data: bytes) -> str:
+        """Stores bytes."""
+        ...
+
+    async def get_blob(self, name: str) -> bytes:
+        """Reads them back."""
+        ...
+
+    def heartbeat(self, run: str, key: str, progress: bytes) -> None:
+        """Notes that the step is alive and how far it is."""
+        ...
+
+
+@dataclass(slots=True)
+class StepScope:
+    """The attempt a body runs in."""
+
+    run: str
+    workflow: str
+    version: str
+    key: str
+    step: str
+    attempt: int
+    idempotency_key: str
+    created_at: datetime
+    surroundings: Surroundings
+    progress: Any = None
+
+
+running_step: ContextVar[StepScope | None] = ContextVar("holdfast_step", default=None)
+sync_program: ContextVar[ScriptProgram | None] = ContextVar("holdfast_sync_program", default=None)
+
+_running_loop = asyncio._get_running_loop
+
+
+def find_program() -> ScriptProgram | None:
+    """The program whose workflow body is running here, if one is."""
+    loop = _running_loop()
+    if type(loop) is DurableLoop:
+        return loop._host  # type: ignore[return-value]
+    return sync_program.get() if loop is None else None
+
+
+def require_program(verb: str, *, in_step: str = "", outside: str = "") -> ScriptProgram:
+    """The program, or an error that says what to do instead."""
+    program = find_program()
+    if program is not None:
+        return program
+    if running_step.get() is not None:
+        raise NotAllowedHere(f"{verb} is for workflows, and this is the body of a step. {in_step}".strip())
+    raise NotInRun(f"{verb} works inside a run only. {outside or 'Call it from a @workflow function.'}")
+
+
+class Place:
+    """A place in the author's code, kept as cheaply as possible and turned into text when somebody asks."""
+
+    __slots__ = ("code", "offset")
+
+    def __init__(self, code: CodeType, offset: int) -> None:
+        self.code = code
+        self.offset = offset
+
+    def __str__(self) -> str:
+        line = self.code.co_firstlineno
+        for start, end, number in self.code.co_lines():
+            if number is not None and start <= self.offset < end:
+                line = number
+        return f"{self.code.co_filename}:{line}"
+
+
+def place(depth: int) -> Place:
+    """The place `depth` calls above the caller."""
+    frame = sys._getframe(depth + 1)
+    return Place(frame.f_code, frame.f_lasti)

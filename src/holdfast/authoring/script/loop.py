@@ -1,0 +1,393 @@
+"""The deterministic event loop a script workflow runs on.
+
+It is an asyncio loop without a clock, without I/O and without a thread of its own: `run_ready` runs what is ready and
+returns, inside or outside a running loop. Time is a number the host sets; a timer is told to the host, which says when
+it fires; a step called through `asyncio.to_thread` is handed to the host. Everything else that would reach the outside
+is refused (`_refused`).
+
+It does not know journals, keys, steps or events: those belong to the host.
+
+Invariants:
+
+- Ready callbacks run in the order they were scheduled, each in its own context. Tasks, futures and timers are numbered
+  in the order they were created, and every order asyncio derives from a set follows from these numbers (`_tasks`).
+- `now` never moves by itself, and a timer that is already due is never told to the host.
+- Unfinished tasks and begun async generators are held strongly until `unwind` has ended them (`_closing`). An async
+  generator that is dropped half-way is therefore closed with the program, not when the collector finds it.
+- Nothing is printed, logged or raised from a finaliser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import itertools
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable
+from contextlib import AbstractContextManager
+from types import AsyncGeneratorType
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
+
+from holdfast.authoring.script import _closing, _tasks
+from holdfast.authoring.script._closing import graveyard_size
+from holdfast.authoring.script._entering import Entering
+from holdfast.authoring.script._refused import Refusals
+from holdfast.authoring.script._stdlib import caller_frame
+from holdfast.authoring.script._tasks import DurableFuture, DurableTask, ReadyHandle, Timer, source_of
+from holdfast.errors import InvalidDuration, NeverWaits, NotAllowedHere, NotInRun
+
+__all__ = ["DurableFuture", "DurableLoop", "DurableTask", "Host", "Timer", "graveyard_size", "source_of"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
+
+BUDGET: Final = 100_000
+_PRUNE_FROM: Final = 16
+
+
+class Host(Protocol):
+    """What the loop asks of the program that drives it. Not called while the loop unwinds or after it closed."""
+
+    def timer_set(self, timer: Timer, /) -> None:
+        """A timer was made and is due later than now. The host calls `loop.fire(timer)` when its time has come."""
+        ...
+
+    def timer_cancelled(self, timer: Timer, /) -> None:
+        """A timer the host was told of was cancelled before it fired."""
+        ...
+
+    def call_step(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], /
+    ) -> Awaitable[Any] | None:
+        """`asyncio.to_thread(function, …)` or `run_in_executor`: the call to await, or None if it is not a step."""
+        ...
+
+
+class DurableLoop(Refusals):
+    """One per program. See the module for what holds."""
+
+    def __init__(self, host: Host, *, budget: int = BUDGET) -> None:
+        self.now: float = 0.0
+        self.callback_errors: list[BaseException] = []
+        self.unwinding = False
+        self._host = host
+        self._budget = self._budget_left = budget
+        # Handles; Any because the loop reads asyncio's private slots of them, as every event loop does.
+        self._ready: deque[Any] = deque()
+        self._entered = Entering(self, self._generator_begun)
+        self._closed = False
+        self._debug = False
+        self._exception_handler: ExceptionHandler | None = None
+        self._task_number: Callable[[], int] = itertools.count(1).__next__
+        self._future_number: Callable[[], int] = itertools.count(1).__next__
+        self._timer_number: Callable[[], int] = itertools.count(1).__next__
+        self._tasks: list[DurableTask[Any]] = []
+        self._prune_tasks_at = _PRUNE_FROM
+        self._generators: list[AsyncGeneratorType[Any, Any]] = []
+        self._prune_generators_at = _PRUNE_FROM
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "unwinding" if self.unwinding else "open"
+        return f"<DurableLoop {state} now={self.now} ready={len(self._ready)} tasks={len(self.unfinished_tasks())}>"
+
+    # ----------------------------------------------------------------------------------------------- driven by the host
+
+    def enter(self) -> AbstractContextManager[None]:
+        """Makes this the running loop, whatever loop is running around it, until the block ends."""
+        return self._entered
+
+    def reset_budget(self) -> None:
+        """Begins an activation: the program may again run as many callbacks as its budget allows."""
+        self._budget_left = self._budget
+
+    def run_ready(self) -> None:
+        """Runs callbacks until none is ready. Raises `NeverWaits` when the activation's budget is used up."""
+        self._budget_left = self._run(self._budget_left)
+        if self._ready:
+            raise NeverWaits(self._never_waits())
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is ready to run."""
+        return not self._ready
+
+    def fire(self, timer: Timer) -> None:
+        """Schedules the callback of a timer whose time has come; nothing if it fired or was cancelled before."""
+        if not timer.fired and not timer.cancelled():
+            timer.fired = True
+            self._ready.append(timer)
+
+    def outcome_future(self) -> asyncio.Future[Any]:
+        """A future for the host's own use, the fastest to await. It draws no number, so whether the host makes one
+        (live) or not (replaying a known outcome) changes no order. Not to be given to the author."""
+        return asyncio.Future(loop=self)
+
+    def unfinished_tasks(self) -> list[DurableTask[Any]]:
+        """In the order they were created."""
+        return [task for task in self._tasks if not task.done()]
+
+    def unwind(self, pending: Iterable[asyncio.Future[Any]], make_exc: Callable[[], BaseException]) -> bool:
+        """Ends the program without doing anything more, then closes the loop.
+
+        Every future in `pending`, then whatever a task waits for, fails with `make_exc()`, again and again in turns
+        with cancellation, until all tasks and async generators have ended. Meanwhile the host answers durable verbs
+        with a fresh `outcome_future()` that it leaves alone, or raises: a future is better, since code that retries for
+        ever then still comes back to the loop. False if the program refused 1,000 times: it is then kept for ever.
+        """
+        if self._closed:
+            return True
+        self.unwinding = True
+        ended = False
+        allowed = self._budget + 20 * len(self._tasks)
+
+        def run_a_round() -> None:
+            nonlocal allowed
+            limit = min(allowed, 1_000 + 10 * len(self._tasks))
+            allowed -= limit - self._run(limit)
+
+        try:
+            with self._entered:
+                holders = [*(task.get_coro() for task in self.unfinished_tasks()), *self._generators]
+                stray = _closing.unstarted_coroutines(holders)
+                for future in pending:
+                    _closing.fail(future, make_exc)
+                ended = _closing.end_tasks(self.unfinished_tasks, run_a_round, make_exc)
+                ended = ended and self._end_generators(run_a_round, make_exc)
+                for coroutine in stray:
+                    coroutine.close()
+        finally:
+            self.unwinding = False
+            self._closed = True
+            self._ready.clear()
+            if ended:
+                self._tasks.clear()
+                self._generators.clear()
+            else:
+                _closing.bury(self)
+        return ended
+
+    def _end_generators(self, run_a_round: Callable[[], None], make_exc: Callable[[], BaseException]) -> bool:
+        for _ in range(_closing.ROUNDS):
+            begun = _closing.open_generators(self._generators)
+            if not begun:
+                return True
+            for generator in begun:
+                _ = self.create_task(_aclose(generator))
+            run_a_round()
+            if not _closing.end_tasks(self.unfinished_tasks, run_a_round, make_exc):
+                return False
+        return not _closing.open_generators(self._generators)
+
+    def _run(self, limit: int) -> int:
+        """Runs at most `limit` callbacks; says how many of them are left."""
+        ready = self._ready
+        popleft = ready.popleft
+        while ready and limit > 0:
+            limit -= 1
+            handle = popleft()
+            if handle._cancelled:
+                continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001  a callback's error is the run's, SystemExit included
+                self.callback_errors.append(error)
+        return limit
+
+    def _never_waits(self) -> str:
+        task = next((task for task in map(_tasks.task_of, self._ready) if task is not None), None)
+        where = ""
+        if task is not None:
+            where = f" (task {task.get_name()!r} at {source_of(task) or task.get_coro()!r})"
+        return (
+            f"the workflow ran {self._budget:,} callbacks without waiting for anything durable{where}: await a step, a "
+            "signal or a sleep longer than zero in that loop"
+        )
+
+    # --------------------------------------------------------------------------------------------- asyncio: scheduling
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """As asyncio's. Futures use it to wake their waiters, also on a closed loop, where nobody is woken any more."""
+        handle = ReadyHandle(callback, args, self, contextvars.copy_context() if context is None else context)
+        if self._closed:
+            if not _wakes_waiter(args):
+                raise self._is_closed_error("call_soon")
+        else:
+            self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> Timer:
+        """As asyncio's, from the loop's own `now`."""
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> Timer:
+        """As asyncio's. A timer that is already due runs as if by `call_soon`, and the host never hears of it."""
+        if self._closed:
+            raise self._is_closed_error("call_at")
+        if math.isnan(when):
+            raise InvalidDuration("a timer needs a time, not NaN: check what the delay was computed from")
+        timer = Timer(self._timer_number(), when, callback, args, self, context=context)
+        if when <= self.now:
+            self.fire(timer)
+        elif not self.unwinding:
+            self._host.timer_set(timer)
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        if isinstance(handle, Timer) and not handle.fired and not self.unwinding and not self._closed:
+            self._host.timer_cancelled(handle)
+
+    def time(self) -> float:
+        """The time the host set last; it does not move by itself."""
+        return self.now
+
+    def create_future(self) -> DurableFuture[Any]:
+        """A numbered future."""
+        _tasks.refuse_unordered_wait(caller_frame(1))
+        return DurableFuture(self._future_number(), self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        **options: Any,
+    ) -> DurableTask[T]:
+        """A numbered task, held until it is done. `coro` may be any `collections.abc.Coroutine`."""
+        if self._closed:
+            _tasks.close_unstarted(coro)
+            raise self._is_closed_error("create_task")
+        _tasks.refuse_unordered_completion(coro, caller_frame(1))
+        number = self._task_number()
+        task: DurableTask[T] = DurableTask(
+            number, coro, self, name=f"Task-{number}" if name is None else name, context=context, **options
+        )
+        if len(self._tasks) >= self._prune_tasks_at:
+            self._tasks = self.unfinished_tasks()
+            self._prune_tasks_at = max(_PRUNE_FROM, 2 * len(self._tasks))
+        self._tasks.append(task)
+        return task
+
+    def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """Hands a step to the host; refuses everything else. `asyncio.to_thread` awaits what comes back."""
+        function, arguments, keywords, to_thread = _unwrapped(func, args)
+        call = None if executor is not None else self._host.call_step(function, arguments, keywords)
+        if call is None:
+            name = getattr(function, "__qualname__", repr(function))
+            raise NotAllowedHere(
+                f"loop.run_in_executor() (asyncio.to_thread) of {name} in a workflow: a thread would run it again on "
+                "every replay; wrap it in a step"
+                if executor is None
+                else f"loop.run_in_executor() of {name} with an executor of your own in a workflow: a step brings its "
+                "executor itself; wrap it in a step and pass None"
+            )
+        if not to_thread:
+            call = asyncio.ensure_future(call, loop=self)
+        return cast("asyncio.Future[T]", call)
+
+    # ---------------------------------------------------------------------------------------------- asyncio: the state
+
+    def is_running(self) -> bool:
+        """Whether the loop has been entered."""
+        return self._entered.active
+
+    def is_closed(self) -> bool:
+        """Whether the program has been unwound."""
+        return self._closed
+
+    def get_debug(self) -> bool:
+        """As asyncio's. Every future asks while it is being made, which is how those of `gather` get a number."""
+        _tasks.number_gathering(caller_frame(1), self._future_number)
+        return self._debug
+
+    def set_debug(self, enabled: bool) -> None:
+        """As asyncio's: futures and timers then remember where they were made."""
+        self._debug = enabled
+
+    def get_task_factory(self) -> None:
+        """None: the loop makes its own tasks."""
+
+    def get_exception_handler(self) -> ExceptionHandler | None:
+        """What `set_exception_handler` was given."""
+        return self._exception_handler
+
+    def set_exception_handler(self, handler: ExceptionHandler | None) -> None:
+        """As asyncio's, except that the handler never hears of what a finaliser reports: see there."""
+        self._exception_handler = handler
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Keeps the error for the host; a context without one becomes one."""
+        error = context.get("exception")
+        self.callback_errors.append(error if isinstance(error, BaseException) else RuntimeError(context["message"]))
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Reports an error nobody awaits.
+
+        Futures and tasks report from their finalisers ("never retrieved", "destroyed but pending"), at whatever moment
+        the collector chooses. That moment does not replay, so these are dropped.
+        """
+        if self._closed or "future" in context or ("task" in context and "exception" not in context):
+            return
+        handler = self._exception_handler
+        if handler is None:
+            self.default_exception_handler(context)
+            return
+        try:
+            handler(self, context)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  the handler is the author's code: its error is the run's
+            self.callback_errors.append(error)
+
+    def _generator_begun(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """Python's hook for the first iteration of an async generator: it is held from here on."""
+        if len(self._generators) >= self._prune_generators_at:
+            self._generators = _closing.open_generators(self._generators)
+            self._prune_generators_at = max(_PRUNE_FROM, 2 * len(self._generators))
+        self._generators.append(cast("AsyncGeneratorType[Any, Any]", generator))
+
+    def _is_closed_error(self, method: str) -> NotInRun:
+        return NotInRun(f"loop.{method}() after the run's program was closed: nothing runs on this loop any more")
+
+
+async def _aclose(generator: AsyncGenerator[Any, Any]) -> None:
+    await generator.aclose()
+
+
+def _wakes_waiter(args: tuple[Any, ...]) -> bool:
+    """Whether a callback is what a future that is done schedules for those who wait for it."""
+    return len(args) == 1 and asyncio.isfuture(args[0]) and args[0].done()
+
+
+def _is_partial(function: object) -> bool:
+    return isinstance(function, functools.partial)
+
+
+def _unwrapped(
+    func: Callable[..., Any], args: tuple[Any, ...]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], bool]:
+    """The function behind partials, its arguments, and whether `to_thread` sent it, as `partial(context.run, f, …)`."""
+    function: Any = func
+    keywords: dict[str, Any] = {}
+    to_thread = False
+    while True:
+        if _is_partial(function):
+            args = (*function.args, *args)
+            keywords = {**function.keywords, **keywords}
+            function = function.func
+        elif args and isinstance(getattr(function, "__self__", None), contextvars.Context):
+            function, args = args[0], args[1:]
+            to_thread = True
+        else:
+            return function, args, keywords, to_thread

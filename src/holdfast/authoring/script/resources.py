@@ -1,0 +1,98 @@
+"""`@resource`: something a worker opens once for its steps, closes at shutdown, and tests replace.
+
+A worker opens the resources its steps name before it takes its first run, so that `http()` in a step is a plain call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from types import CodeType
+from typing import Any, Generic, TypeVar, cast, overload
+
+from holdfast.authoring.script.checks import place_of
+from holdfast.authoring.script.context import find_program, running_step
+from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun
+
+T = TypeVar("T")
+
+
+class Resource(Generic[T]):
+    """A definition of something to open once per worker."""
+
+    def __init__(self, function: Callable[[], AsyncIterator[T]] | Callable[[], Iterator[T]]) -> None:
+        if not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)):
+            raise DefinitionError(
+                f"{place_of(function)}: @resource goes on a generator that yields once: open, yield, close"
+            )
+        functools.update_wrapper(cast("Callable[..., Any]", self), function)
+        self.function = function
+        self.name: str = function.__name__
+
+    def __repr__(self) -> str:
+        return f"<resource {self.name} ({place_of(self.function)})>"
+
+    def __call__(self) -> T:
+        """The opened resource, in a step."""
+        scope = running_step.get()
+        if scope is not None:
+            return cast("T", scope.surroundings.resource(self))
+        if find_program() is not None:
+            raise NotAllowedHere(
+                f"resource {self.name} asked for in a workflow body: a workflow replays, so it may not touch the "
+                "outside. Ask for it in a step."
+            )
+        raise NotInRun(f"resource {self.name} is opened by a worker and works in the body of a step of a run")
+
+
+@overload
+def resource(function: Callable[[], AsyncIterator[T]], /) -> Resource[T]: ...
+@overload
+def resource(function: Callable[[], Iterator[T]], /) -> Resource[T]: ...
+def resource(function: Callable[..., Any], /) -> Resource[Any]:
+    """Declares something a worker opens once for its steps."""
+    return Resource(function)
+
+
+def resources_named_by(functions: Iterable[Callable[..., Any]]) -> list[Resource[Any]]:
+    """The resources that these functions, and the steps and functions they name, ask for. In order of discovery."""
+    found: dict[int, Resource[Any]] = {}
+    seen: set[int] = set()
+    pending = [inspect.unwrap(function) for function in functions]
+    while pending:
+        function = pending.pop(0)
+        if id(function) in seen or not hasattr(function, "__code__"):
+            continue
+        seen.add(id(function))
+        for value in _named(function):
+            if isinstance(value, Resource):
+                found[id(value)] = value
+                pending.append(value.function)
+            elif callable(value) and getattr(value, "__module__", "").partition(".")[0] != "holdfast":
+                unwrapped = inspect.unwrap(value) if not isinstance(value, type) else value
+                if hasattr(unwrapped, "__code__"):
+                    pending.append(unwrapped)
+                undo = getattr(value, "undo_step", None)
+                if undo is not None:
+                    pending.append(undo.function)
+    return list(found.values())
+
+
+def _named(function: Callable[..., Any]) -> Iterator[Any]:
+    names = sorted(_global_names(function.__code__))
+    scope = function.__globals__
+    yield from (scope[name] for name in names if name in scope)
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+
+
+def _global_names(code: CodeType) -> set[str]:
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _global_names(constant)
+    return names

@@ -1,0 +1,348 @@
+"""`@step`: one named unit of work whose outcome is journaled.
+
+A decorated function keeps its type. Outside a run it is the plain function; in a run a call becomes a durable call,
+its key taken and its arguments encoded at that very moment. Definitions do no I/O and register nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+from holdfast.authoring.script.bridge import block_on
+from holdfast.authoring.script.calls import StepCall
+from holdfast.authoring.script.checks import check_function, check_raises, code_of, place_of
+from holdfast.authoring.script.context import Place, find_program, place
+from holdfast.authoring.script.sagas import Done, current_scope
+from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.ids import check_name
+from holdfast.core.payload import Arguments, result_shape
+from holdfast.core.retry import Retry
+from holdfast.core.specs import Executor, StepSpec
+from holdfast.errors import DefinitionError, NotAllowedHere
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.program import ScriptProgram
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Raises = type[Exception] | tuple[type[Exception], ...]
+
+
+class StepOptions:
+    """What a step declares, before its annotations are read."""
+
+    __slots__ = ("executor", "name", "once", "raises", "retry", "timeout")
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        retry: Retry | int | None = None,
+        timeout: Duration | None = None,
+        once: bool = False,
+        raises: Raises = (),
+        executor: Literal["thread", "process"] | None = None,
+    ) -> None:
+        self.name = check_name(name, "the name of a step") if name is not None else None
+        self.retry = Retry(retry) if isinstance(retry, int) else retry
+        self.timeout = parse_duration(timeout, what="timeout= of a step") if timeout is not None else None
+        self.once = once
+        self.raises = check_raises(raises, "@step")
+        self.executor = executor
+        if once and self.retry is not None and self.retry != Retry.none:
+            raise DefinitionError("@step(once=True) is tried once: leave out retry=, or give Retry.none")
+
+
+class AnyStep(Generic[P, R]):
+    """What async and sync steps share."""
+
+    def __init__(self, function: Callable[..., Any], options: StepOptions) -> None:
+        check_function(function, "@step")
+        functools.update_wrapper(cast("Callable[..., Any]", self), function)
+        self.__signature__ = inspect.signature(function)
+        self.function = function
+        self.options_given = options
+        self.name = options.name or function.__name__
+        self.undo_step: AnyStep[..., Any] | None = None
+        is_async = inspect.iscoroutinefunction(function)
+        if is_async and options.executor is not None:
+            raise DefinitionError(f"{place_of(function)}: executor={options.executor!r} is for `def` steps")
+        self._executor: Executor = "async" if is_async else options.executor or "thread"
+
+    def __repr__(self) -> str:
+        return f"<step {self.name} ({place_of(self.function)})>"
+
+    @functools.cached_property
+    def spec(self) -> StepSpec:
+        """What the engine needs to know; annotations are read here, at first use."""
+        given = self.options_given
+        what = f"step {self.name}"
+        return StepSpec(
+            name=self.name,
+            function=self.function,
+            executor=self._executor,
+            arguments=Arguments(self.function, what=what),
+            result=result_shape(self.function, what),
+            retry=Retry.none if given.once else given.retry,
+            timeout=given.timeout,
+            once=given.once,
+            raises=given.raises,
+            where=place_of(self.function),
+        )
+
+    def durable_call(self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall[Any]:
+        """The call, in a run (used by `asyncio.to_thread`, `gather` and `each`)."""
+        return self.make_call(program, args, kwargs, place(3))
+
+    def make_call(
+        self,
+        program: ScriptProgram,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        where: Place,
+        *,
+        key: str | None = None,
+        retry: Retry | None = None,
+        timeout: timedelta | None = None,
+    ) -> StepCall[Any]:
+        """A durable call, its key taken and its arguments encoded now."""
+        spec = self.spec
+        encoded = (
+            spec.arguments.encode(args, kwargs)
+            if program.is_replaying
+            else spec.arguments.round_trip(args, kwargs)[0]
+        )
+        return StepCall(
+            program,
+            program.keys.take(key or spec.name),
+            where,
+            spec,
+            encoded,
+            retry=retry,
+            timeout=timeout,
+            scope=current_scope.get(),
+            undo=self.undo_step,
+        )
+
+    def undo_call(self, program: ScriptProgram, done: Done) -> StepCall[Any]:
+        """This step as the undo of a completed one: the result first, then that step's own arguments."""
+        spec = self.spec
+        args, kwargs = done.undo_arguments(spec)
+        return StepCall(
+            program,
+            program.keys.take(spec.name),
+            place(2),
+            spec,
+            spec.arguments.encode(args, kwargs),
+            retry=None,
+            timeout=None,
+            undoes=done.key,
+        )
+
+    def _register_undo(self, undo: AnyStep[..., Any]) -> None:
+        own = list(inspect.signature(self.function).parameters)
+        theirs = list(inspect.signature(undo.function).parameters)
+        if len(theirs) != len(own) + 1:
+            raise DefinitionError(
+                f"{place_of(undo.function)}: the undo of {self.name} takes its result first and then its parameters "
+                f"({', '.join(['result', *own])}), not ({', '.join(theirs)})"
+            )
+        if self.undo_step is not None:
+            raise DefinitionError(
+                f"{place_of(undo.function)}: {self.name} has an undo already, {place_of(self.undo_step.function)}"
+            )
+        self.undo_step = undo
+
+
+class Step(AnyStep[P, R]):
+    """An `async def` step."""
+
+    if TYPE_CHECKING:
+
+        async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    else:
+
+        def __call__(self, *args, **kwargs):
+            program = find_program()
+            if program is None:
+                return self.function(*args, **kwargs)
+            return self.make_call(program, args, kwargs, place(1))
+
+    def options(
+        self, *, key: str | None = None, retry: Retry | int | None = None, timeout: Duration | None = None
+    ) -> StepWithOptions[P, R]:
+        """The same step with options for one call."""
+        return StepWithOptions(self, key, retry, timeout)
+
+    def undo(self, function: Callable[Concatenate[R, P], Coroutine[Any, Any, Any]]) -> Step[Concatenate[R, P], Any]:
+        """Declares how to undo a completed call: the result first, then the step's own parameters."""
+        undo: Step[Concatenate[R, P], Any] = (
+            cast("Any", function) if isinstance(function, AnyStep) else Step(function, StepOptions())
+        )
+        self._register_undo(undo)
+        return undo
+
+
+class SyncStep(AnyStep[P, R]):
+    """A `def` step: in a thread, or in a process that can be killed."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        program = find_program()
+        if program is None:
+            return cast("R", self.function(*args, **kwargs))
+        if program.spec.is_async:
+            raise NotAllowedHere(
+                f"{self.name} is a sync step, called directly in an async workflow ({place(1)}): it would block. "
+                f"Write: await asyncio.to_thread({self.name}, …)"
+            )
+        return cast("R", block_on(self.make_call(program, args, kwargs, place(1)), self.name))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R]:
+        """The call as a value, for `gather` and `each` of holdfast.sync."""
+        program = find_program()
+        if program is None:
+            raise NotAllowedHere(f"{self.name}.call(…) makes a durable call and works inside a run only; call it plainly")
+        return self.make_call(program, args, kwargs, place(1))
+
+    def options(
+        self, *, key: str | None = None, retry: Retry | int | None = None, timeout: Duration | None = None
+    ) -> SyncStepWithOptions[P, R]:
+        """The same step with options for one call."""
+        return SyncStepWithOptions(self, key, retry, timeout)
+
+    def undo(self, function: Callable[Concatenate[R, P], Any]) -> AnyStep[Concatenate[R, P], Any]:
+        """Declares how to undo a completed call: the result first, then the step's own parameters."""
+        undo: AnyStep[Concatenate[R, P], Any]
+        if isinstance(function, AnyStep):
+            undo = cast("Any", function)
+        elif inspect.iscoroutinefunction(function):
+            undo = Step(function, StepOptions())
+        else:
+            undo = SyncStep(function, StepOptions())
+        self._register_undo(undo)
+        return undo
+
+
+class _WithOptions(Generic[P, R]):
+    """A step and the options of one call."""
+
+    def __init__(
+        self, step: AnyStep[P, R], key: str | None, retry: Retry | int | None, timeout: Duration | None
+    ) -> None:
+        self._step = step
+        self._key = check_name(key, "key=") if key is not None else None
+        self._retry = Retry(retry) if isinstance(retry, int) else retry
+        self._timeout = parse_duration(timeout, what="timeout=") if timeout is not None else None
+
+    def durable_call(self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall[Any]:
+        """As the step's own."""
+        return self._make(program, args, kwargs, place(3))
+
+    def _make(
+        self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any], where: Place
+    ) -> StepCall[Any]:
+        return self._step.make_call(
+            program, args, kwargs, where, key=self._key, retry=self._retry, timeout=self._timeout
+        )
+
+
+class StepWithOptions(_WithOptions[P, R]):
+    """`charge.options(key=…)`: called like the step."""
+
+    if TYPE_CHECKING:
+
+        async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    else:
+
+        def __call__(self, *args, **kwargs):
+            program = find_program()
+            if program is None:
+                return self._step.function(*args, **kwargs)
+            return self._make(program, args, kwargs, place(1))
+
+
+class SyncStepWithOptions(_WithOptions[P, R]):
+    """`load.options(key=…)`: called like the step."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        program = find_program()
+        if program is None:
+            return cast("R", self._step.function(*args, **kwargs))
+        if program.spec.is_async:
+            raise NotAllowedHere(f"{self._step.name} is a sync step: write await asyncio.to_thread(…)")
+        return cast("R", block_on(self._make(program, args, kwargs, place(1)), self._step.name))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R]:
+        """The call as a value."""
+        program = find_program()
+        if program is None:
+            raise NotAllowedHere(f"{self._step.name}.call(…) works inside a run only")
+        return self._make(program, args, kwargs, place(1))
+
+
+class StepDecorator:
+    """`@step(…)` with options, waiting for its function."""
+
+    def __init__(self, options: StepOptions) -> None:
+        self._options = options
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncStep[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        """The step."""
+        return _make_step(function, self._options)
+
+
+@overload
+def step(  # type: ignore[overload-overlap]
+    function: Callable[P, Coroutine[Any, Any, R]],
+    /,
+    *,
+    name: str | None = None,
+    retry: Retry | int | None = None,
+    timeout: Duration | None = None,
+    once: bool = False,
+    raises: Raises = (),
+) -> Step[P, R]: ...
+@overload
+def step(
+    function: Callable[P, R],
+    /,
+    *,
+    name: str | None = None,
+    retry: Retry | int | None = None,
+    timeout: Duration | None = None,
+    once: bool = False,
+    raises: Raises = (),
+    executor: Literal["thread", "process"] | None = None,
+) -> SyncStep[P, R]: ...
+@overload
+def step(
+    *,
+    name: str | None = None,
+    retry: Retry | int | None = None,
+    timeout: Duration | None = None,
+    once: bool = False,
+    raises: Raises = (),
+    executor: Literal["thread", "process"] | None = None,
+) -> StepDecorator: ...
+def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Makes a function a durable step. Also on the spot: `step(fn, name="mail")(…)`."""
+    given = StepOptions(**options)
+    return StepDecorator(given) if function is None else _make_step(function, given)
+
+
+def _make_step(function: Callable[..., Any], options: StepOptions) -> Any:
+    if isinstance(function, AnyStep):
+        function = function.function
+    _ = code_of(function)
+    kind = Step if inspect.iscoroutinefunction(function) else SyncStep
+    return kind(function, options)

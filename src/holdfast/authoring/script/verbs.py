@@ -1,0 +1,212 @@
+"""The verbs of a script: everything an author may do in a run that is not a step."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, MutableMapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import msgspec
+
+from holdfast.authoring.script.calls import SleepCall
+from holdfast.authoring.script.context import Place, find_program, place, require_program, running_step
+from holdfast.authoring.script.sagas import ContinueRun
+from holdfast.authoring.script.workflows import Call
+from holdfast.core.commands import ContinueAs
+from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.ids import check_name
+from holdfast.core.payload import Shape
+from holdfast.errors import InvalidDuration, InvalidInput, NotAllowedHere, NotInRun
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_any: Shape[Any] = Shape(Any, what="progress")
+
+
+def _sleep(duration: Duration | None, until: datetime | None, name: str | None, where: Place) -> SleepCall:
+    program = require_program("sleep()", in_step="Here use asyncio.sleep.")
+    if (duration is None) == (until is None):
+        raise InvalidDuration("sleep() takes a duration or until=, one of the two")
+    if until is None:
+        assert duration is not None
+        until = program.at + parse_duration(duration, what="sleep()")
+    elif until.tzinfo is None:
+        raise InvalidDuration("sleep(until=…) takes an aware datetime: add tzinfo, for example datetime.now(UTC)")
+    key = program.keys.take(check_name(name, "name=") if name is not None else "sleep")
+    return SleepCall(program, key, where, until.astimezone(UTC))
+
+
+if TYPE_CHECKING:
+
+    async def sleep(
+        duration: Duration | None = None, *, until: datetime | None = None, name: str | None = None
+    ) -> None:
+        """Sleeps durably: parks the run, no thread, no memory. The end is fixed when the sleep is first met."""
+
+else:
+
+    def sleep(duration=None, *, until=None, name=None):
+        """Sleeps durably: parks the run, no thread, no memory. The end is fixed when the sleep is first met."""
+        return _sleep(duration, until, name, place(1))
+
+
+async def each(
+    function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T], *, limit: int = 50
+) -> list[R]:
+    """Calls a step or workflow for every item, at most `limit` at a time; results in the order of the items.
+
+    The first failure cancels the rest and is raised as it is.
+    """
+    require_program("each()")
+    if limit < 1:
+        raise InvalidInput(f"each(limit={limit}): at least 1")
+    kept = list(items)
+    queue = iter(enumerate(kept))
+    results: dict[int, R] = {}
+
+    async def branch() -> None:
+        for index, item in queue:
+            results[index] = await function(item)
+
+    tasks = [asyncio.create_task(branch()) for _ in range(min(limit, len(kept)))]
+    try:
+        if tasks:
+            await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return [results[index] for index in range(len(kept))]
+
+
+def now() -> datetime:
+    """The time of this turn: the same on every replay."""
+    return require_program("now()", in_step="Here use datetime.now(UTC).").at
+
+
+def rng() -> Random:
+    """Random numbers that follow from the run: the same on every replay. Not for secrets."""
+    return require_program("rng()", in_step="Here use the random module.").rng
+
+
+def uuid4() -> uuid.UUID:
+    """A UUID that follows from the run: the same on every replay."""
+    return uuid.UUID(int=rng().getrandbits(128), version=4)
+
+
+def patched(name: str) -> bool:
+    """Gates a change of a workflow that has open runs: True for runs that meet it live, False for older ones."""
+    return require_program("patched()").patched(check_name(name, "the name of a patch"))
+
+
+def continue_as(call: Call[Any]) -> NoReturn:
+    """Ends this pass and begins the run anew with other arguments: same id, an empty journal to replay."""
+    program = require_program("continue_as()")
+    if call.child is not None:
+        program.awaited(call.child)
+    program.continuing = ContinueAs(workflow=call.spec.name, version=call.spec.version, args=call.args)
+    raise ContinueRun
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """Where the code is running. In a workflow `key` is empty and `attempt` counts passes."""
+
+    run_id: str
+    workflow: str
+    version: str
+    created_at: datetime
+    attempt: int
+    key: str = ""
+    step: str = ""
+    idempotency_key: str = ""
+    progress: Any = None
+
+
+def current() -> Current:
+    """The run, and in a step the attempt, this code runs in."""
+    scope = running_step.get()
+    if scope is not None:
+        return Current(
+            scope.run,
+            scope.workflow,
+            scope.version,
+            scope.created_at,
+            scope.attempt,
+            scope.key,
+            scope.step,
+            scope.idempotency_key,
+            scope.progress,
+        )
+    program = find_program()
+    if program is None:
+        raise NotInRun("current() works in a workflow or in a step of a run; here there is none")
+    begin, spec = program.beginning, program.spec
+    return Current(begin.run, spec.name, spec.version, begin.created_at, begin.number)
+
+
+class BlobRef(msgspec.Struct, frozen=True):
+    """A stored blob: give it to other steps instead of the data."""
+
+    name: str
+    size: int
+    kind: str
+
+
+async def put_blob(value: Any) -> BlobRef:
+    """Stores a step's own large data (bytes, or plain JSON values) and returns a small reference to it."""
+    scope = _in_step("put_blob()")
+    data, kind = (bytes(value), "bytes") if isinstance(value, bytes | bytearray) else (_any.encode(value, "value"), "json")
+    return BlobRef(await scope.surroundings.put_blob(data), len(data), kind)
+
+
+async def get_blob(ref: BlobRef) -> Any:
+    """Reads back what `put_blob` stored, its hash verified."""
+    data = await _in_step("get_blob()").surroundings.get_blob(ref.name)
+    return data if ref.kind == "bytes" else _any.decode(data)
+
+
+def heartbeat(progress: Any = None) -> None:
+    """In a long step: says that it is alive, and how far it is. After a retry `current().progress` has it back."""
+    scope = _in_step("heartbeat()")
+    scope.progress = progress
+    scope.surroundings.heartbeat(scope.run, scope.key, _any.encode(progress, "progress"))
+
+
+def _in_step(verb: str) -> Any:
+    scope = running_step.get()
+    if scope is not None:
+        return scope
+    if find_program() is not None:
+        raise NotAllowedHere(f"{verb} is for the body of a step; in a workflow it would not replay")
+    raise NotInRun(f"{verb} works in the body of a step of a run; here there is none")
+
+
+class RunLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger that knows its run and keeps quiet while a replay repeats what was said before."""
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 logging's name
+        """As logging's, and never during a replay."""
+        program = find_program()
+        return (program is None or not program.is_replaying) and self.logger.isEnabledFor(level)
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Adds the run's fields."""
+        fields: dict[str, Any] = {}
+        scope = running_step.get()
+        program = find_program()
+        if scope is not None:
+            fields = {"run": scope.run, "workflow": scope.workflow, "step": scope.key, "attempt": scope.attempt}
+        elif program is not None:
+            fields = {"run": program.beginning.run, "workflow": program.spec.name}
+        kwargs["extra"] = {**fields, **kwargs.get("extra", {})}
+        return msg, kwargs
+
+
+log = RunLogger(logging.getLogger("holdfast.run"), {})
+"""The author's logger: `log.info(…)` in workflows and steps, silent on replay."""

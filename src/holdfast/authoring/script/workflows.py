@@ -1,0 +1,227 @@
+"""`@workflow` and `@remote`: named, versioned definitions; calling one makes a `Call`.
+
+A call says what to run. Awaited inside a run it is a child; given to `app.start` it is a new run. Its arguments are
+bound, checked and encoded when it is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Generator
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from holdfast.authoring.script.bridge import block_on
+from holdfast.authoring.script.calls import ChildCall
+from holdfast.authoring.script.checks import check_function, check_raises, code_of, place_of
+from holdfast.authoring.script.context import Place, find_program, place, running_step
+from holdfast.authoring.script.steps import Raises
+from holdfast.core.commands import StartChild
+from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.ids import check_name, child_id
+from holdfast.core.payload import Arguments, result_shape
+from holdfast.core.retry import Retry
+from holdfast.core.specs import WorkflowSpec
+from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CHILD_TIMEOUT = timedelta(days=365)
+
+
+class Call(Coroutine[Any, Any, R], Generic[R]):
+    """A workflow with its arguments, as a value."""
+
+    def __init__(self, spec: WorkflowSpec, args: bytes, where: Place) -> None:
+        self.spec = spec
+        self.args = args
+        self.child: ChildCall | None = None
+        program = find_program()
+        if program is not None:
+            key = program.keys.take(spec.name)
+            command = StartChild(
+                key=key,
+                run=child_id(program.beginning.run, key),
+                workflow=spec.name,
+                version=spec.version,
+                args=args,
+                deadline=spec.deadline,
+                code=spec.code,
+            )
+            self.child = ChildCall(program, where, spec, command, CHILD_TIMEOUT)
+
+    def __repr__(self) -> str:
+        return f"<Call {self.spec.label} {self.args.decode()[:80]}>"
+
+    def __hash__(self) -> int:
+        return hash(self.child) if self.child is not None else id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def _in_run(self) -> ChildCall:
+        if self.child is not None:
+            return self.child
+        if running_step.get() is not None:
+            raise NotAllowedHere(
+                f"workflow {self.spec.name} awaited in a step: await it in the workflow (a child run), or start it "
+                "with app.start(…)"
+            )
+        raise NotInRun(
+            f"workflow {self.spec.name} awaited outside a run: start it with `await app.start({self.spec.name}(…))`, "
+            f"or `app.run({self.spec.name}(…))` in a script"
+        )
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        return self._in_run().__await__()
+
+    def send(self, value: Any) -> Any:
+        """As a coroutine's."""
+        return self._in_run().send(value)
+
+    def throw(self, typ: Any, val: Any = None, tb: TracebackType | None = None) -> Any:
+        """As a coroutine's."""
+        return self._in_run().throw(typ, val, tb)
+
+    def close(self) -> None:
+        """As a coroutine's; a call that is only a value has nothing to close."""
+        if self.child is not None:
+            self.child.close()
+
+
+class AnyWorkflow(Generic[P, R]):
+    """What async and sync workflows share."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        version: str = "",
+        deadline: Duration | None = None,
+        retry: Retry | int | None = None,
+        raises: Raises = (),
+        is_remote: bool = False,
+    ) -> None:
+        what = "@remote" if is_remote else "@workflow"
+        check_function(function, what)
+        functools.update_wrapper(cast("Callable[..., Any]", self), function)
+        self.__signature__ = inspect.signature(function)
+        self.function = function
+        self.name = check_name(name if name is not None else function.__name__, "the name of a workflow")
+        self.version = check_name(version, "version=") if version else ""
+        self.where = place_of(function)
+        self._deadline = parse_duration(deadline, what="deadline= of a workflow") if deadline is not None else None
+        self._retry = Retry(retry) if isinstance(retry, int) else retry or Retry.none
+        self._raises = check_raises(raises, what)
+        self._is_remote = is_remote
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name}{' ' + self.version if self.version else ''} ({self.where})>"
+
+    @functools.cached_property
+    def spec(self) -> WorkflowSpec:
+        """What the engine needs to know; annotations are read here, at first use."""
+        what = f"workflow {self.name}"
+        return WorkflowSpec(
+            name=self.name,
+            version=self.version,
+            function=self.function,
+            is_async=inspect.iscoroutinefunction(self.function),
+            arguments=Arguments(self.function, what=what),
+            result=result_shape(self.function, what),
+            retry=self._retry,
+            deadline=self._deadline,
+            raises=self._raises,
+            code="" if self._is_remote else code_of(self.function),
+            where=self.where,
+            is_remote=self._is_remote,
+        )
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], where: Place) -> Call[R]:
+        spec = self.spec
+        return Call(spec, spec.arguments.round_trip(args, kwargs)[0], where)
+
+
+class Workflow(AnyWorkflow[P, R]):
+    """An `async def` workflow."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        return self._call(args, kwargs, place(1))
+
+
+class SyncWorkflow(AnyWorkflow[P, R]):
+    """A `def` workflow: runs in a thread; `.call(…)` makes the value."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        program = find_program()
+        if program is None:
+            raise NotInRun(
+                f"workflow {self.name} called outside a run: start it with app.start({self.name}.call(…)), or "
+                f"app.run({self.name}.call(…)) in a script"
+            )
+        if program.spec.is_async:
+            raise NotAllowedHere(
+                f"{self.name} is a sync workflow, called directly in an async one ({place(1)}): it would block. "
+                f"Write: await {self.name}.call(…)"
+            )
+        return block_on(self._call(args, kwargs, place(1)), self.name)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The call as a value: for `app.start`, `gather`, `start`."""
+        return self._call(args, kwargs, place(1))
+
+
+class WorkflowDecorator:
+    """`@workflow(…)` with options, waiting for its function."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncWorkflow[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        """The workflow."""
+        return _make_workflow(function, self._options)
+
+
+@overload
+def workflow(function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...  # type: ignore[overload-overlap]
+@overload
+def workflow(function: Callable[P, R], /) -> SyncWorkflow[P, R]: ...
+@overload
+def workflow(
+    *,
+    name: str | None = None,
+    version: str = "",
+    deadline: Duration | None = None,
+    retry: Retry | int | None = None,
+    raises: Raises = (),
+) -> WorkflowDecorator: ...
+def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Makes a function a workflow: ordinary Python whose steps, waits and children are durable."""
+    return WorkflowDecorator(options) if function is None else _make_workflow(function, options)
+
+
+@overload
+def remote(function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...  # type: ignore[overload-overlap]
+@overload
+def remote(function: Callable[P, R], /) -> SyncWorkflow[P, R]: ...
+@overload
+def remote(*, name: str | None = None, version: str = "", raises: Raises = ()) -> WorkflowDecorator: ...
+def remote(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declares a workflow that another process serves: typed to start, without its code."""
+    options["is_remote"] = True
+    return WorkflowDecorator(options) if function is None else _make_workflow(function, options)
+
+
+def _make_workflow(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    if isinstance(function, AnyWorkflow):
+        raise DefinitionError(f"{function.where}: {function.name} is a workflow already")
+    is_async = inspect.iscoroutinefunction(function)
+    return (Workflow if is_async else SyncWorkflow)(function, **options)

@@ -1,0 +1,222 @@
+"""What a program asks for. A closed set: the engine matches it to the end, and each has one event that records it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias, assert_never
+
+import msgspec
+
+from holdfast.core import events
+from holdfast.core.failure import Failure
+from holdfast.core.payload import MAX_INLINE, hash_of
+from holdfast.core.retry import Retry
+from holdfast.core.specs import StepSpec
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A request of a program."""
+
+
+class RunStep(Asked, frozen=True):
+    """Run a step's body until it has an outcome."""
+
+    key: str
+    spec: StepSpec
+    args: bytes
+    retry: Retry
+    timeout: timedelta | None = None
+    undo: bool = False
+    undoes: str = ""
+    where: str = ""
+
+
+class AbandonStep(Asked, frozen=True):
+    """The author's code no longer wants that step's outcome."""
+
+    key: str
+
+
+class StartTimer(Asked, frozen=True):
+    """Sleep until then."""
+
+    key: str
+    until: datetime
+
+
+class AwaitMessage(Asked, frozen=True):
+    """Wait for a signal to this run, or for a publication."""
+
+    key: str
+    name: str
+    kind: Literal["signal", "topic"]
+    until: datetime | None = None
+
+
+class EndWait(Asked, frozen=True):
+    """A wait took a message, or is given up."""
+
+    key: str
+    message: str = ""
+
+
+class StartChild(Asked, frozen=True):
+    """Start a run of another workflow; its end comes back as `ChildEnded`."""
+
+    key: str
+    run: str
+    workflow: str
+    version: str
+    args: bytes
+    queue: str = ""
+    until: datetime | None = None
+    on_cancel: str = ""
+    awaited: bool = True
+    deadline: timedelta | None = None
+    code: str = ""
+
+
+class Send(Asked, frozen=True):
+    """Send a message with this turn."""
+
+    key: str
+    to: str
+    kind: Literal["signal", "cancel", "publish"]
+    name: str = ""
+    value: bytes = b"null"
+
+
+class Expose(Asked, frozen=True):
+    """Show a value to the outside."""
+
+    name: str
+    value: bytes
+
+
+class Patch(Asked, frozen=True):
+    """Remember that this run takes the new path."""
+
+    name: str
+
+
+class Keep(Asked, frozen=True):
+    """A saga ended well: these steps need no undo any more."""
+
+    keys: tuple[str, ...]
+
+
+class Complete(Asked, frozen=True):
+    """The body returned."""
+
+    value: bytes
+
+
+class Fail(Asked, frozen=True):
+    """An error left the body. `from_step`: it was a step's, whose own policy has been spent."""
+
+    failure: Failure
+    from_step: bool = False
+
+
+class Stop(Asked, frozen=True):
+    """The body ended because the run was cancelled."""
+
+    reason: str = ""
+    actor: str = ""
+
+
+class ContinueAs(Asked, frozen=True):
+    """Begin anew with other arguments."""
+
+    workflow: str
+    version: str
+    args: bytes
+
+
+Command: TypeAlias = (
+    RunStep
+    | AbandonStep
+    | StartTimer
+    | AwaitMessage
+    | EndWait
+    | StartChild
+    | Send
+    | Expose
+    | Patch
+    | Keep
+    | Complete
+    | Fail
+    | Stop
+    | ContinueAs
+)
+
+
+def carry(data: bytes, blobs: dict[str, bytes]) -> tuple[msgspec.Raw, str]:
+    """A payload as the `value` and `blob` of an event; a large one is added to `blobs` instead."""
+    if len(data) <= MAX_INLINE:
+        return msgspec.Raw(data), ""
+    name = hash_of(data)
+    blobs[name] = data
+    return events.NULL, name
+
+
+def record(command: Command, blobs: dict[str, bytes]) -> events.Output:  # noqa: PLR0911 one line for each command
+    """The event that records a command. Large payloads go to `blobs`."""
+    match command:
+        case RunStep():
+            value, blob = carry(command.args, blobs)
+            name = command.spec.name
+            return events.StepScheduled(
+                key=command.key,
+                step="" if name == command.key else name,
+                value=value,
+                blob=blob,
+                undo=command.undo,
+                undoes=command.undoes,
+            )
+        case AbandonStep():
+            return events.StepAbandoned(key=command.key)
+        case StartTimer():
+            return events.SleepStarted(key=command.key, until=command.until)
+        case AwaitMessage():
+            return events.WaitStarted(key=command.key, name=command.name, kind=command.kind, until=command.until)
+        case EndWait():
+            return events.WaitEnded(key=command.key, message=command.message)
+        case StartChild():
+            value, blob = carry(command.args, blobs)
+            return events.ChildStarted(
+                key=command.key,
+                run=command.run,
+                workflow=command.workflow,
+                version=command.version,
+                queue=command.queue,
+                until=command.until,
+                on_cancel=command.on_cancel,
+                awaited=command.awaited,
+                value=value,
+                blob=blob,
+            )
+        case Send():
+            value, blob = carry(command.value, blobs)
+            return events.MessageSent(
+                key=command.key, to=command.to, kind=command.kind, name=command.name, value=value, blob=blob
+            )
+        case Expose():
+            value, blob = carry(command.value, blobs)
+            return events.Exposed(name=command.name, value=value, blob=blob)
+        case Patch():
+            return events.Patched(name=command.name)
+        case Keep():
+            return events.Kept(keys=command.keys)
+        case Complete():
+            value, blob = carry(command.value, blobs)
+            return events.Completed(value=value, blob=blob)
+        case Fail():
+            return events.Failed(failure=command.failure)
+        case Stop():
+            return events.Cancelled(reason=command.reason, actor=command.actor)
+        case ContinueAs():
+            value, blob = carry(command.args, blobs)
+            return events.Continued(workflow=command.workflow, version=command.version, value=value, blob=blob)
+        case _:
+            assert_never(command)

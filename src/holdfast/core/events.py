@@ -1,0 +1,356 @@
+"""The facts of a journal: a closed, versioned set of frozen types.
+
+A turn's row holds the facts that came in (*inputs*: outcomes, firings, messages) followed by what the program made of
+them (*outputs*: what it scheduled, waits for, or how it ended). Replay feeds the inputs of a row and compares the
+outputs. Tags and field names are stored for ever: to change one, add an upcaster (`core.upcast`) and raise
+`core.turn.FORMAT`.
+
+Payloads are raw JSON in `value`; above the inline limit `value` stays absent and `blob` names the bytes by SHA-256.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.core.failure import Failure
+
+NULL = msgspec.Raw(b"null")
+
+EndStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
+PauseReason: TypeAlias = Literal["quarantined", "diverged", "undecodable", "never waits", "operator"]
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", gc=False):
+    """One immutable fact."""
+
+
+class Carrier(Event, frozen=True):
+    """A fact with a payload."""
+
+    value: msgspec.Raw = NULL
+    blob: str = ""
+
+
+# -- inputs: what happened ---------------------------------------------------------------------------------------------
+
+
+class Started(Carrier, frozen=True, tag="started", kw_only=True):
+    """The run came to be; `value` holds its arguments by name."""
+
+    workflow: str
+    version: str = ""
+    code: str = ""
+    codec: str = ""
+    queue: str = "default"
+    priority: int = 0
+    key: str = ""
+    available_at: datetime | None = None
+    deadline: datetime | None = None
+    parent: str = ""
+    parent_key: str = ""
+    root: str = ""
+    on_cancel: str = ""
+    attributes: dict[str, str] = {}
+    retried_from: str = ""
+
+
+class Adopted(Event, frozen=True, tag="adopted", kw_only=True):
+    """A retried run takes over the settled facts of the run it retries."""
+
+    facts: tuple[StepScheduled | StepCompleted | StepFailed | SleepStarted | TimerFired | ChildStarted | ChildEnded, ...]
+
+
+class Claimed(Event, frozen=True, tag="claimed", kw_only=True):
+    """First fact of a new epoch: who took the run, the steps in flight whose attempts begin anew, and those that
+    had been scheduled but not begun."""
+
+    worker: str
+    restarted: tuple[str, ...] = ()
+    begun: tuple[str, ...] = ()
+
+
+class Released(Event, frozen=True, tag="released", kw_only=True):
+    """The holder gave the run back; these steps were scheduled but their bodies had not begun."""
+
+    worker: str
+    unstarted: tuple[str, ...] = ()
+
+
+class StepCompleted(Carrier, frozen=True, tag="done", kw_only=True):
+    """A step's body returned."""
+
+    key: str
+
+
+class AttemptFailed(Event, frozen=True, tag="attempt_failed", kw_only=True):
+    """An attempt failed and another follows at `retry_at`."""
+
+    key: str
+    attempt: int
+    failure: Failure
+    retry_at: datetime
+    of: int | None = None
+    progress: msgspec.Raw = NULL
+
+
+class AttemptStarted(Event, frozen=True, tag="attempt", kw_only=True):
+    """The time of a retry came: attempt `attempt` may begin."""
+
+    key: str
+    attempt: int
+
+
+class StepFailed(Event, frozen=True, tag="step_failed", kw_only=True):
+    """A step's last failure; memoised like a result."""
+
+    key: str
+    failure: Failure
+    attempts: int = 1
+
+
+class TimerFired(Event, frozen=True, tag="fired", kw_only=True):
+    """A sleep, timeout or wait reached its time."""
+
+    key: str
+
+
+class SignalReceived(Carrier, frozen=True, tag="signal", kw_only=True):
+    """A signal left the inbox for the journal."""
+
+    message: str
+    name: str
+    sender: str = ""
+
+
+class TopicReceived(Carrier, frozen=True, tag="topic", kw_only=True):
+    """A publication reached the wait `key`."""
+
+    key: str
+    message: str
+    name: str
+
+
+class ChildEnded(Carrier, frozen=True, tag="child_ended", kw_only=True):
+    """A child this run started, or a run it adopted, ended."""
+
+    key: str
+    run: str
+    status: EndStatus
+    failure: Failure | None = None
+    ended_at: datetime | None = None
+
+
+class CancelRequested(Event, frozen=True, tag="cancel", kw_only=True):
+    """Somebody asked the run to stop; its clean-up has until `grace_until`."""
+
+    message: str = ""
+    reason: str = ""
+    actor: str = ""
+    grace_until: datetime | None = None
+
+
+class DeadlineReached(Event, frozen=True, tag="deadline", kw_only=True):
+    """The run's deadline passed; its clean-up has until `grace_until`."""
+
+    grace_until: datetime | None = None
+
+
+class PassStarted(Event, frozen=True, tag="pass", kw_only=True):
+    """The time of a workflow-level retry came: the body begins again over what is settled."""
+
+    number: int
+
+
+class Paused(Event, frozen=True, tag="paused", kw_only=True):
+    """The run stands still until somebody resumes it."""
+
+    reason: PauseReason
+    detail: str = ""
+    actor: str = ""
+
+
+class Resumed(Event, frozen=True, tag="resumed", kw_only=True):
+    """Somebody let a paused run go on."""
+
+    actor: str = ""
+
+
+# -- outputs: what the program made of it ------------------------------------------------------------------------------
+
+
+class StepScheduled(Carrier, frozen=True, tag="step", kw_only=True):
+    """A step was asked for; its first attempt may begin once this row is durable. `value` holds its arguments."""
+
+    key: str
+    step: str = ""  # empty: the same as the key
+    undo: bool = False  # inside a saga, and there is a way back
+    undoes: str = ""
+
+
+class StepAbandoned(Event, frozen=True, tag="abandoned", kw_only=True):
+    """The author's code cancelled a step it had asked for; a late outcome is recorded and ignored."""
+
+    key: str
+
+
+class SleepStarted(Event, frozen=True, tag="sleep", kw_only=True):
+    """A durable sleep, its end fixed when it was first met."""
+
+    key: str
+    until: datetime
+
+
+class WaitStarted(Event, frozen=True, tag="wait", kw_only=True):
+    """The run waits for a signal or a topic."""
+
+    key: str
+    name: str
+    kind: Literal["signal", "topic"] = "signal"
+    until: datetime | None = None
+
+
+class WaitEnded(Event, frozen=True, tag="wait_ended", kw_only=True):
+    """A wait is over: it took `message`, or, with none, it ran out of time or was abandoned."""
+
+    key: str
+    message: str = ""
+
+
+class ChildStarted(Carrier, frozen=True, tag="child", kw_only=True):
+    """A child run was started in the same transaction. `value` holds its arguments."""
+
+    key: str
+    run: str
+    workflow: str
+    version: str = ""
+    queue: str = ""
+    until: datetime | None = None
+    on_cancel: str = ""
+    awaited: bool = True
+
+
+class MessageSent(Carrier, frozen=True, tag="sent", kw_only=True):
+    """A message to another run, or to the watchers of a topic, sent in the same transaction."""
+
+    key: str
+    to: str
+    kind: Literal["signal", "cancel", "publish"]
+    name: str = ""
+
+
+class Exposed(Carrier, frozen=True, tag="exposed", kw_only=True):
+    """A value the run shows to the outside."""
+
+    name: str
+
+
+class Patched(Event, frozen=True, tag="patched", kw_only=True):
+    """`patched(name)` was met for the first time while live: this run takes the new path."""
+
+    name: str
+
+
+class Kept(Event, frozen=True, tag="kept", kw_only=True):
+    """A saga ended well: these steps will not be undone any more."""
+
+    keys: tuple[str, ...]
+
+
+class Completed(Carrier, frozen=True, tag="completed", kw_only=True):
+    """The run ended with a result."""
+
+    left: tuple[str, ...] = ()
+
+
+class Failed(Event, frozen=True, tag="failed", kw_only=True):
+    """The run ended with an error. `imposed`: by the engine (a limit, a deadline), not by the program."""
+
+    failure: Failure
+    left: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
+    imposed: bool = False
+
+
+class Cancelled(Event, frozen=True, tag="cancelled", kw_only=True):
+    """The run ended cancelled. `imposed`: killed, or its clean-up took longer than the grace."""
+
+    reason: str = ""
+    actor: str = ""
+    left: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
+    imposed: bool = False
+
+
+class RetryPlanned(Event, frozen=True, tag="retry", kw_only=True):
+    """An error outside steps left the body; a new pass begins at `at` over what is settled."""
+
+    failure: Failure
+    at: datetime
+    of: int | None = None
+
+
+class Continued(Carrier, frozen=True, tag="continued", kw_only=True):
+    """The run begins anew with other arguments: same id, ordinals go on, everything before is settled history."""
+
+    workflow: str
+    version: str = ""
+
+
+Input: TypeAlias = (
+    Started
+    | Adopted
+    | Claimed
+    | Released
+    | StepCompleted
+    | AttemptFailed
+    | AttemptStarted
+    | StepFailed
+    | TimerFired
+    | SignalReceived
+    | TopicReceived
+    | ChildEnded
+    | CancelRequested
+    | DeadlineReached
+    | PassStarted
+    | Paused
+    | Resumed
+)
+Terminal: TypeAlias = Completed | Failed | Cancelled
+Output: TypeAlias = (
+    StepScheduled
+    | StepAbandoned
+    | SleepStarted
+    | WaitStarted
+    | WaitEnded
+    | ChildStarted
+    | MessageSent
+    | Exposed
+    | Patched
+    | Kept
+    | Terminal
+    | RetryPlanned
+    | Continued
+)
+AnyEvent: TypeAlias = Input | Output
+
+OUTPUTS: tuple[type[Event], ...] = (
+    StepScheduled,
+    StepAbandoned,
+    SleepStarted,
+    WaitStarted,
+    WaitEnded,
+    ChildStarted,
+    MessageSent,
+    Exposed,
+    Patched,
+    Kept,
+    Completed,
+    Failed,
+    Cancelled,
+    RetryPlanned,
+    Continued,
+)
+TERMINAL: tuple[type[Event], ...] = (Completed, Failed, Cancelled)

@@ -1,0 +1,319 @@
+"""The fold: a run is what its journal says, and nothing else.
+
+`Run.apply(turn)` takes one row after another; projections, listings, the engine's own bookkeeping, "resume after a
+crash" and "what is it doing now?" all read this fold. It keeps what is open, not what is settled, so it stays small
+however long the run is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.failure import Failure
+from holdfast.core.status import Status, next_status
+from holdfast.core.turn import GENESIS, Turn
+
+
+@dataclass(slots=True)
+class OpenStep:
+    """A step without its outcome."""
+
+    key: str
+    step: str
+    scheduled_at: datetime
+    attempt: int = 1
+    failures: int = 0
+    retry_at: datetime | None = None
+    of: int | None = None
+    last: Failure | None = None
+    is_abandoned: bool = False
+    is_unstarted: bool = False
+    undo: bool = False
+    undoes: str = ""
+    progress: msgspec.Raw = e.NULL
+
+    @property
+    def in_flight(self) -> bool:
+        """Its body may be running."""
+        return self.retry_at is None and not self.is_abandoned
+
+
+@dataclass(slots=True)
+class OpenWait:
+    """Something the run waits for: a sleep, a signal, a topic or a child."""
+
+    key: str
+    kind: str
+    name: str
+    since: datetime
+    until: datetime | None = None
+    run: str = ""
+    on_cancel: str = ""
+    awaited: bool = True
+
+
+@dataclass(slots=True)
+class Run:
+    """One run, folded from its journal."""
+
+    id: str
+    workflow: str = ""
+    version: str = ""
+    code: str = ""
+    codec: str = ""
+    status: Status = Status.PENDING
+    queue: str = "default"
+    priority: int = 0
+    key: str = ""
+    parent: str = ""
+    parent_key: str = ""
+    root: str = ""
+    on_cancel: str = ""
+    retried_from: str = ""
+    available_at: datetime | None = None
+    deadline: datetime | None = None
+    attributes: dict[str, str] = field(default_factory=dict[str, str])
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    updated_at: datetime | None = None
+    ended_at: datetime | None = None
+    worker: str = ""
+    ordinal: int = 0
+    epoch: int = 0
+    checksum: bytes = GENESIS
+    steps: dict[str, OpenStep] = field(default_factory=dict[str, OpenStep])
+    waits: dict[str, OpenWait] = field(default_factory=dict[str, OpenWait])
+    buffered: dict[str, e.SignalReceived] = field(default_factory=dict[str, e.SignalReceived])
+    undoable: dict[str, str] = field(default_factory=dict[str, str])
+    exposed: dict[str, e.Exposed] = field(default_factory=dict[str, e.Exposed])
+    attempts: int = 0
+    passes: int = 1
+    retry: e.RetryPlanned | None = None
+    cancel: e.CancelRequested | None = None
+    past_deadline: e.DeadlineReached | None = None
+    paused: e.Paused | None = None
+    end: e.Terminal | None = None
+
+    def apply(self, turn: Turn) -> None:
+        """Takes the next row."""
+        if self.created_at is None:
+            self.created_at = turn.at
+        self.ordinal = turn.ordinal
+        self.epoch = turn.epoch
+        self.checksum = turn.checksum
+        self.updated_at = turn.at
+        for event in turn.events:
+            handler = _HANDLERS.get(type(event))
+            if handler is not None:
+                handler(self, event, turn.at)
+            tag = _STATUS_TAGS.get(type(event))
+            if tag is not None:
+                self.status = next_status(self.status, tag)
+
+    @property
+    def in_flight(self) -> list[OpenStep]:
+        """Steps whose bodies may be running, in the order they were asked for."""
+        return [step for step in self.steps.values() if step.in_flight]
+
+    @property
+    def grace_until(self) -> datetime | None:
+        """When the clean-up of a cancelled or overdue run must have ended."""
+        limits = [x.grace_until for x in (self.cancel, self.past_deadline) if x is not None and x.grace_until]
+        return min(limits, default=None)
+
+
+def fold(run_id: str, turns: Iterable[Turn]) -> Run:
+    """The run a journal describes."""
+    run = Run(run_id)
+    for turn in turns:
+        run.apply(turn)
+    return run
+
+
+# -- one small function an event ---------------------------------------------------------------------------------------
+
+
+def _started(run: Run, event: e.Started, at: datetime) -> None:
+    run.workflow, run.version, run.code, run.codec = event.workflow, event.version, event.code, event.codec
+    run.queue, run.priority, run.key = event.queue, event.priority, event.key
+    run.parent, run.parent_key, run.root = event.parent, event.parent_key, event.root or run.id
+    run.on_cancel, run.retried_from = event.on_cancel, event.retried_from
+    run.available_at, run.deadline = event.available_at or at, event.deadline
+    run.attributes = dict(event.attributes)
+
+
+def _claimed(run: Run, event: e.Claimed, at: datetime) -> None:
+    run.worker = event.worker
+    run.started_at = run.started_at or at
+    for key in event.restarted:
+        run.steps[key].attempt += 1
+    for key in event.begun:
+        run.steps[key].is_unstarted = False
+    run.attempts += len(event.restarted)
+
+
+def _released(run: Run, event: e.Released, at: datetime) -> None:
+    run.worker = ""
+    for key in event.unstarted:
+        run.steps[key].is_unstarted = True
+
+
+def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
+    run.steps[event.key] = OpenStep(event.key, event.step or event.key, at, undo=event.undo, undoes=event.undoes)
+    run.attempts += 1
+
+
+def _completed_step(run: Run, event: e.StepCompleted, at: datetime) -> None:
+    step = run.steps.pop(event.key, None)
+    if step is None:
+        return
+    if step.undo:
+        run.undoable[event.key] = step.step
+    if step.undoes:
+        run.undoable.pop(step.undoes, None)
+
+
+def _attempt_failed(run: Run, event: e.AttemptFailed, at: datetime) -> None:
+    step = run.steps.get(event.key)
+    if step is not None:
+        step.failures += 1
+        step.attempt, step.of, step.last, step.retry_at = event.attempt, event.of, event.failure, event.retry_at
+        step.progress = event.progress
+
+
+def _attempt_started(run: Run, event: e.AttemptStarted, at: datetime) -> None:
+    step = run.steps[event.key]
+    step.attempt, step.retry_at = event.attempt, None
+    run.attempts += 1
+
+
+def _failed_step(run: Run, event: e.StepFailed, at: datetime) -> None:
+    run.steps.pop(event.key, None)
+
+
+def _abandoned(run: Run, event: e.StepAbandoned, at: datetime) -> None:
+    step = run.steps.get(event.key)
+    if step is not None:
+        step.is_abandoned = True
+
+
+def _sleep(run: Run, event: e.SleepStarted, at: datetime) -> None:
+    run.waits[event.key] = OpenWait(event.key, "sleep", event.key, at, event.until)
+    run.attempts += 1
+
+
+def _wait(run: Run, event: e.WaitStarted, at: datetime) -> None:
+    run.waits[event.key] = OpenWait(event.key, event.kind, event.name, at, event.until)
+    run.attempts += 1
+
+
+def _child(run: Run, event: e.ChildStarted, at: datetime) -> None:
+    run.waits[event.key] = OpenWait(
+        event.key, "child", event.workflow, at, event.until, event.run, event.on_cancel, event.awaited
+    )
+    run.attempts += 1
+
+
+def _settled(run: Run, event: e.TimerFired | e.WaitEnded | e.TopicReceived | e.ChildEnded, at: datetime) -> None:
+    wait = run.waits.get(event.key)
+    if isinstance(event, e.TimerFired) and wait is not None and wait.kind == "child":
+        wait.awaited = False  # the wait is over, the child goes on
+        return
+    run.waits.pop(event.key, None)
+    if isinstance(event, e.WaitEnded):
+        run.buffered.pop(event.message, None)
+
+
+def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
+    run.buffered[event.message] = event
+
+
+def _exposed(run: Run, event: e.Exposed, at: datetime) -> None:
+    run.exposed[event.name] = event
+
+
+def _kept(run: Run, event: e.Kept, at: datetime) -> None:
+    for key in event.keys:
+        run.undoable.pop(key, None)
+
+
+def _cancel(run: Run, event: e.CancelRequested, at: datetime) -> None:
+    run.cancel = run.cancel or event
+
+
+def _deadline(run: Run, event: e.DeadlineReached, at: datetime) -> None:
+    run.past_deadline = event
+
+
+def _paused(run: Run, event: e.Paused, at: datetime) -> None:
+    run.paused = event
+
+
+def _resumed(run: Run, event: e.Resumed, at: datetime) -> None:
+    run.paused = None
+
+
+def _retry(run: Run, event: e.RetryPlanned, at: datetime) -> None:
+    run.retry = event
+
+
+def _pass(run: Run, event: e.PassStarted, at: datetime) -> None:
+    run.retry = None
+    run.passes = event.number
+
+
+def _continued(run: Run, event: e.Continued, at: datetime) -> None:
+    run.workflow, run.version = event.workflow, event.version
+    run.steps.clear()
+    run.waits = {key: wait for key, wait in run.waits.items() if wait.kind == "child" and wait.on_cancel}
+    run.undoable.clear()
+    run.attempts, run.passes, run.retry = 0, 1, None
+
+
+def _ended(run: Run, event: e.Terminal, at: datetime) -> None:
+    run.end = event
+    run.ended_at = at
+
+
+_HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
+    e.Started: _started,
+    e.Claimed: _claimed,
+    e.Released: _released,
+    e.StepScheduled: _scheduled,
+    e.StepCompleted: _completed_step,
+    e.AttemptFailed: _attempt_failed,
+    e.AttemptStarted: _attempt_started,
+    e.StepFailed: _failed_step,
+    e.StepAbandoned: _abandoned,
+    e.SleepStarted: _sleep,
+    e.WaitStarted: _wait,
+    e.WaitEnded: _settled,
+    e.TimerFired: _settled,
+    e.TopicReceived: _settled,
+    e.SignalReceived: _signal,
+    e.ChildStarted: _child,
+    e.ChildEnded: _settled,
+    e.Exposed: _exposed,
+    e.Kept: _kept,
+    e.CancelRequested: _cancel,
+    e.DeadlineReached: _deadline,
+    e.Paused: _paused,
+    e.Resumed: _resumed,
+    e.RetryPlanned: _retry,
+    e.PassStarted: _pass,
+    e.Continued: _continued,
+    e.Completed: _ended,
+    e.Failed: _ended,
+    e.Cancelled: _ended,
+}
+
+_STATUS_TAGS: dict[type[Any], str] = {
+    kind: str(kind.__struct_config__.tag)
+    for kind in (e.Claimed, e.Paused, e.Resumed, e.Continued, e.Completed, e.Failed, e.Cancelled)
+}

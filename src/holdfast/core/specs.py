@@ -1,0 +1,66 @@
+"""What a definition says, as data: the part of a step or workflow that the engine needs.
+
+`authoring` makes these from decorated functions; nothing here looks at a running loop or a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal, TypeAlias
+
+from holdfast.core.payload import Arguments, Shape
+from holdfast.core.retry import Retry
+
+Executor: TypeAlias = Literal["async", "thread", "process"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepSpec:
+    """A step: what to call, how, and what its outcome means."""
+
+    name: str
+    function: Callable[..., Any]
+    executor: Executor
+    arguments: Arguments
+    result: Shape[Any]
+    retry: Retry | None = None  # None: the app's default
+    timeout: timedelta | None = None
+    once: bool = False
+    raises: tuple[type[Exception], ...] = ()
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkflowSpec:
+    """A workflow of one version."""
+
+    name: str
+    version: str
+    function: Callable[..., Any]
+    is_async: bool
+    arguments: Arguments
+    result: Shape[Any]
+    retry: Retry
+    deadline: timedelta | None = None
+    raises: tuple[type[Exception], ...] = ()
+    code: str = ""
+    where: str = ""
+    is_remote: bool = False
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        return f"{self.name} (version {self.version})" if self.version else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an app decides for all its runs."""
+
+    step_retry: Retry = field(default_factory=Retry)
+    step_limit: int | None = 1000
+    cancel_grace: timedelta = timedelta(minutes=5)
+    activation_budget: int = 100_000
+    max_claims: int = 5

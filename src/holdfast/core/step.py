@@ -1,0 +1,69 @@
+"""What follows from the outcome of an attempt. Budgets count failed attempts of a key: never claims, sleeps, crashes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from holdfast.core import events as e
+from holdfast.core.failure import Failure
+from holdfast.core.retry import Retry
+from holdfast.core.run import OpenStep
+
+UNKNOWN = "OutcomeUnknown"
+STOPPED = "Stopped"
+
+
+def on_attempt_failed(
+    step: OpenStep,
+    failure: Failure,
+    policy: Retry,
+    now: datetime,
+    jitter: float,
+    *,
+    is_final: bool = False,
+    not_before: timedelta | None = None,
+    deadline: datetime | None = None,
+) -> e.AttemptFailed | e.StepFailed:
+    """The event that follows a failed attempt: another one later, or the step's last failure.
+
+    A retry that would come at or after the run's deadline is none: the step fails with its own error.
+    """
+    failures = step.failures + 1
+    retry_at = None if is_final else policy.next_at(failures, now, jitter)
+    if retry_at is not None and not_before is not None:
+        retry_at = max(retry_at, now + not_before)
+    if retry_at is None or (deadline is not None and retry_at >= deadline):
+        return e.StepFailed(key=step.key, failure=failure, attempts=failures)
+    return e.AttemptFailed(
+        key=step.key, attempt=step.attempt, failure=failure, retry_at=retry_at, of=policy.attempts or None
+    )
+
+
+def outcome_unknown(step: OpenStep) -> e.StepFailed:
+    """A once=True step that was in flight when its worker went away."""
+    failure = Failure(
+        type=UNKNOWN,
+        message=f"step {step.step} was cut off by a crash; it is declared once=True, so it is not tried again",
+    )
+    return e.StepFailed(key=step.key, failure=failure, attempts=step.attempt)
+
+
+def on_workflow_failed(
+    failure: Failure, policy: Retry, passes: int, now: datetime, jitter: float, deadline: datetime | None
+) -> e.RetryPlanned | e.Failed:
+    """The event that follows an error that left the body outside of any step."""
+    at = policy.next_at(passes, now, jitter)
+    if at is None or (deadline is not None and at >= deadline):
+        return e.Failed(failure=failure)
+    return e.RetryPlanned(failure=failure, at=at, of=policy.attempts or None)
+
+
+def limit_exceeded(count: int, limit: int) -> Failure:
+    """The failure of a run that asked for more attempts than its limit."""
+    return Failure(
+        type="StepLimitExceeded",
+        message=(
+            f"the run asked for attempt {count} of all kinds, the limit is {limit}. "
+            "Split the work with continue_as() or children, or lift it: App(step_limit=…)."
+        ),
+    )

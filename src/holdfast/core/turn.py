@@ -1,0 +1,128 @@
+"""A journal row: one turn of a run, encoded, chained by checksum, and read back.
+
+Invariants: ordinals are dense per run; a row never changes; `checksum` covers the row and, through the previous
+checksum, every row before it. (run, epoch, ordinal, checksum) is the identity of the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from holdfast.core.events import OUTPUTS, AnyEvent
+from holdfast.core.upcast import UPCASTERS
+from holdfast.errors import CorruptJournal
+
+FORMAT = 1
+"""Version of the event format this code writes. Older rows are lifted by `core.upcast`, newer ones refused."""
+
+GENESIS = bytes(16)
+"""What the first row of a journal is chained to."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[tuple[AnyEvent, ...]] = msgspec.json.Decoder(tuple[AnyEvent, ...])
+
+
+def micros(at: datetime) -> int:
+    """The instant as whole microseconds since 1970, exactly."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def instant(value: int) -> datetime:
+    """The inverse of `micros`."""
+    return _EPOCH + value * _MICROSECOND
+
+
+class Turn(msgspec.Struct, frozen=True, gc=False):
+    """One row, decoded."""
+
+    run: str
+    ordinal: int
+    epoch: int
+    at: datetime
+    events: tuple[AnyEvent, ...]
+    checksum: bytes
+    seq: int = 0
+
+    @property
+    def inputs(self) -> tuple[AnyEvent, ...]:
+        """What came in."""
+        return tuple(event for event in self.events if not isinstance(event, OUTPUTS))
+
+    @property
+    def outputs(self) -> tuple[AnyEvent, ...]:
+        """What the program made of it."""
+        return tuple(event for event in self.events if isinstance(event, OUTPUTS))
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """One row as it is stored."""
+
+    run: str
+    ordinal: int
+    epoch: int
+    at: int
+    format: int
+    checksum: bytes
+    body: bytes
+    seq: int = 0
+
+
+def encode_events(events: Iterable[AnyEvent]) -> bytes:
+    """The body of a row."""
+    return _encoder.encode(tuple(events))
+
+
+def checksum(previous: bytes, ordinal: int, epoch: int, at: int, body: bytes) -> bytes:
+    """The chained checksum of a row."""
+    digest = blake2b(previous, digest_size=16)
+    digest.update(b"%d:%d:%d:" % (ordinal, epoch, at))
+    digest.update(body)
+    return digest.digest()
+
+
+def decode_row(row: Row) -> Turn:
+    """The turn a row holds. Bytes that are no events of a known format are a `CorruptJournal`."""
+    if row.format > FORMAT:
+        raise CorruptJournal(
+            f"run {row.run}: row {row.ordinal} has event format {row.format}, this code reads up to {FORMAT}. "
+            "A newer Holdfast wrote it: upgrade this worker; the run is left for one that can read it."
+        )
+    try:
+        if row.format == FORMAT:
+            events = _decoder.decode(row.body)
+        else:
+            events = msgspec.convert(_upcast(msgspec.json.decode(row.body), row.format), tuple[AnyEvent, ...])
+    except msgspec.DecodeError as error:
+        raise CorruptJournal(f"run {row.run}: row {row.ordinal} does not decode: {error}") from error
+    return Turn(row.run, row.ordinal, row.epoch, instant(row.at), events, row.checksum, row.seq)
+
+
+def decode_rows(rows: Sequence[Row], *, previous: bytes = GENESIS) -> list[Turn]:
+    """Decodes consecutive rows of one run and checks the chain; the first row follows `previous`."""
+    turns: list[Turn] = []
+    expected = rows[0].ordinal if rows else 0
+    for row in rows:
+        if row.ordinal != expected:
+            raise CorruptJournal(f"run {row.run}: row {expected} is missing, found {row.ordinal}")
+        if checksum(previous, row.ordinal, row.epoch, row.at, row.body) != row.checksum:
+            raise CorruptJournal(
+                f"run {row.run}: the checksum of row {row.ordinal} does not hold. The store was changed or damaged; "
+                "restore it from a backup, or start the run again."
+            )
+        turns.append(decode_row(row))
+        previous = row.checksum
+        expected += 1
+    return turns
+
+
+def _upcast(events: Any, version: int) -> Any:
+    for step in range(version, FORMAT):
+        events = UPCASTERS[step](events)
+    return events

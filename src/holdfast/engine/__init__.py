@@ -1,0 +1,8 @@
+"""Runs once: the machinery that advances a run by one turn. It has no loops of its own; the worker has.
+
+::
+
+    loading ──▶ session ──▶ program.activate ──▶ turns ──▶ committer ──▶ store.commit
+                   ▲  └──▶ bodies (async · thread · process)                  │
+                   └──────────────── outcomes · wheel · inbox ◀───────────────┘
+"""

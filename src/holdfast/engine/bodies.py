@@ -1,0 +1,166 @@
+"""Step bodies: the only place where users' effects happen.
+
+A body is started after the row that records its attempt is durable, and reports one outcome. It can be asked to stop:
+an async body is cancelled, a process is ended, a thread can only be left alone (its late outcome is still reported).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from holdfast.authoring.script.context import StepScope, Surroundings, running_step
+from holdfast.core.commands import RunStep
+from holdfast.core.durations import parse_duration
+from holdfast.core.failure import Failure, from_exception
+from holdfast.core.ids import idempotency_key
+from holdfast.core.step import STOPPED
+from holdfast.engine.processes import run_in_process
+from holdfast.errors import HoldfastError, InvalidInput, Permanent, RetryAfter, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The body returned; the value, encoded."""
+
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Broke:
+    """The body raised. `is_final`: another attempt would not help."""
+
+    failure: Failure
+    is_final: bool = False
+    not_before: timedelta | None = None
+
+
+Outcome: TypeAlias = Succeeded | Broke
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of a step: everything its body needs to know."""
+
+    run: str
+    workflow: str
+    version: str
+    created_at: datetime
+    command: RunStep
+    number: int
+    progress: Any = None
+
+
+class Body:
+    """One running attempt."""
+
+    __slots__ = ("_is_stopping", "_task", "attempt", "stop_reason")
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+        self.stop_reason = ""
+        self._is_stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether somebody asked it to stop."""
+        return self._is_stopping
+
+    def stop(self, reason: str) -> None:
+        """Asks the body to end; its outcome still comes."""
+        if self._is_stopping:
+            return
+        self._is_stopping = True
+        self.stop_reason = reason
+        executor = self.attempt.command.spec.executor
+        if self._task is not None and executor != "thread":
+            self._task.cancel()
+
+    def attach(self, task: asyncio.Task[None]) -> None:
+        """The task that runs it."""
+        self._task = task
+
+
+class Bodies:
+    """Starts bodies and reports their outcomes on the event loop."""
+
+    def __init__(self, surroundings: Surroundings, threads: int) -> None:
+        self._surroundings = surroundings
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-step")
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
+        """Starts the body; `report` is called once, on this event loop."""
+        body = Body(attempt)
+        task = asyncio.get_running_loop().create_task(self._run(body, report))
+        body.attach(task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return body
+
+    async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
+        attempt = body.attempt
+        spec = attempt.command.spec
+        try:
+            args, kwargs = spec.arguments.decode(attempt.command.args)
+            scope = self._scope(attempt)
+            if spec.executor == "async":
+                running_step.set(scope)
+                value = await spec.function(*args, **kwargs)
+            elif spec.executor == "thread":
+                context = contextvars.copy_context()
+                context.run(running_step.set, scope)
+                loop = asyncio.get_running_loop()
+                value = await loop.run_in_executor(self._pool, lambda: context.run(spec.function, *args, **kwargs))
+            else:
+                report(body, await run_in_process(attempt, scope))
+                return
+            encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
+        except asyncio.CancelledError:
+            report(body, Broke(Failure(type=STOPPED, message=body.stop_reason or "the body was cancelled")))
+        except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
+            report(body, classify(error, spec.raises))
+        else:
+            report(body, Succeeded(encoded))
+
+    def _scope(self, attempt: Attempt) -> StepScope:
+        key = attempt.command.key
+        return StepScope(
+            run=attempt.run,
+            workflow=attempt.workflow,
+            version=attempt.version,
+            key=key,
+            step=attempt.command.spec.name,
+            attempt=attempt.number,
+            idempotency_key=idempotency_key(attempt.run, key),
+            created_at=attempt.created_at,
+            surroundings=self._surroundings,
+            progress=attempt.progress,
+        )
+
+    async def close(self) -> None:
+        """Cancels what still runs and lets go of the threads without waiting for them."""
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=1)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def classify(error: BaseException, declared: tuple[type[Exception], ...]) -> Broke:
+    """What an exception that left a body means."""
+    failure = from_exception(error, declared=declared)
+    if failure.declared or isinstance(error, Permanent | UsageError | InvalidInput):
+        return Broke(failure, is_final=True)
+    if isinstance(error, RetryAfter):
+        try:
+            return Broke(failure, not_before=parse_duration(error.after, what="RetryAfter"))  # type: ignore[arg-type]
+        except HoldfastError as refused:
+            return Broke(from_exception(refused), is_final=True)
+    return Broke(failure)

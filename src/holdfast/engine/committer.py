@@ -1,0 +1,61 @@
+"""Group commit: concurrent runs of one worker share a transaction and an fsync.
+
+There is no timer. Turns that are ready in the same pass of the event loop, and those that queue while the last
+transaction is under way, go together. A turn whose outcome is unknown is sent again unchanged, for as long as it
+takes: the store says whether it was ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from holdfast.errors import StoreError
+from holdfast.ports.journal import Commit, Journal, Verdict
+
+LOG = logging.getLogger("holdfast.worker")
+MOST = 500
+"""Turns in one transaction."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+
+
+class Committer:
+    """The one way from a session to the journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._queue: list[tuple[Commit, Callable[[Verdict], None]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def submit(self, commit: Commit, answer: Callable[[Verdict], None]) -> None:
+        """Queues a turn; `answer` is called with its verdict."""
+        self._queue.append((commit, answer))
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        try:
+            while self._queue:
+                batch, self._queue = self._queue[:MOST], self._queue[MOST:]
+                verdicts = await self._commit([commit for commit, _ in batch])
+                for (_, answer), verdict in zip(batch, verdicts, strict=True):
+                    answer(verdict)
+        finally:
+            self._task = None
+
+    async def _commit(self, commits: list[Commit]) -> list[Verdict]:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return list(await self._journal.commit(commits))
+            except StoreError as error:
+                LOG.warning("commit of %d turn(s) not accepted, trying again in %.2f s: %s", len(commits), pause, error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def settle(self) -> None:
+        """Waits until everything submitted so far has its verdict."""
+        while self._task is not None:
+            await asyncio.wait([self._task])

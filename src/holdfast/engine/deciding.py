@@ -1,0 +1,107 @@
+"""What a turn becomes: rules that stand above the program's own wishes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.failure import from_exception
+from holdfast.core.payload import MAX_INLINE
+from holdfast.core.program import Program
+from holdfast.core.run import Run
+from holdfast.core.specs import Settings, WorkflowSpec
+from holdfast.core.step import limit_exceeded, on_workflow_failed
+from holdfast.engine.turns import Draft
+from holdfast.errors import DeadlineExceeded
+
+COUNTED = (e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted)
+"""What counts against the step limit."""
+
+
+class Rules(Protocol):
+    """What deciding needs to know of the engine."""
+
+    settings: Settings
+
+    def chance(self) -> float:
+        """A number in [0, 1)."""
+        ...
+
+    def spec_of(self, run: Run) -> WorkflowSpec:
+        """The definition of a run it holds."""
+        ...
+
+
+def decide(
+    run: Run, program: Program, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[c.Command], rules: Rules
+) -> Draft:
+    """The draft of a turn: what came in, and what becomes of what the program asked for."""
+    del program
+    draft = Draft(at, inputs, commands=commands)
+    for command in commands:
+        if isinstance(command, c.Fail):
+            draft.outputs.append(_failed(run, command, at, rules))
+        else:
+            draft.outputs.append(c.record(command, draft.blobs))
+    limit = rules.settings.step_limit
+    if limit is not None:
+        asked = sum(1 for x in (*inputs, *draft.outputs) if isinstance(x, COUNTED))
+        if asked and run.attempts + asked > limit:
+            failure = limit_exceeded(run.attempts + asked, limit)
+            draft.outputs = [e.Failed(failure=failure, imposed=True)]
+            draft.commands = ()
+            draft.inputs = [x for x in inputs if not isinstance(x, e.AttemptStarted)]
+    if draft.is_terminal:
+        draft.outputs[-1] = _with_undone(run, draft)
+    return draft
+
+
+def impose_end(run: Run, at: datetime, inputs: list[e.AnyEvent], *, left: tuple[str, ...]) -> Draft:
+    """The clean-up of a cancelled or overdue run took longer than its grace."""
+    undone = tuple(run.undoable)
+    if run.cancel is not None:
+        reason = f"{run.cancel.reason} (the clean-up did not end within its grace)".strip()
+        end: e.AnyEvent = e.Cancelled(reason=reason, actor=run.cancel.actor, left=left, undone=undone, imposed=True)
+    else:
+        end = msgspec.structs.replace(deadline_failure(), left=left, undone=undone)
+    kept = [x for x in inputs if not isinstance(x, e.AttemptStarted | e.TimerFired)]
+    return Draft(at, kept, [end])
+
+
+def deadline_failure() -> e.Failed:
+    """The end of a run whose deadline passed without its program."""
+    return e.Failed(failure=from_exception(DeadlineExceeded("the run's deadline passed")), imposed=True)
+
+
+def offload(event: e.AnyEvent, blobs: dict[str, bytes]) -> e.AnyEvent:
+    """The event as it is journaled: a large payload goes to `blobs`."""
+    if isinstance(event, e.Carrier) and not event.blob:
+        data = bytes(event.value)
+        if len(data) > MAX_INLINE:
+            value, blob = c.carry(data, blobs)
+            return msgspec.structs.replace(event, value=value, blob=blob)
+    return event
+
+
+def _failed(run: Run, command: c.Fail, at: datetime, rules: Rules) -> e.AnyEvent:
+    if command.from_step:
+        return e.Failed(failure=command.failure)
+    policy = rules.spec_of(run).retry
+    return on_workflow_failed(command.failure, policy, run.passes, at, rules.chance(), run.deadline)
+
+
+def _with_undone(run: Run, draft: Draft) -> e.AnyEvent:
+    end = draft.outputs[-1]
+    if not isinstance(end, e.Failed | e.Cancelled):
+        return end
+    settled = {x.key for x in draft.inputs if isinstance(x, e.StepCompleted)}
+    gone = {step.undoes for key, step in run.steps.items() if key in settled}
+    kept = {key for x in draft.outputs if isinstance(x, e.Kept) for key in x.keys}
+    fresh = [key for key in settled if key in run.steps and run.steps[key].undo]
+    undone = tuple(key for key in (*run.undoable, *fresh) if key not in gone | kept)
+    return msgspec.structs.replace(end, undone=undone)

@@ -1,0 +1,355 @@
+"""The engine of one worker: its sessions, and what they share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.program import Program
+from holdfast.core.run import Run, fold
+from holdfast.core.specs import Settings, WorkflowSpec
+from holdfast.core.status import Status
+from holdfast.core.turn import GENESIS, Row, Turn
+from holdfast.engine.bodies import Bodies
+from holdfast.engine.committer import Committer
+from holdfast.engine.loading import Loaded, blobs_wanted, decode, inline, load, replayed
+from holdfast.engine.registry import Registry
+from holdfast.engine.session import Session
+from holdfast.engine.surroundings import WorkerSurroundings, progress_of
+from holdfast.engine.turns import Draft, decode_event, finish
+from holdfast.engine.wheel import Wheel
+from holdfast.errors import Diverged, HoldfastError, NeverWaits, StoreError
+from holdfast.ports.journal import Park
+from holdfast.ports.runs import RunRow
+from holdfast.ports.store import Store
+
+LOG = logging.getLogger("holdfast.worker")
+
+
+@dataclass(slots=True)
+class _Warm:
+    run: Run
+    program: Program
+
+
+class Engine:
+    """Advances the runs it is given, as long as it holds them."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        settings: Settings,
+        surroundings: WorkerSurroundings,
+        *,
+        worker_id: str,
+        threads: int = 32,
+        warm: int = 10_000,
+        freed: Callable[[], None] = lambda: None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.settings = settings
+        self.surroundings = surroundings
+        self.worker_id = worker_id
+        self.clock = store.clock
+        self.wheel = Wheel(store.clock)
+        self.committer = Committer(store)
+        self.bodies = Bodies(surroundings, threads)
+        self.sessions: dict[str, Session] = {}
+        self.freed = freed
+        self.chance = chance
+        self._warm: OrderedDict[str, _Warm] = OrderedDict()
+        self._warm_limit = warm
+        self._news: set[str] = set()
+        self._news_task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_draining = False
+
+    @property
+    def busy(self) -> int:
+        """Runs that occupy a slot: a session that only waits for something near does not."""
+        return sum(1 for session in self.sessions.values() if not session.is_resting)
+
+    def spec_of(self, run: Run) -> WorkflowSpec:
+        """The definition of a run it holds."""
+        spec = self.registry.find(run.workflow, run.version)
+        assert spec is not None
+        return spec
+
+    # -- taking runs on ------------------------------------------------------------------------------------------------
+
+    async def take_on(self, rows: Sequence[RunRow], known: Mapping[str, Row] | None = None) -> None:
+        """Advances claimed runs. `known` holds the only row of runs that were just made here."""
+        cold: dict[int, int] = {}
+        unread: dict[int, int] = {}
+        warm: dict[str, _Warm] = {}
+        for row in rows:
+            kept = self._warm.pop(row.id, None)
+            if kept is not None and self._still_true(kept, row):
+                warm[row.id] = kept
+            else:
+                if kept is not None:
+                    kept.program.close()
+                if not known or row.id not in known:
+                    cold[row.no] = 1
+            if row.inbox_last > row.inbox_read:
+                unread[row.no] = row.inbox_read
+        journals = await self.store.read(cold) if cold else {}
+        inbox = await self.store.unread(unread) if unread else {}
+        for row in rows:
+            messages = inbox.get(row.no, [])
+            events = [decode_event(message.body) for message in messages]
+            last = max((message.no for message in messages), default=0)
+            try:
+                kept = warm.get(row.id)
+                if kept is None:
+                    stored = [known[row.id]] if known and row.id in known else journals.get(row.no, [])
+                    await self._open_cold(row, stored, events, last)
+                else:
+                    if events:
+                        events = await self._with_payloads(events)
+                    self._open(row, kept.run, kept.program, events, last)
+            except StoreError as error:
+                LOG.warning("run %s: could not be taken on: %s", row.id, error)
+                await self._put_back(row)
+            except Exception:
+                LOG.exception("run %s: could not be taken on", row.id)
+                await self._put_back(row)
+
+    def _still_true(self, kept: _Warm, row: RunRow) -> bool:
+        """A program in memory goes on only if nobody else held the run in between."""
+        return row.epoch == kept.run.epoch + 1 and row.next_ordinal == kept.run.ordinal + 1
+
+    async def _open_cold(self, row: RunRow, stored: Sequence[Row], events: list[e.AnyEvent], last: int) -> None:
+        checksum = stored[-1].checksum if stored else GENESIS
+        try:
+            turns = decode(stored)
+            loaded = await self._load(row, turns)
+            events = await self._with_payloads(events)
+        except (Diverged, NeverWaits, HoldfastError) as error:
+            if isinstance(error, StoreError) and not type(error).__name__.startswith("Corrupt"):
+                raise
+            self._pause(row, checksum, error)
+            return
+        if loaded is None:
+            await self._put_back(row, note=f"workflow {row.workflow} {row.version} is not registered here")
+            return
+        if row.claims > self.settings.max_claims:
+            loaded.program.close()
+            self._pause(row, checksum, None)
+            return
+        run = loaded.run
+        for step in run.in_flight:
+            if not step.is_unstarted:
+                await self._find_progress(run)
+                break
+        self._open(row, run, loaded.program, events, last)
+
+    async def _load(self, row: RunRow, turns: Sequence[Turn]) -> Loaded | None:
+        wanted = blobs_wanted(turns)
+        blobs = await self.store.get_blobs(wanted) if wanted else {}
+        return load(row.id, turns, blobs, self.registry, self.settings)
+
+    async def _find_progress(self, run: Run) -> None:
+        """What the worker that went away had noted of the steps that now begin anew."""
+        for worker in await self.store.workers():
+            for key, value in progress_of(worker.progress, run.id).items():
+                if key in run.steps:
+                    run.steps[key].progress = msgspec.Raw(value)
+
+    def _open(self, row: RunRow, run: Run, program: Program, events: list[e.AnyEvent], last: int) -> None:
+        session = Session(self, row, run, program)
+        self.sessions[row.id] = session
+        LOG.info(
+            "run %s: %s",
+            row.id,
+            "claimed" if row.claims <= 1 else f"taken over, claim {row.claims}",
+            extra={"event": "claimed", "run": row.id, "workflow": row.workflow, "worker": self.worker_id,
+                   "epoch": row.epoch},
+        )  # fmt: skip
+        session.open(events, last)
+
+    async def _with_payloads(self, events: list[e.AnyEvent]) -> list[e.AnyEvent]:
+        wanted = {x.blob for x in events if isinstance(x, e.Carrier) and x.blob}
+        if not wanted:
+            return events
+        blobs = await self.store.get_blobs(wanted)
+        return [inline(event, blobs) for event in events]
+
+    def _pause(self, row: RunRow, checksum: bytes, error: Exception | None) -> None:
+        """Pauses a run that cannot be opened: diverged, undecodable, or one that killed its workers."""
+        reason: Any = "undecodable"
+        detail = str(error)
+        if isinstance(error, Diverged):
+            reason = "diverged"
+        elif isinstance(error, NeverWaits):
+            reason = "never waits"
+        elif error is None:
+            reason = "quarantined"
+            detail = (
+                f"claimed {row.claims} times without progress: it seems to end its worker. Look at its step in flight, "
+                "then resume it."
+            )
+        run = run_of_row(row, checksum)
+        at = max(self.clock.now(), row.updated_at)
+        draft = Draft(at, [e.Claimed(worker=self.worker_id), e.Paused(reason=reason, detail=detail)])
+        commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None))
+        LOG.error(
+            "run %s: paused (%s): %s", row.id, reason, detail, extra={"event": "paused", "run": row.id, "worker": self.worker_id}
+        )
+        self.committer.submit(commit, lambda _: self.freed())
+
+    async def _put_back(self, row: RunRow, note: str = "") -> None:
+        until = self.clock.now() + _backoff(row.bounces)
+        try:
+            await self.store.release(row.no, epoch=row.epoch, until=until, inbox_seen=row.inbox_last, note=note)
+        except StoreError as error:
+            LOG.warning("run %s: could not be released, its lease will run out: %s", row.id, error)
+
+    # -- news ----------------------------------------------------------------------------------------------------------
+
+    def fetch_inbox(self, session: Session) -> None:
+        """Reads the inbox of a session, together with others that ask in the same moment."""
+        self._news.add(session.run.id)
+        if self._news_task is None:
+            self._news_task = asyncio.get_running_loop().create_task(self._read_news())
+
+    async def _read_news(self) -> None:
+        try:
+            while self._news:
+                wanted, self._news = self._news, set()
+                sessions = {s.no: s for name in wanted if (s := self.sessions.get(name)) is not None}
+                if not sessions:
+                    continue
+                inbox = await self.store.unread({no: s.inbox_seen for no, s in sessions.items()})
+                for no, messages in inbox.items():
+                    session = sessions[no]
+                    fresh = [message for message in messages if message.no > session.inbox_seen]
+                    if not fresh or self.sessions.get(session.run.id) is not session:
+                        continue
+                    events = await self._with_payloads([decode_event(message.body) for message in fresh])
+                    session.messages(events, fresh[-1].no)
+        except StoreError as error:
+            LOG.warning("inbox not read, the next poll tries again: %s", error)
+        finally:
+            self._news_task = None
+
+    async def check_held(self, instance: str) -> None:
+        """Compares what we think we hold with what the store says: lost runs are dropped, news is read."""
+        if not self.sessions:
+            return
+        before = dict(self.sessions)
+        held = await self.store.held(instance)
+        for name, session in before.items():
+            if self.sessions.get(name) is not session or session.is_leaving:
+                continue
+            known = held.get(name)
+            if known is None or known.epoch != session.epoch:
+                session.drop("taken over by another worker")
+            elif known.inbox_last > session.inbox_seen:
+                self.fetch_inbox(session)
+
+    # -- asked by sessions ---------------------------------------------------------------------------------------------
+
+    def release(self, session: Session, until: datetime | None) -> None:
+        """Gives a run back without a turn."""
+        self._spawn(self._release(session, until))
+
+    async def _release(self, session: Session, until: datetime | None) -> None:
+        try:
+            is_ours = await self.store.release(
+                session.no, epoch=session.epoch, until=until, inbox_seen=session.inbox_seen
+            )
+        except StoreError as error:
+            LOG.warning("run %s: release not accepted: %s", session.run.id, error)
+            is_ours = False
+        session.released(is_ours)
+
+    def reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
+        """An end was refused because of unread messages: go back to the journal, then take both."""
+        self._spawn(self._reload(session, inputs))
+
+    async def _reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
+        session.program.close()
+        journals = await self.store.read({session.no: 1})
+        turns = decode(journals[session.no])
+        run = fold(session.run.id, turns)
+        wanted = blobs_wanted(turns)
+        blobs = await self.store.get_blobs(wanted) if wanted else {}
+        program = replayed(run.id, turns, blobs, self.spec_of(run), self.registry, self.settings)
+        consumed = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
+        session.rebuilt(run, program, consumed)
+        self.fetch_inbox(session)
+
+    def left(self, session: Session, *, is_warm: bool) -> None:
+        """A session ended: its program stays warm, or is closed."""
+        if self.sessions.get(session.run.id) is session:
+            del self.sessions[session.run.id]
+        spec = self.registry.find(session.run.workflow, session.run.version)
+        if is_warm and spec is not None and spec.is_async and not self._is_draining:
+            self._warm[session.run.id] = _Warm(session.run, session.program)
+            while len(self._warm) > self._warm_limit:
+                self._warm.popitem(last=False)[1].program.close()
+        else:
+            session.program.close()
+        self.freed()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- ending --------------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Every session gives its run back as soon as it falls quiet."""
+        self._is_draining = True
+        for session in list(self.sessions.values()):
+            session.drain()
+
+    async def close(self) -> None:
+        """Drops everything in memory; what was committed is safe, what was not runs again elsewhere."""
+        self._is_draining = True
+        await self.committer.settle()
+        for session in list(self.sessions.values()):
+            session.drop("the worker stopped")
+        for kept in self._warm.values():
+            kept.program.close()
+        self._warm.clear()
+        await self.bodies.close()
+        self.wheel.close()
+        for task in list(self._tasks):
+            task.cancel()
+
+
+def run_of_row(row: RunRow, checksum: bytes) -> Run:
+    """As much of a fold as a row can give: for pausing a run whose journal cannot be read."""
+    return Run(
+        row.id,
+        workflow=row.workflow,
+        version=row.version,
+        status=row.status if row.status is not Status.PENDING else Status.PENDING,
+        started_at=row.started_at,
+        updated_at=row.updated_at,
+        created_at=row.created_at,
+        ordinal=row.next_ordinal - 1,
+        epoch=row.epoch,
+        checksum=checksum,
+    )
+
+
+def _backoff(bounces: int) -> Any:
+    from datetime import timedelta  # noqa: PLC0415
+
+    return timedelta(seconds=min(300, 5 * 2 ** min(bounces, 10)))

@@ -1,0 +1,169 @@
+"""`executor="process"`: a sync body in a process of its own, which can really be ended.
+
+The function is found again in the child by the module and name it has here, never by a name from data; arguments and
+result travel as the same JSON that is journaled. Run as a module, this file is the child's side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.failure import Failure, from_exception
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.context import StepScope
+    from holdfast.engine.bodies import Attempt, Outcome
+
+GRACE = 2.0
+"""Seconds between asking a process to end and ending it."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What the child's side is told."""
+
+    module: str
+    file: str
+    name: str
+    args: msgspec.Raw
+    paths: list[str]
+    scope: dict[str, Any]
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What it says back."""
+
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    failure: Failure | None = None
+    is_final: bool = False
+    not_before: float | None = None
+
+
+async def run_in_process(attempt: Attempt, scope: StepScope) -> Outcome:
+    """Runs the body in a fresh process; cancelling this ends the process."""
+    job = msgspec.json.encode(_job(attempt, scope))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "holdfast.engine.processes",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, _ = await process.communicate(job)
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
+    return _outcome(out, process.returncode)
+
+
+def _job(attempt: Attempt, scope: StepScope) -> Job:
+    function = inspect.unwrap(attempt.command.spec.function)
+    main = sys.modules.get("__main__")
+    is_main = function.__module__ == "__main__"
+    return Job(
+        module=function.__module__,
+        file=str(getattr(main, "__file__", "") or "") if is_main else "",
+        name=function.__qualname__,
+        args=msgspec.Raw(attempt.command.args),
+        paths=[path for path in sys.path if path],
+        scope={
+            "run": scope.run,
+            "workflow": scope.workflow,
+            "version": scope.version,
+            "key": scope.key,
+            "step": scope.step,
+            "attempt": scope.attempt,
+            "idempotency_key": scope.idempotency_key,
+            "created_at": scope.created_at.isoformat(),
+        },
+    )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), GRACE)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def _outcome(out: bytes, code: int | None) -> Outcome:
+    from holdfast.engine.bodies import Broke, Succeeded  # noqa: PLC0415 the child's side does not need them
+    from datetime import timedelta  # noqa: PLC0415
+
+    try:
+        answer = msgspec.json.decode(out, type=Answer)
+    except msgspec.DecodeError:
+        what = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        return Broke(Failure(type="ProcessDied", message=f"the step's process ended without an answer ({what})"))
+    if answer.failure is None:
+        return Succeeded(bytes(answer.value))
+    not_before = None if answer.not_before is None else timedelta(seconds=answer.not_before)
+    return Broke(answer.failure, answer.is_final, not_before)
+
+
+# -- the child's side --------------------------------------------------------------------------------------------------
+
+
+def _find(job: Job) -> Any:
+    sys.path[:0] = [path for path in job.paths if path not in sys.path]
+    if job.file:
+        spec = importlib.util.spec_from_file_location("__holdfast_main__", job.file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["__holdfast_main__"] = module
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(job.module)
+    found: Any = module
+    for part in job.name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _work(job: Job) -> Answer:
+    from holdfast.authoring.script.context import StepScope, running_step  # noqa: PLC0415
+    from holdfast.authoring.script.steps import AnyStep, step  # noqa: PLC0415
+    from holdfast.engine.bodies import classify  # noqa: PLC0415
+
+    try:
+        found = _find(job)
+        spec = (found if isinstance(found, AnyStep) else step(found)).spec
+        args, kwargs = spec.arguments.decode(job.args)
+    except Exception as error:  # noqa: BLE001 whatever keeps the body from starting is its outcome
+        return Answer(failure=from_exception(error), is_final=True)
+    scope = msgspec.convert({**job.scope, "surroundings": None}, type=dict[str, Any])
+    running_step.set(StepScope(**scope))
+    try:
+        value, _ = spec.result.round_trip(spec.function(*args, **kwargs), f"result of {spec.name}")
+    except BaseException as error:  # noqa: BLE001 SystemExit and friends are outcomes too
+        broke = classify(error, spec.raises)
+        seconds = None if broke.not_before is None else broke.not_before.total_seconds()
+        return Answer(failure=broke.failure, is_final=broke.is_final, not_before=seconds)
+    return Answer(value=msgspec.Raw(value))
+
+
+def main() -> None:
+    """Reads a job, runs it, answers on the original standard output; what the body prints goes to standard error."""
+    answer_to = os.dup(1)
+    os.dup2(2, 1)
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
+    answer = msgspec.json.encode(_work(job))
+    with os.fdopen(answer_to, "wb") as out:
+        out.write(answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,472 @@
+"""One run, held by this worker: outcomes in, commands out, one commit after the other.
+
+A session reacts; it has no task of its own. Outcomes of bodies, messages, due times and verdicts call it, each on the
+worker's event loop, and each ends in at most one turn. Bodies start only after the row that records their attempt is
+durable. A fenced session is dropped without a trace.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.failure import Failure, from_exception
+from holdfast.core.program import Program
+from holdfast.core.run import Run
+from holdfast.core.step import STOPPED, on_attempt_failed, outcome_unknown
+from holdfast.engine.bodies import Attempt, Body, Outcome, Succeeded
+from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload
+from holdfast.engine.turns import Draft, finish
+from holdfast.errors import Diverged, HoldfastError, NeverWaits
+from holdfast.ports.journal import Committed, Fenced, Park, Unread, Verdict
+from holdfast.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+LOG = logging.getLogger("holdfast.worker")
+
+NEAR = timedelta(seconds=1)
+"""A timer this close is waited for in memory."""
+
+LINGER = timedelta(milliseconds=50)
+"""How long a parent of running children stays before it parks."""
+
+DRAIN = timedelta(seconds=10)
+"""How long the end of a run waits for bodies that were asked to stop."""
+
+
+class Session:
+    """See the module."""
+
+    def __init__(self, engine: Engine, row: RunRow, run: Run, program: Program) -> None:
+        self.engine = engine
+        self.run = run
+        self.program = program
+        self.no = row.no
+        self.epoch = row.epoch
+        self.inbox_seen = row.inbox_read
+        self.is_resting = False
+        self._inputs: list[e.AnyEvent] = []
+        self._bodies: dict[str, Body] = {}
+        self._claimed: e.Claimed | None = None
+        self._to_start: list[str] = []
+        self._commands: dict[str, c.RunStep] = {}
+        self._is_committing = False
+        self._is_gone = False
+        self._is_consuming = False
+        self._ending: Draft | None = None
+        self._end_at: datetime | None = None
+        self._draft: Draft | None = None
+        self._park: Park | None = None
+        self._drain = ""
+        self._pause: e.Paused | None = None
+
+    # -- called from outside -------------------------------------------------------------------------------------------
+
+    def open(self, messages: list[e.AnyEvent], inbox_last: int) -> None:
+        """Begins: decides what becomes of the steps that were in flight, and takes the first turn."""
+        restarted: list[str] = []
+        begun: list[str] = []
+        self._commands = dict(self.program.open_steps())
+        for step in self.run.in_flight:
+            command = self._commands.get(step.key)
+            if command is None:
+                continue
+            if step.is_unstarted:
+                begun.append(step.key)
+            elif command.spec.once:
+                self._inputs.append(outcome_unknown(step))
+            else:
+                restarted.append(step.key)
+        self._claimed = e.Claimed(worker=self.engine.worker_id, restarted=tuple(restarted), begun=tuple(begun))
+        self._to_start = [*restarted, *begun]
+        self.messages(messages, inbox_last, then_turn=False)
+        self.turn(is_needed=bool(self._to_start) or self.run.started_at is None)
+
+    def messages(self, events: list[e.AnyEvent], inbox_last: int, *, then_turn: bool = True) -> None:
+        """Takes what was in the inbox."""
+        self.inbox_seen = max(self.inbox_seen, inbox_last)
+        for event in events:
+            self._is_consuming = True
+            if isinstance(event, e.Paused):
+                self._pause = event
+            elif isinstance(event, e.CancelRequested):
+                grace = self._time() + self.engine.settings.cancel_grace
+                self._inputs.append(msgspec.structs.replace(event, grace_until=grace))
+            else:
+                self._inputs.append(event)
+        if then_turn and events:
+            self.turn()
+
+    def drain(self) -> None:
+        """The worker is going: give the run back as soon as it falls quiet."""
+        self._drain = self._drain or "shutdown"
+        if not self._bodies and not self._is_committing:
+            self.turn(is_needed=bool(self._inputs))
+
+    def drop(self, why: str) -> None:
+        """Somebody else has the run: forget it, without a trace."""
+        if self._is_gone:
+            return
+        LOG.warning("run %s: %s; dropped", self.run.id, why, extra=self._fields("fenced"))
+        for body in self._bodies.values():
+            body.stop(why)
+        self._leave(is_warm=False)
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def turn(self, *, is_needed: bool = False) -> None:
+        """Takes a turn if there is something to take it for."""
+        if self._is_committing or self._is_gone:
+            return
+        if self._ending is not None:
+            self._end()
+            return
+        at = self._time()
+        draft = self._imposed(at)
+        if draft is None:
+            self._gather(at)
+            if not self._inputs and not is_needed and self._pause is None:
+                self._rest(at)
+                return
+            draft = self._activate(at)
+        if draft is None:
+            return
+        if (draft.is_terminal or self._ends_pass(draft)) and self._bodies:
+            self._ending, self._end_at = draft, at + DRAIN
+            for body in list(self._bodies.values()):
+                body.stop("the run has ended")
+            self.engine.wheel.at(self._end_at, self.turn)
+            return
+        self._submit(draft)
+
+    def _gather(self, at: datetime) -> None:
+        """Adds what time brings: retries, the deadline, timers. After messages and outcomes, so that those win."""
+        run = self.run
+        for step in run.steps.values():
+            if step.retry_at is not None and step.retry_at <= at and not step.is_abandoned:
+                self._inputs.append(e.AttemptStarted(key=step.key, attempt=step.attempt + 1))
+                self._to_start.append(step.key)
+        if run.deadline is not None and at >= run.deadline and run.past_deadline is None and run.cancel is None:
+            self._inputs.append(e.DeadlineReached(grace_until=at + self.engine.settings.cancel_grace))
+        self._inputs.extend(e.TimerFired(key=key) for key in self.program.due_timers(at))
+
+    def _imposed(self, at: datetime) -> Draft | None:
+        """An end that does not ask the program."""
+        run = self.run
+        if run.grace_until is not None and at >= run.grace_until:
+            return impose_end(run, at, self._take_inputs(), left=tuple(self._bodies))
+        if run.started_at is None and run.deadline is not None and at >= run.deadline:
+            return Draft(at, self._take_inputs(), [deadline_failure()])
+        return None
+
+    def _activate(self, at: datetime) -> Draft | None:
+        inputs = self._take_inputs()
+        try:
+            commands = self.program.activate(at, [x for x in inputs if not isinstance(x, e.Claimed)])  # type: ignore[misc]
+        except (Diverged, NeverWaits, HoldfastError) as error:
+            self._stop_for(error, at)
+            return None
+        except Exception as error:  # noqa: BLE001 a bug in us or in the author's codec must not stop the worker
+            LOG.exception("run %s: its program broke", self.run.id)
+            self._stop_for(error, at)
+            return None
+        draft = decide(self.run, self.program, at, inputs, commands, self.engine)
+        for command in commands:
+            if isinstance(command, c.RunStep):
+                self._commands[command.key] = command
+        return draft
+
+    def _stop_for(self, error: Exception, at: datetime) -> None:
+        """The program cannot go on: the run is paused, with what to do."""
+        reason: Any = "undecodable"
+        if isinstance(error, Diverged):
+            reason = "diverged"
+        elif isinstance(error, NeverWaits):
+            reason = "never waits"
+        for body in self._bodies.values():
+            body.stop("the run was paused")
+        self._is_consuming = False
+        self._drain = "pause"
+        claimed = [self._claimed] if self._claimed is not None else []
+        self._claimed, self._to_start = None, []
+        self._submit(Draft(at, [*claimed, e.Paused(reason=reason, detail=str(error))]))
+
+    def _submit(self, draft: Draft) -> None:
+        """Sends the turn to the journal."""
+        if self._claimed is not None:
+            draft.inputs.insert(0, self._claimed)
+            self._claimed = None
+        if self._drain or self._pause is not None:
+            self._give_back(draft)
+        park = self._park_after(draft)
+        blobs = draft.blobs
+        draft.inputs = [offload(event, blobs) for event in draft.inputs]
+        self._draft, self._park = draft, park
+        self._is_committing = True
+        self.is_resting = False
+        commit = finish(
+            self.run,
+            self.no,
+            self.epoch,
+            draft,
+            inbox_seen=self.inbox_seen,
+            is_consuming=self._is_consuming,
+            park=park,
+        )
+        self._is_consuming = False
+        self.engine.committer.submit(commit, self._answered)
+
+    def _give_back(self, draft: Draft) -> None:
+        """With this turn the run is released (or paused): steps not begun are named, so that nobody counts them."""
+        if draft.is_terminal:
+            return
+        asked = [x.key for x in draft.outputs if isinstance(x, e.StepScheduled)]
+        unstarted = (*self._to_start, *asked)
+        if self._bodies:
+            return  # not quiet yet: the bodies end first
+        if self._pause is not None:
+            draft.inputs.append(self._pause)
+            self._drain, self._pause = "pause", None
+        draft.inputs.append(e.Released(worker=self.engine.worker_id, unstarted=unstarted))
+        self._to_start = []
+
+    def _park_after(self, draft: Draft) -> Park | None:
+        if draft.is_terminal:
+            return Park(None)
+        if any(isinstance(x, e.Paused) for x in draft.inputs):
+            return Park(None)
+        if self._drain and not self._bodies:
+            return Park(draft.at)
+        last = draft.outputs[-1] if draft.outputs else None
+        if isinstance(last, e.Continued):
+            return Park(draft.at)
+        if isinstance(last, e.RetryPlanned):
+            return Park(last.at)
+        if self._bodies or self._to_start or any(isinstance(x, e.StepScheduled) for x in draft.outputs):
+            return None
+        if any(isinstance(x, e.AttemptFailed) for x in draft.inputs):
+            return None  # the fold does not know the retry yet; `_rest` parks it
+        wake = self._next_wake()
+        if (wake is not None and wake - draft.at <= NEAR) or self._awaits_children(draft):
+            return None
+        return Park(wake)
+
+    def _awaits_children(self, draft: Draft) -> bool:
+        started = any(isinstance(x, e.ChildStarted) and x.awaited for x in draft.outputs)
+        return started or any(wait.kind == "child" and wait.awaited for wait in self.run.waits.values())
+
+    # -- verdicts ------------------------------------------------------------------------------------------------------
+
+    def _answered(self, verdict: Verdict) -> None:
+        self._is_committing = False
+        draft, park = self._draft, self._park
+        self._draft = self._park = None
+        assert draft is not None
+        if self._is_gone:
+            return
+        match verdict:
+            case Committed():
+                self._durable(draft, park, verdict)
+            case Fenced():
+                self.drop(f"fenced by epoch {verdict.epoch}")
+            case Unread():
+                inputs = [x for x in draft.inputs if not isinstance(x, e.Claimed | e.Released)]
+                self.engine.reload(self, inputs)
+
+    def _durable(self, draft: Draft, park: Park | None, verdict: Committed) -> None:
+        self._log_turn(draft, park)
+        if draft.is_terminal or park is not None:
+            begins_anew = self._ends_pass(draft) or any(isinstance(x, e.Paused) for x in draft.inputs)
+            self._leave(is_warm=not (draft.is_terminal or begins_anew or self._drain))
+            return
+        for command in draft.commands:
+            if isinstance(command, c.RunStep):
+                self._start(command)
+            elif isinstance(command, c.AbandonStep) and command.key in self._bodies:
+                self._bodies[command.key].stop("the workflow no longer wants it")
+        to_start, self._to_start = self._to_start, []
+        for key in to_start:
+            if key in self._commands and key in self.run.steps and key not in self._bodies:
+                self._start(self._commands[key])
+        if verdict.inbox_last > self.inbox_seen:
+            self.engine.fetch_inbox(self)
+        self.turn()
+
+    def _leave(self, *, is_warm: bool) -> None:
+        self._is_gone = True
+        self.engine.left(self, is_warm=is_warm)
+
+    # -- bodies --------------------------------------------------------------------------------------------------------
+
+    def _start(self, command: c.RunStep) -> None:
+        step = self.run.steps.get(command.key)
+        if step is None or step.is_abandoned:
+            return
+        run = self.run
+        assert run.created_at is not None
+        progress = msgspec.json.decode(step.progress)
+        attempt = Attempt(run.id, run.workflow, run.version, run.created_at, command, step.attempt, progress)
+        if LOG.isEnabledFor(logging.INFO):
+            LOG.info("run %s: step %s started, attempt %d", run.id, step.key, step.attempt, extra=self._fields("step"))
+        body = self.engine.bodies.start(attempt, self._reported)
+        self._bodies[command.key] = body
+        if command.timeout is not None:
+            limit = command.timeout
+
+            def expire() -> None:
+                if self._bodies.get(command.key) is body:
+                    body.stop(f"timed out after {limit}")
+
+            self.engine.wheel.at(self._time() + limit, expire)
+
+    def _reported(self, body: Body, outcome: Outcome) -> None:
+        """A body's one outcome."""
+        key = body.attempt.command.key
+        if self._bodies.get(key) is body:
+            del self._bodies[key]
+        if self._is_gone:
+            return
+        event = self._event_of(key, body, outcome)
+        if event is not None:
+            self._inputs.append(event)
+        if LOG.isEnabledFor(logging.INFO):
+            how = "completed" if isinstance(outcome, Succeeded) else f"failed: {outcome.failure.message[:200]}"
+            LOG.info("run %s: step %s %s", self.run.id, key, how, extra=self._fields("step"))
+        self.turn(is_needed=bool(self._drain))
+
+    def _event_of(self, key: str, body: Body, outcome: Outcome) -> e.AnyEvent | None:
+        step = self.run.steps.get(key)
+        progress = self.engine.surroundings.take_progress(self.run.id, key)
+        if step is None:
+            return None
+        if isinstance(outcome, Succeeded):
+            return e.StepCompleted(key=key, value=msgspec.Raw(outcome.value))
+        failure = outcome.failure
+        is_final = outcome.is_final or step.is_abandoned
+        if failure.type == STOPPED and not step.is_abandoned:
+            if not body.is_stopping:
+                failure = Failure(type="CancelledError", message="the body cancelled itself")
+            elif body.stop_reason.startswith("timed out"):
+                failure = Failure(type="TimeoutError", message=f"the attempt {body.stop_reason}")
+            else:
+                return None  # stopped by the run's end: no outcome, the row names it
+        event = on_attempt_failed(
+            step,
+            failure,
+            body.attempt.command.retry,
+            self._time(),
+            self.engine.chance(),
+            is_final=is_final,
+            not_before=outcome.not_before,
+            deadline=self.run.deadline,
+        )
+        if progress is not None and isinstance(event, e.AttemptFailed):
+            return msgspec.structs.replace(event, progress=msgspec.Raw(progress))
+        return event
+
+    def _end(self) -> None:
+        """Waits for bodies that were asked to stop, then ends the run with what they reported."""
+        assert self._ending is not None
+        assert self._end_at is not None
+        if self._bodies and self._time() < self._end_at:
+            return
+        draft, self._ending = self._ending, None
+        late = [x for x in self._take_inputs() if isinstance(x, e.StepCompleted | e.StepFailed)]
+        draft.inputs.extend(late)
+        left = tuple(self._bodies)
+        if left and draft.is_terminal:
+            draft.outputs[-1] = msgspec.structs.replace(draft.outputs[-1], left=left)  # type: ignore[type-var]
+        self._bodies.clear()
+        self._submit(draft)
+
+    # -- waiting -------------------------------------------------------------------------------------------------------
+
+    def _rest(self, at: datetime) -> None:
+        """Nothing to do now: wait in memory for what is near, else give the run back."""
+        if self._bodies or self._is_gone:
+            return
+        wake = self._next_wake()
+        lingers = self._awaits_children(Draft(at, [])) and not self._drain
+        if (wake is not None and wake - at <= NEAR and not self._drain) or (lingers and not self.is_resting):
+            self.is_resting = True
+            until = at + LINGER if lingers else wake
+            if wake is not None and until is not None:
+                until = min(until, wake)
+            assert until is not None
+            self.engine.wheel.at(until, self.turn)
+            self.engine.freed()
+            return
+        self._is_committing = True
+        self.engine.release(self, at if self._drain else wake)
+
+    def released(self, is_ours: bool) -> None:
+        """The store answered a release."""
+        self._is_committing = False
+        if not is_ours:
+            self.drop("taken over")
+            return
+        if self._inputs:  # something came meanwhile: the run is available, whoever claims it reads it again
+            LOG.debug("run %s: released with unread news", self.run.id)
+        self._leave(is_warm=not self._inputs and not self._drain)
+
+    def _next_wake(self) -> datetime | None:
+        run = self.run
+        times = [step.retry_at for step in run.steps.values() if step.retry_at is not None and not step.is_abandoned]
+        timer = self.program.next_timer()
+        if timer is not None:
+            times.append(timer)
+        if run.deadline is not None and run.past_deadline is None and run.cancel is None:
+            times.append(run.deadline)
+        if run.grace_until is not None:
+            times.append(run.grace_until)
+        return min(times, default=None)
+
+    # -- small parts ---------------------------------------------------------------------------------------------------
+
+    def _take_inputs(self) -> list[e.AnyEvent]:
+        taken, self._inputs = self._inputs, []
+        return taken
+
+    def rebuilt(self, run: Run, program: Program, inputs: list[e.AnyEvent]) -> None:
+        """After a refused end: the state of the journal again, and what has to be journaled next."""
+        self.run, self.program = run, program
+        self._commands = dict(program.open_steps())
+        self._inputs = [*self._inputs, *inputs]
+        self._claimed = e.Claimed(worker=self.engine.worker_id) if run.epoch != self.epoch else None
+
+    def _ends_pass(self, draft: Draft) -> bool:
+        return bool(draft.outputs) and isinstance(draft.outputs[-1], e.Continued | e.RetryPlanned)
+
+    def _time(self) -> datetime:
+        now = self.engine.clock.now()
+        last = self.run.updated_at
+        return now if last is None or now > last else last
+
+    def _fields(self, event: str) -> dict[str, Any]:
+        return {
+            "event": event,
+            "run": self.run.id,
+            "workflow": self.run.workflow,
+            "worker": self.engine.worker_id,
+            "epoch": self.epoch,
+        }
+
+    def _log_turn(self, draft: Draft, park: Park | None) -> None:
+        if not LOG.isEnabledFor(logging.INFO):
+            return
+        if draft.is_terminal:
+            LOG.info("run %s: %s", self.run.id, self.run.status.value, extra=self._fields("finished"))
+        elif self._drain:
+            LOG.info("run %s: released", self.run.id, extra=self._fields("released"))
+        elif park is not None:
+            until = f" until {park.until:%H:%M:%S}" if park.until else ""
+            LOG.info("run %s: parked%s", self.run.id, until, extra=self._fields("parked"))
+
+

@@ -1,0 +1,202 @@
+"""From what happened and what the program asked for to one `Commit`: pure, but for the values it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.doing import doing, encode_doing
+from holdfast.core.failure import Failure
+from holdfast.core.projection import project
+from holdfast.core.run import Run
+from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, encode_events, micros
+from holdfast.ports.inbox import Message, Publication
+from holdfast.ports.journal import Commit, Exposure, Park
+from holdfast.ports.runs import NewRun
+
+
+@dataclass(slots=True)
+class Draft:
+    """A turn being written."""
+
+    at: datetime
+    inputs: list[e.AnyEvent]
+    outputs: list[e.AnyEvent] = field(default_factory=list[Any])
+    commands: Sequence[c.Command] = ()
+    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the run ends with it."""
+        return bool(self.outputs) and isinstance(self.outputs[-1], e.TERMINAL)
+
+
+def finish(
+    run: Run, no: int, epoch: int, draft: Draft, *, inbox_seen: int, is_consuming: bool, park: Park | None
+) -> Commit:
+    """Applies the draft to the fold and makes the commit of it."""
+    watching = {key for key, wait in run.waits.items() if wait.kind == "topic"}
+    turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
+    run.apply(turn)
+    unwatch = tuple(key for key in watching if key not in run.waits)
+    extras: dict[str, Any] = {}
+    if draft.outputs:
+        extras = _consequences(run, draft)
+    return Commit(
+        no=no,
+        row=row,
+        projection=project(run),
+        inbox_seen=inbox_seen,
+        is_consuming=is_consuming,
+        is_terminal=draft.is_terminal,
+        unwatch=unwatch,
+        blobs=draft.blobs,
+        park=park,
+        **extras,
+    )
+
+
+def make_row(run: Run, epoch: int, at: datetime, events: tuple[e.AnyEvent, ...]) -> tuple[Turn, Row]:
+    """The next row of a run, chained to the last one."""
+    body = encode_events(events)
+    ordinal = run.ordinal + 1
+    stamp = micros(at)
+    digest = checksum(run.checksum, ordinal, epoch, stamp, body)
+    return (
+        Turn(run.id, ordinal, epoch, at, events, digest),
+        Row(run.id, ordinal, epoch, stamp, FORMAT, digest, body),
+    )
+
+
+def new_run(
+    run_id: str,
+    started: e.Started,
+    at: datetime,
+    *,
+    blobs: dict[str, bytes] | None = None,
+    input_hash: str = "",
+    watcher: tuple[str, str] | None = None,
+    adopted: e.Adopted | None = None,
+) -> tuple[NewRun, Turn]:
+    """A run to be made: its first row, and what its row says."""
+    run = Run(run_id)
+    events: tuple[e.AnyEvent, ...] = (started,) if adopted is None else (started, adopted)
+    body = encode_events(events)
+    stamp = micros(at)
+    digest = checksum(GENESIS, 1, 0, stamp, body)
+    turn = Turn(run_id, 1, 0, at, events, digest)
+    run.apply(turn)
+    new = NewRun(
+        row=Row(run_id, 1, 0, stamp, FORMAT, digest, body),
+        started=msgspec.structs.replace(started, root=run.root, available_at=started.available_at or at),
+        doing=encode_doing(doing(run)),
+        input_hash=input_hash,
+        blobs=tuple((blobs or {}).items()),
+        watcher=watcher,
+    )
+    return new, turn
+
+
+def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
+    """What else becomes visible with the turn."""
+    children: list[NewRun] = []
+    messages: list[Message] = []
+    publications: list[Publication] = []
+    exposed: list[Exposure] = []
+    watch: list[tuple[str, str]] = []
+    for event in draft.outputs:
+        match event:
+            case e.ChildStarted():
+                children.append(_child(run, event, draft))
+            case e.MessageSent():
+                _send(run, event, messages, publications)
+            case e.Exposed():
+                exposed.append(Exposure(event.name, bytes(event.value), event.blob))
+            case e.WaitStarted(kind="topic"):
+                watch.append((event.name, event.key))
+            case e.Completed() | e.Failed() | e.Cancelled():
+                if run.parent:
+                    messages.append(_to_parent(run, event, draft.at))
+            case _:
+                pass
+    return {
+        "children": tuple(children),
+        "messages": tuple(messages),
+        "publications": tuple(publications),
+        "exposed": tuple(exposed),
+        "watch": tuple(watch),
+    }
+
+
+def _child(run: Run, event: e.ChildStarted, draft: Draft) -> NewRun:
+    command = next(x for x in draft.commands if isinstance(x, c.StartChild) and x.key == event.key)
+    started = e.Started(
+        workflow=event.workflow,
+        version=event.version,
+        code=command.code,
+        codec=run.codec,
+        queue=event.queue or run.queue,
+        priority=run.priority,
+        deadline=draft.at + command.deadline if command.deadline is not None else None,
+        parent=run.id,
+        parent_key=event.key,
+        root=run.root,
+        on_cancel=event.on_cancel,
+        value=event.value,
+        blob=event.blob,
+    )
+    return new_run(event.run, started, draft.at, watcher=(run.id, event.key))[0]
+
+
+def _send(run: Run, event: e.MessageSent, messages: list[Message], publications: list[Publication]) -> None:
+    sender = f"{run.id}:{run.ordinal}:{event.key}"
+    if event.kind == "signal":
+        body: e.AnyEvent = e.SignalReceived(
+            message=sender, name=event.name, sender=run.id, value=event.value, blob=event.blob
+        )
+        messages.append(Message(run=event.to, id=sender, kind="signal", body=encode_event(body)))
+    elif event.kind == "cancel":
+        body = e.CancelRequested(message=sender, reason=event.name, actor=f"run {run.id}")
+        messages.append(Message(run=event.to, id=sender, kind="cancel", body=encode_event(body)))
+    else:
+        body = e.TopicReceived(key="", message=sender, name=event.name, value=event.value, blob=event.blob)
+        publications.append(Publication(topic=event.to, id=sender, body=encode_event(body)))
+
+
+def ended(run: Run, event: e.Terminal, at: datetime | None, key: str) -> e.ChildEnded:
+    """A run's end, as its parent or a client sees it."""
+    match event:
+        case e.Completed():
+            return e.ChildEnded(
+                key=key, run=run.id, status="completed", value=event.value, blob=event.blob, ended_at=at
+            )
+        case e.Failed():
+            return e.ChildEnded(key=key, run=run.id, status="failed", failure=event.failure, ended_at=at)
+        case e.Cancelled():
+            failure = Failure(type="Cancelled", message=event.reason)
+            return e.ChildEnded(key=key, run=run.id, status="cancelled", failure=failure, ended_at=at)
+
+
+def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
+    body = encode_event(ended(run, event, at, run.parent_key))
+    return Message(run=run.parent, id=f"end of {run.id}", kind="child", body=body)
+
+
+_single: msgspec.json.Decoder[e.AnyEvent] = msgspec.json.Decoder(e.AnyEvent)
+_encoder = msgspec.json.Encoder()
+
+
+def encode_event(event: e.AnyEvent) -> bytes:
+    """One event, as a message carries it."""
+    return _encoder.encode(event)
+
+
+def decode_event(body: bytes) -> e.AnyEvent:
+    """The inverse of `encode_event`."""
+    return _single.decode(body)

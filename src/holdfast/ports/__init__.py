@@ -1,0 +1,9 @@
+"""What Holdfast needs from the outside, by role: Protocols whose docstrings are the contracts, and the values they pass.
+
+::
+
+    client ──▶ Runs · Inbox · Blobs          worker ──▶ Leases ──▶ Journal.commit
+                         └────────────── Store: one backend offering all of them ──────────────┘
+
+Nothing here does anything; adapters keep these promises and the conformance suite proves it.
+"""

@@ -1,0 +1,91 @@
+"""The inbox: how anyone but the lease holder speaks to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from holdfast.core.status import Status
+
+Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause"]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message to one run. `id` is the sender's: the same id to the same run counts once. `body` is an encoded event."""
+
+    run: str
+    id: str
+    kind: Kind
+    body: bytes
+    blobs: tuple[tuple[str, bytes], ...] = ()
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message to every run that now watches a topic. `body` is an encoded event without its wait's key."""
+
+    topic: str
+    id: str
+    body: bytes
+    blobs: tuple[tuple[str, bytes], ...] = ()
+
+
+class Unconsumed(msgspec.Struct, frozen=True, gc=False):
+    """A message in the inbox; numbers rise in the order of arrival."""
+
+    no: int
+    id: str
+    kind: Kind
+    body: bytes
+
+
+class Accepted(msgspec.Struct, frozen=True, gc=False):
+    """The message is durable (also when the same id was accepted before)."""
+
+    is_repeat: bool = False
+
+
+class Ended(msgspec.Struct, frozen=True, gc=False):
+    """The run has ended: the message was refused."""
+
+    status: Status
+
+
+class Missing(msgspec.Struct, frozen=True, gc=False):
+    """There is no such run."""
+
+
+Delivery: TypeAlias = Accepted | Ended | Missing
+
+
+class Watcher(msgspec.Struct, frozen=True, gc=False):
+    """A run that waits on a topic."""
+
+    run: str
+    key: str
+    since: datetime
+
+
+class Inbox(Protocol):
+    """Messages to runs: accepted durably, read by the holder, consumed by its commits."""
+
+    async def send(self, message: Message) -> Delivery:
+        """Inserts the message, bumps the run's `inbox_last` and lowers its `available_at`, in one transaction."""
+        ...
+
+    async def publish(self, publication: Publication) -> Sequence[str]:
+        """Sends to every current watcher of the topic, in one transaction; returns their run ids.
+
+        The body is stored with the watcher's key filled in (`TopicReceived.key`).
+        """
+        ...
+
+    async def watchers(self, topic: str) -> Sequence[Watcher]:
+        """Who waits on the topic now."""
+        ...
+
+    async def unread(self, runs: Mapping[int, int]) -> Mapping[int, list[Unconsumed]]:
+        """Messages of several runs: run number → highest number already read. Ordered by number, consumed ones left out."""
+        ...

@@ -1,0 +1,103 @@
+"""The journal: rows go in through `commit` only, and never change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from holdfast.core.projection import Projection
+from holdfast.core.turn import Row
+from holdfast.ports.inbox import Message, Publication
+from holdfast.ports.runs import NewRun
+
+
+class Park(msgspec.Struct, frozen=True, gc=False):
+    """Give the lease back with this turn. `until` is when the run wants to be claimed again; None: not by time."""
+
+    until: datetime | None
+
+
+class Exposure(msgspec.Struct, frozen=True, gc=False):
+    """A value shown to the outside: raw JSON, or the name of a blob."""
+
+    name: str
+    value: bytes
+    blob: str = ""
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One turn of one run, and everything that becomes visible with it.
+
+    Fenced by `row.epoch` and `row.ordinal`: it applies only if the run's epoch is `row.epoch` and its next ordinal is
+    `row.ordinal`.
+    """
+
+    no: int
+    row: Row
+    projection: Projection
+    inbox_seen: int = 0
+    is_consuming: bool = False
+    is_terminal: bool = False
+    children: tuple[NewRun, ...] = ()
+    messages: tuple[Message, ...] = ()
+    publications: tuple[Publication, ...] = ()
+    exposed: tuple[Exposure, ...] = ()
+    watch: tuple[tuple[str, str], ...] = ()
+    unwatch: tuple[str, ...] = ()
+    blobs: Mapping[str, bytes] = {}
+    park: Park | None = None
+
+
+class Committed(msgspec.Struct, frozen=True, gc=False):
+    """Durable. `inbox_last` tells the holder of messages it has not read."""
+
+    seq: int
+    inbox_last: int
+
+
+class Fenced(msgspec.Struct, frozen=True, gc=False):
+    """Somebody else advanced or took the run: normal, and nothing was written. `epoch` is the current one (0: gone)."""
+
+    epoch: int
+    next_ordinal: int
+
+
+class Unread(msgspec.Struct, frozen=True, gc=False):
+    """A terminal turn was refused because messages arrived that it has not seen: nothing was written."""
+
+    inbox_last: int
+
+
+Verdict: TypeAlias = Committed | Fenced | Unread
+
+
+class Journal(Protocol):
+    """Append-only rows per run, dense by ordinal, ordered store-wide by seq."""
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        """Applies many turns, of different runs, in one transaction; one verdict each, in order.
+
+        For each: fence, then the row, the projection, `next_ordinal`, claims-without-progress back to 0, children
+        (created like `Runs.create`, but an id in use never fails the turn, see there), messages and publications
+        (each bumps its target's `inbox_last` and lowers its `available_at`; to an ended or missing run they are
+        dropped), exposed values, watches, blobs, and with `is_consuming` the inbox rows up to `inbox_seen` are marked
+        consumed by this ordinal. `park` clears the lease and sets `available_at` to now if `inbox_last >
+        inbox_seen`, else to `park.until`. A terminal turn never leaves `available_at` behind, drops the run's watches,
+        and is `Unread` if `inbox_last > inbox_seen`.
+
+        A turn is durable when this returns `Committed`. Sending the same commit again (same run, epoch, ordinal and
+        checksum) after an unknown outcome answers `Committed`, never writes twice. A fenced turn leaves no trace and
+        does not disturb the others of its batch. Raises `StoreUnavailable` or `DiskFull` with nothing written.
+        """
+        ...
+
+    async def read(self, runs: Mapping[int, int]) -> Mapping[int, list[Row]]:
+        """Rows of several runs: run number → first ordinal wanted (inclusive). Ordered by ordinal."""
+        ...
+
+    async def history(self, run: str, *, after_seq: int = 0, limit: int = 1000) -> list[Row]:
+        """Rows of one run with a greater seq, oldest first. An unknown run has none."""
+        ...

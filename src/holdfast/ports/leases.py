@@ -1,0 +1,132 @@
+"""Leases: who may try to advance a run. The epoch decides who commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from holdfast.core.status import Status
+from holdfast.ports.runs import RunRow
+
+
+class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker instance. `definitions` are the (name, version) pairs it can advance."""
+
+    instance: str
+    worker: str
+    queues: tuple[str, ...]
+    definitions: tuple[tuple[str, str], ...]
+    pid: int
+    host: str
+    started_at: datetime
+    is_live: bool = True
+    active: int = 0
+    progress: str = ""
+
+
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """A run of this instance, as the store sees it."""
+
+    epoch: int
+    inbox_last: int
+
+
+class Beat(msgspec.Struct, frozen=True, gc=False):
+    """An answer to a heartbeat. `has_lapsed`: the lease had run out before it; runs may have been taken over."""
+
+    now: datetime
+    has_lapsed: bool
+    orphaned: int
+
+
+class Taken(msgspec.Struct, frozen=True, gc=False):
+    """The run is yours: epoch raised, earlier holders fenced."""
+
+    run: RunRow
+
+
+class HeldBy(msgspec.Struct, frozen=True, gc=False):
+    """A live worker holds the run."""
+
+    worker: str
+    instance: str
+
+
+class Over(msgspec.Struct, frozen=True, gc=False):
+    """The run has ended."""
+
+    status: Status
+
+
+Taking: TypeAlias = Taken | HeldBy | Over | None
+
+
+class Claims(msgspec.Struct, frozen=True, gc=False):
+    """What a claim took, and when the next run of these queues comes due (None: none is known)."""
+
+    runs: list[RunRow]
+    next_due: datetime | None
+
+
+class Heart(Protocol):
+    """The heartbeat of one worker instance, called from a thread of its own: blocking, with its own connection."""
+
+    def beat(self, progress: str = "") -> Beat:
+        """Renews the lease of the instance, and with it all its runs; frees the runs of instances whose lease ran out
+        (at most 100 a beat: available now, lease cleared, epoch as it was). Raises `StoreUnavailable`."""
+        ...
+
+    def close(self) -> None:
+        """Gives the connection back."""
+        ...
+
+
+class Leases(Protocol):
+    """Claim, renew, release."""
+
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> int:
+        """Makes a worker instance known, its lease beginning now. With `takes_over`, earlier instances of the same
+        worker id are ended and their runs freed at once; returns how many. Without it they keep theirs until expiry,
+        except instances of this host whose process is gone under the same boot id."""
+        ...
+
+    def heart(self, instance: str, ttl: timedelta) -> Heart:
+        """The heartbeat of a registered instance."""
+        ...
+
+    async def claim(
+        self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()
+    ) -> Claims:
+        """Takes up to `limit` due, unheld, unended, unpaused runs of the worker's queues; higher priority first, then
+        by available time. Each gets epoch + 1, claims + 1 and this instance. (`only` limits it to these run ids.)
+
+        A run whose claims without progress have reached `max_claims` is taken too, with its count; the engine
+        quarantines it. A run of a definition this worker does not hold is left alone if a live worker holds it, and
+        otherwise put off by 5 s doubling up to 5 min, with a note; it is never failed.
+        """
+        ...
+
+    async def held(self, instance: str) -> Mapping[str, Held]:
+        """The runs of this instance now, by id. A run that is missing was taken over."""
+        ...
+
+    async def take(self, run: str, *, instance: str, steal: bool = False) -> Taking:
+        """Takes one run for an operator, whatever its status unless it has ended; with `steal` also from a live
+        holder. Epoch + 1; claims are not counted."""
+        ...
+
+    async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
+        """Gives a run back without a turn, fenced by epoch; available now if messages are unread, else at `until`.
+        False, and no trace, if the epoch has moved on."""
+        ...
+
+    async def release_all(self, instance: str) -> int:
+        """Gives back everything the instance holds, available now, and ends the instance."""
+        ...
+
+    async def workers(self) -> Sequence[WorkerRow]:
+        """Every known instance, live ones first, with how many runs each holds."""
+        ...

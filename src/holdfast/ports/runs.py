@@ -1,0 +1,138 @@
+"""Runs: one row each, made at start, changed only by commits and lease verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from holdfast.core.events import Started
+from holdfast.core.status import Status
+from holdfast.core.turn import Row
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A run to be made: its first row (ordinal 1, epoch 0), and the facts in it that become columns.
+
+    `watcher` is for children: (run id, key) of the parent, told when an adopted run ends.
+    """
+
+    row: Row
+    started: Started
+    doing: bytes
+    input_hash: str = ""
+    blobs: tuple[tuple[str, bytes], ...] = ()
+    watcher: tuple[str, str] | None = None
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A run as its row says. Lease columns are outside the fold."""
+
+    no: int
+    id: str
+    workflow: str
+    version: str
+    code: str
+    codec: str
+    status: Status
+    doing: bytes
+    queue: str
+    priority: int
+    key: str
+    input_hash: str
+    parent: str
+    parent_key: str
+    root: str
+    deadline: datetime | None
+    attributes: dict[str, str]
+    created_at: datetime
+    started_at: datetime | None
+    updated_at: datetime
+    ended_at: datetime | None
+    next_ordinal: int
+    # lease columns
+    available_at: datetime | None
+    worker: str
+    instance: str
+    epoch: int
+    claims: int
+    inbox_last: int
+    inbox_read: int
+    bounces: int
+    note: str
+
+
+class Made(msgspec.Struct, frozen=True, gc=False):
+    """The run was made by this call."""
+
+    run: RunRow
+
+
+class Existing(msgspec.Struct, frozen=True, gc=False):
+    """A run of that id, or of that key within its window, was there already."""
+
+    run: RunRow
+    by_key: bool
+
+
+Creation: TypeAlias = Made | Existing
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs to list. Empty means any."""
+
+    workflow: str = ""
+    version: str | None = None
+    statuses: tuple[Status, ...] = ()
+    queue: str = ""
+    parent: str = ""
+    root: str = ""
+    key: str = ""
+    worker: str = ""
+    attributes: dict[str, str] = {}
+
+
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """Some runs, newest first, and the cursor of the next page ("" at the end)."""
+
+    runs: list[RunRow]
+    next: str
+
+
+class Runs(Protocol):
+    """The runs of a store."""
+
+    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+        """Makes a pending run; durable when it returns.
+
+        An id in use, or a key used by a run of the same workflow made after `key_since`, gives `Existing` and writes
+        nothing. Any number of concurrent callers get one run. With `instance` the run is made already claimed by that
+        worker instance (status stays pending until its first turn, epoch 1), unless it is not yet due.
+
+        The same rules hold for children made by a commit, with two differences: an id in use by a run of the same
+        workflow is adopted (the `watcher` is told of its end, at once if it has ended), and one of another workflow
+        sends the watcher a failed `ChildEnded` with a `Conflict`.
+        """
+        ...
+
+    async def get(self, run: str) -> RunRow | None:
+        """The run's row."""
+        ...
+
+    async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
+        """Newest first (created_at, then number). A cursor that was not made by this store is an `InvalidInput`."""
+        ...
+
+    async def count(self) -> dict[Status, int]:
+        """How many runs have each status."""
+        ...
+
+    async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
+        """The value and blob name of an exposed value."""
+        ...
+
+    async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
+        """All exposed values of a run: name, value, blob."""
+        ...

@@ -1,0 +1,42 @@
+"""A store: what one backend offers together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.ports.blobs import Blobs
+from holdfast.ports.clock import Clock
+from holdfast.ports.inbox import Inbox
+from holdfast.ports.journal import Journal
+from holdfast.ports.leases import Leases
+from holdfast.ports.runs import Runs
+
+
+class Store(Journal, Runs, Inbox, Leases, Blobs, Protocol):
+    """Everything durable, behind one door."""
+
+    @property
+    def url(self) -> str:
+        """The address it was opened with, without secrets."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which expiry, timers and deadlines are judged."""
+        ...
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Calls `listener(run id)` after a write of this process made that run due, changed its inbox or ended it.
+
+        A hint, from any thread, possibly lost; the poll is the truth. Returns how to unsubscribe.
+        """
+        ...
+
+    def has_changed(self) -> bool:
+        """Whether another process may have written since the last call. Cheap enough to ask 20 times a second."""
+        ...
+
+    async def close(self) -> None:
+        """Finishes what was accepted, and lets go of everything."""
+        ...

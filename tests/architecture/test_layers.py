@@ -1,0 +1,118 @@
+"""Imports point one way, and the contracts of pyproject.toml would notice if they did not."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import PACKAGE, ROOT, parse, python_files, shown
+
+LAYERS = (
+    "cli web contrib testing app sync client worker engine adapters adapters.sqlite adapters.memory config authoring "
+    "authoring.script authoring.machine ports core errors"
+).split()
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Checks folder/src against the contracts in folder/pyproject.toml."""
+    run = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+    env = {**os.environ, "PYTHONPATH": str(folder / "src"), "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, "-c", run, "--no-cache"], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def skeleton(tmp_path: Path) -> Path:
+    """An empty package in every layer, under the project's own contracts."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for layer in ["", *LAYERS]:
+        package = tmp_path / "src" / "holdfast" / layer.replace(".", "/")
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").touch()
+    (tmp_path / "src/holdfast/adapters/sqlite/library.py").write_text("import apsw\n")
+    (tmp_path / "src/holdfast/cli/terminal.py").write_text("import click, rich\n")
+    return tmp_path
+
+
+def test_every_import_points_down() -> None:
+    """Contract: each import of the package respects each contract."""
+    checked = lint_imports(ROOT)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_an_empty_skeleton_keeps_the_contracts(skeleton: Path) -> None:
+    """Contract: what the next tests see is the planted line, not the skeleton."""
+    checked = lint_imports(skeleton)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("importer", "line", "contract"),
+    [
+        ("core", "import holdfast.ports", "Imports point one way"),
+        ("core", "from holdfast.engine import anything", "Imports point one way"),
+        ("errors", "import holdfast.core", "Imports point one way"),
+        ("engine", "import holdfast.adapters", "Imports point one way"),
+        ("client", "import holdfast.worker", "Imports point one way"),
+        ("app", "import holdfast.testing", "Imports point one way"),
+        ("web", "import holdfast.cli", "Imports point one way"),
+        ("core", "def now():\n    import time", "core decides"),
+        ("core", "import random", "core decides"),
+        ("core", "import os", "core decides"),
+        ("core", "import asyncio", "core decides"),
+        ("core", "from threading import Lock", "core decides"),
+        ("core", "from os import path", "core decides"),
+        ("authoring.script", "import socket", "authoring proposes"),
+        ("authoring", "import subprocess", "authoring proposes"),
+        ("authoring.script", "import holdfast.authoring.machine", "The three authoring styles"),
+        ("adapters", "import pickle", "No data that names code"),
+        ("cli", "import marshal", "No data that names code"),
+        ("adapters.sqlite", "import sqlite3", "One SQLite library"),
+        ("adapters.memory", "import apsw", "apsw is spoken"),
+        ("cli", "import apsw", "apsw is spoken"),
+        ("worker", "import rich.table", "click and rich"),
+    ],
+)
+def test_a_planted_import_is_found(skeleton: Path, importer: str, line: str, contract: str) -> None:
+    """Contract: each kind of wrong import breaks the contract that names it."""
+    module = skeleton / "src" / "holdfast" / importer.replace(".", "/") / "__init__.py"
+    module.write_text(line + "\n")
+    checked = lint_imports(skeleton)
+    broken = [row for row in checked.stdout.splitlines() if row.endswith("BROKEN")]
+    assert checked.returncode == 1, checked.stdout + checked.stderr
+    assert any(row.startswith(contract) for row in broken), checked.stdout
+
+
+def test_a_package_without_a_layer_is_found(skeleton: Path) -> None:
+    """Contract: a new package cannot stay outside the layers."""
+    (skeleton / "src" / "holdfast" / "misc.py").touch()
+    assert lint_imports(skeleton).returncode == 1
+
+
+def imports_of_the_facade(tree: ast.Module) -> list[int]:
+    """Lines that import names from `holdfast` itself, not from one of its modules."""
+    modules = {path.stem for path in PACKAGE.iterdir()}
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "holdfast"
+        if any(alias.name not in modules for alias in node.names)
+    ]
+
+
+def test_the_facade_is_for_users() -> None:
+    """Contract: the package's own modules import from where a name lives, so that the façade holds no cycle."""
+    inside = [path for path in python_files("src") if path != PACKAGE / "__init__.py"]
+    found = [shown(path, line) for path in inside for line in imports_of_the_facade(parse(path))]
+    assert not found, f"import from the module that defines the name: {found}"
+
+
+def test_a_planted_import_of_the_facade_is_found() -> None:
+    assert imports_of_the_facade(ast.parse("import os\nfrom holdfast import App")) == [2]

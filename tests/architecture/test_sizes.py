@@ -1,0 +1,48 @@
+"""Files stay under about 400 lines and functions under about 60; what grows past that holds two ideas."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.architecture.source import parse, python_files, shown
+
+FILE_LINES = 450
+FUNCTION_LINES = 70
+
+
+def long_functions(tree: ast.Module) -> list[tuple[int, str, int]]:
+    """(line, name, length) of each function that is too long. Its docstring is not counted: prose is welcome."""
+    found: list[tuple[int, str, int]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if ast.get_docstring(node) is not None:
+                prose = node.body[0]
+                length -= (prose.end_lineno or prose.lineno) - prose.lineno + 1
+            if length > FUNCTION_LINES:
+                found.append((node.lineno, node.name, length))
+    return found
+
+
+def test_no_file_is_too_long() -> None:
+    """Contract: a reader can hold a file in mind."""
+    sizes = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in python_files("src")}
+    found = {name: size for name, size in sizes.items() if size > FILE_LINES}
+    assert not found, f"over {FILE_LINES} lines, probably two ideas: {found}"
+
+
+def test_no_function_is_too_long() -> None:
+    """Contract: a reader can hold a function on a screen."""
+    found = [
+        f"{shown(path, line)} {name}: {length} lines"
+        for path in python_files("src")
+        for line, name, length in long_functions(parse(path))
+    ]
+    assert not found, f"over {FUNCTION_LINES} lines: {found}"
+
+
+def test_a_long_function_is_found() -> None:
+    body = "\n".join(f"    x{number} = {number}" for number in range(FUNCTION_LINES))
+    assert long_functions(ast.parse(f"def f():\n{body}\n")) == [(1, "f", FUNCTION_LINES + 1)]
+    prose = "word\n" * 100
+    assert not long_functions(ast.parse(f'def f():\n    """{prose}"""\n    return 1\n'))

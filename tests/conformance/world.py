@@ -1,0 +1,323 @@
+"""What the conformance tests share: values that a real client and worker would make, and views of a whole store.
+
+Rows are chained, projections are folds, and nothing is asked of a store but what its ports promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any, Literal
+
+import msgspec
+
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.core import events as e
+from holdfast.core.doing import doing, encode_doing
+from holdfast.core.failure import Failure
+from holdfast.core.projection import Projection, project
+from holdfast.core.run import Run, fold
+from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, decode_row, decode_rows, encode_events, micros
+from holdfast.ports.inbox import Message, Publication, Unconsumed
+from holdfast.ports.journal import Commit, Committed, Exposure, Park, Verdict
+from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.ports.runs import Existing, Filter, Made, NewRun, RunRow
+from holdfast.ports.store import Store
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TTL = timedelta(seconds=15)
+WINDOW = timedelta(hours=24)
+TOPICS = ("news", "weather")
+DONE = e.Completed(value=msgspec.Raw(b'"shipped"'))
+BOOM = e.Failed(failure=Failure("ValueError", "no stock"))
+STOPPED = e.Cancelled(reason="customer left")
+
+
+def seconds(count: float) -> timedelta:
+    return timedelta(seconds=count)
+
+
+def chained(previous: bytes, run: str, ordinal: int, epoch: int, at: datetime, events: Sequence[e.AnyEvent]) -> Row:
+    """A row that follows the row with the checksum `previous`."""
+    body = encode_events(events)
+    moment = micros(at)
+    return Row(run, ordinal, epoch, moment, FORMAT, checksum(previous, ordinal, epoch, moment, body), body)
+
+
+def new_run(
+    run: str,
+    at: datetime,
+    workflow: str = "order",
+    *,
+    input_hash: str = "",
+    blobs: tuple[tuple[str, bytes], ...] = (),
+    watcher: tuple[str, str] | None = None,
+    **started: Any,
+) -> NewRun:
+    """A run to be made; further arguments are those of `Started`."""
+    first = e.Started(workflow=workflow, **started)
+    row = chained(GENESIS, run, 1, 0, at, [first])
+    made = fold(run, [decode_row(row)])
+    return NewRun(
+        row=row, started=first, doing=encode_doing(doing(made)), input_hash=input_hash, blobs=blobs, watcher=watcher
+    )
+
+
+def signal(run: str, message: str, name: str = "go", value: bytes = b"1") -> Message:
+    """A signal to a run."""
+    event = e.SignalReceived(message=message, name=name, value=msgspec.Raw(value))
+    return Message(run=run, id=message, kind="signal", body=msgspec.json.encode(event))
+
+
+def publication(
+    topic: str, message: str, value: bytes = b"1", blobs: tuple[tuple[str, bytes], ...] = ()
+) -> Publication:
+    """A message to the watchers of a topic, with the place of the wait's key left empty."""
+    event = e.TopicReceived(key="", message=message, name=topic, value=msgspec.Raw(value))
+    return Publication(topic=topic, id=message, body=msgspec.json.encode(event), blobs=blobs)
+
+
+def event_of(message: Unconsumed) -> Any:
+    """The event a message holds."""
+    return msgspec.json.decode(message.body, type=e.AnyEvent)
+
+
+@dataclass
+class Holder:
+    """Whoever advances a run: reads its journal at the claim and writes its turns, as the engine does."""
+
+    world: World
+    row: RunRow
+    turns: list[Turn]
+
+    @property
+    def id(self) -> str:
+        return self.row.id
+
+    @property
+    def no(self) -> int:
+        return self.row.no
+
+    @property
+    def epoch(self) -> int:
+        return self.row.epoch
+
+    @property
+    def run(self) -> Run:
+        return fold(self.id, self.turns)
+
+    def turn(self, *events: e.AnyEvent, park: Park | None = None, **rest: Any) -> Commit:
+        """The next turn; the first one of an epoch begins with the claim. Further arguments are those of `Commit`."""
+        run = self.run
+        if run.epoch != self.epoch:
+            restarted = tuple(step.key for step in run.in_flight)
+            events = (e.Claimed(worker=self.row.worker, restarted=restarted), *events)
+        row = chained(run.checksum, self.id, run.ordinal + 1, self.epoch, self.world.clock.now(), events)
+        return Commit(
+            no=self.no,
+            row=row,
+            projection=self._projection(row),
+            is_terminal=any(isinstance(event, e.TERMINAL) for event in events),
+            exposed=tuple(
+                Exposure(event.name, bytes(event.value), event.blob) for event in events if isinstance(event, e.Exposed)
+            ),
+            park=park,
+            **rest,
+        )
+
+    async def commit(self, *events: e.AnyEvent, park: Park | None = None, **rest: Any) -> Verdict:
+        """Writes the next turn."""
+        return await self.submit(self.turn(*events, park=park, **rest))
+
+    async def submit(self, commit: Commit) -> Verdict:
+        """Sends a turn, and remembers it if it was taken."""
+        (verdict,) = await self.world.store.commit([commit])
+        if isinstance(verdict, Committed):
+            self.accept(commit)
+        return verdict
+
+    def accept(self, commit: Commit) -> None:
+        """The turn is durable: the next one follows it."""
+        if commit.row.ordinal > self.run.ordinal:
+            self.turns.append(decode_row(commit.row))
+
+    async def commits(self, *events: e.AnyEvent, park: Park | None = None, **rest: Any) -> Committed:
+        """Writes the next turn, which must be taken."""
+        verdict = await self.commit(*events, park=park, **rest)
+        assert isinstance(verdict, Committed), verdict
+        return verdict
+
+    async def parks(self, until: datetime | None = None, *, inbox_seen: int = 0) -> None:
+        """Ends a turn by giving the run back."""
+        await self.commits(park=Park(until), inbox_seen=inbox_seen)
+
+    def child(self, run: str, key: str, workflow: str = "parcel", **started: Any) -> NewRun:
+        """A child to be made with the next turn."""
+        return new_run(
+            run,
+            self.world.clock.now(),
+            workflow,
+            watcher=(self.id, key),
+            parent=self.id,
+            parent_key=key,
+            root=self.row.root,
+            **started,
+        )
+
+    def _projection(self, row: Row) -> Projection:
+        return project(fold(self.id, [*self.turns, decode_row(row)]))
+
+
+@dataclass
+class World:
+    """A store under test, its clock, and what the tests do with both."""
+
+    store: Store
+    clock: VirtualClock
+    workers: dict[str, WorkerRow] = field(default_factory=dict[str, WorkerRow])
+
+    # -- making things -------------------------------------------------------------------------------------------------
+
+    def new(self, run: str, workflow: str = "order", **facts: Any) -> NewRun:
+        """A run to be made now."""
+        return new_run(run, self.clock.now(), workflow, **facts)
+
+    async def create(self, new: NewRun, **options: Any) -> Made | Existing:
+        """Creates a run with the usual window for its key."""
+        return await self.store.create(new, key_since=self.clock.now() - WINDOW, **options)
+
+    async def make(self, run: str, workflow: str = "order", **facts: Any) -> RunRow:
+        """A run that must not have been there before."""
+        creation = await self.create(self.new(run, workflow, **facts))
+        assert isinstance(creation, Made), creation
+        return creation.run
+
+    async def worker(
+        self,
+        instance: str = "i1",
+        worker: str = "",
+        *,
+        queues: tuple[str, ...] = ("default",),
+        definitions: tuple[tuple[str, str], ...] = (("order", ""), ("parcel", "")),
+        pid: int = 0,
+        host: str = "here",
+        takes_over: bool = False,
+    ) -> WorkerRow:
+        """A registered worker instance; its id is that of the instance with a w for the i."""
+        row = WorkerRow(
+            instance=instance,
+            worker=worker or instance.replace("i", "w"),
+            queues=queues,
+            definitions=definitions,
+            pid=pid,
+            host=host,
+            started_at=self.clock.now(),
+        )
+        await self.store.register(row, TTL, takes_over=takes_over)
+        self.workers[instance] = row
+        return row
+
+    async def claim(self, worker: WorkerRow, *, limit: int = 10, only: Sequence[str] = ()) -> Claims:
+        return await self.store.claim(worker, limit=limit, max_claims=5, only=only)
+
+    async def claimed_ids(self, worker: WorkerRow, *, limit: int = 10) -> list[str]:
+        """Claims, and says which runs were taken, in order."""
+        return [run.id for run in (await self.claim(worker, limit=limit)).runs]
+
+    async def held_run(self, run: str, *, instance: str = "i1", **facts: Any) -> Holder:
+        """A new run, claimed by a worker that is registered if it was not."""
+        await self.make(run, **facts)
+        return await self.holder(run, instance=instance)
+
+    async def holder(self, run: str, *, instance: str = "i1") -> Holder:
+        """Claims a run that is due."""
+        worker = self.workers.get(instance) or await self.worker(instance)
+        (row,) = (await self.claim(worker, only=[run])).runs
+        return await self.reader(row)
+
+    async def reader(self, row: RunRow) -> Holder:
+        """A holder of the run as that row says, its journal read."""
+        rows = await self.store.history(row.id)
+        return Holder(self, row, decode_rows(rows))
+
+    async def ended_run(self, run: str, end: e.Terminal = DONE, **facts: Any) -> RunRow:
+        """A run that has ended."""
+        holder = await self.held_run(run, **facts)
+        await holder.commits(end)
+        return await self.get(run)
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    async def get(self, run: str) -> RunRow:
+        """The row of a run that must be there."""
+        row = await self.store.get(run)
+        assert row is not None, f"no run {run}"
+        return row
+
+    async def unread(self, run: str, after: int = 0) -> list[Unconsumed]:
+        """The messages of a run that were not consumed."""
+        no = (await self.get(run)).no
+        return list((await self.store.unread({no: after})).get(no, []))
+
+    async def runs(self) -> list[RunRow]:
+        """All runs, page by page."""
+        found: list[RunRow] = []
+        after = ""
+        while True:
+            page = await self.store.list(Filter(), after=after, limit=100)
+            found += page.runs
+            if not page.next:
+                return found
+            after = page.next
+
+    async def dump(self) -> dict[str, Any]:
+        """Everything the ports show, for comparing before and after."""
+        runs = await self.runs()
+        return {
+            "runs": runs,
+            "rows": {run.id: await self.store.history(run.id) for run in runs},
+            "inbox": {run.id: await self.unread(run.id) for run in runs},
+            "exposed": {run.id: list(await self.store.exposures(run.id)) for run in runs},
+            "watchers": {topic: list(await self.store.watchers(topic)) for topic in TOPICS},
+            "workers": list(await self.store.workers()),
+            "held": {instance: dict(await self.store.held(instance)) for instance in self.workers},
+            "count": {status: count for status, count in (await self.store.count()).items() if count},
+        }
+
+    async def verify(self) -> None:
+        """Each row equals the fold of its journal, which is dense, chained and ordered."""
+        seen: set[int] = set()
+        for row in await self.runs():
+            rows = await self.store.history(row.id)
+            assert rows == (await self.store.read({row.no: 1}))[row.no]
+            run = fold(row.id, decode_rows(rows))
+            assert [each.ordinal for each in rows] == list(range(1, row.next_ordinal))
+            assert all(first.seq < second.seq for first, second in pairwise(rows))
+            assert all(first.epoch <= second.epoch for first, second in pairwise(rows))
+            assert rows[-1].epoch <= row.epoch
+            assert not seen & {each.seq for each in rows}
+            seen |= {each.seq for each in rows}
+            assert _projected(row) == project(run)
+            assert _fixed(row) == _fixed(run)
+            shown = {name: (value, blob) for name, value, blob in await self.store.exposures(row.id)}
+            assert shown == {each.name: (bytes(each.value), each.blob) for each in run.exposed.values()}
+            if run.end is not None:
+                assert (row.available_at, row.instance) == (None, "")
+
+
+def _projected(row: RunRow) -> Projection:
+    return Projection(row.workflow, row.version, row.status, row.doing, row.started_at, row.updated_at, row.ended_at)
+
+
+def _fixed(row: RunRow | Run) -> tuple[Any, ...]:
+    """What is decided when a run is made."""
+    return (
+        (row.id, row.code, row.codec, row.queue, row.priority, row.key),
+        (row.parent, row.parent_key, row.root, row.deadline, row.attributes, row.created_at),
+    )
+
+
+EndName = Literal["completed", "failed", "cancelled"]
+ENDS: dict[EndName, e.Terminal] = {"completed": DONE, "failed": BOOM, "cancelled": STOPPED}

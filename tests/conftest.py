@@ -1,0 +1,72 @@
+"""What every test shares: where chance comes from, and how async tests run.
+
+One seed decides all chance. It is `HOLDFAST_TEST_SEED`, 0 by default, `random` for a new one; the header of a run
+prints it and so does every failure. `dev.py test` also sets `PYTHONHASHSEED` to it, so that a whole run repeats
+exactly; a test about hash order starts a process of its own with another one, since a process cannot change its own.
+
+Under xdist the controller chooses the seed and its workers inherit it through the environment. Every worker must
+collect the same list, so parameters never come from a set.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+
+import hypothesis
+import pytest
+
+SEED = "HOLDFAST_TEST_SEED"
+
+hypothesis.settings.register_profile(
+    "ci",
+    derandomize=True,  # the same examples every time: a red build means a change, never luck
+    database=None,
+    deadline=None,  # a busy machine is no failure
+    print_blob=True,
+)
+hypothesis.settings.register_profile(
+    "nightly",
+    max_examples=2000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+
+
+def chosen_seed() -> int:
+    """The seed of this run; a `random` one is put into the environment, where xdist's workers find it."""
+    word = os.environ.get(SEED, "0")
+    if word == "random":
+        word = os.environ[SEED] = str(random.SystemRandom().randrange(2**32))
+    if not word.isdigit():
+        raise pytest.UsageError(f"{SEED}={word!r}: give a whole number, or `random` for a new one")
+    return int(word)
+
+
+def pytest_configure() -> None:
+    chosen_seed()
+    hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+    if "MUTANT_UNDER_TEST" in os.environ and not hasattr(pytest.Item, "_nodeid"):
+        # mutmut 3.8 reads a private attribute that pytest 9.2 no longer has.
+        setattr(pytest.Item, "_nodeid", property(lambda item: item.nodeid))  # noqa: B010
+
+
+def pytest_report_header() -> list[str]:
+    hashing = os.environ.get("PYTHONHASHSEED", "random" if sys.flags.hash_randomization else "0")
+    profile = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+    return [f"seed: {SEED}={chosen_seed()} PYTHONHASHSEED={hashing}, hypothesis profile: {profile}"]
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """A generator of the test's own: the same for the same seed and test, whatever else runs and in which order."""
+    seed = f"{chosen_seed()}:{request.node.nodeid}"
+    request.node.add_report_section("setup", "seed", f"rng of this test: random.Random({seed!r})")
+    return random.Random(seed)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"

@@ -1,0 +1,94 @@
+"""What only the memory store promises: any thread, any loop, one memory."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from threading import Barrier
+
+import pytest
+
+from holdfast.adapters.memory import MemoryStore, VirtualClock
+from holdfast.errors import CorruptJournal
+from holdfast.ports.inbox import Accepted
+from holdfast.ports.journal import Committed
+from holdfast.ports.runs import Made
+from holdfast.ports.store import Store
+from tests.conformance.world import START, World, signal
+
+
+@pytest.fixture
+def world() -> World:
+    clock = VirtualClock(START)
+    store: Store = MemoryStore(clock)
+    return World(store, clock)
+
+
+def in_threads(world: World, count: int, work: str) -> list[object]:
+    """The same work in several threads at once, each with a loop of its own."""
+    barrier = Barrier(count)
+
+    async def one(number: int) -> object:
+        barrier.wait(timeout=10)
+        match work:
+            case "create":
+                return await world.create(world.new("r", key="k"))
+            case "send":
+                return [await world.store.send(signal("r", f"{number}-{each}")) for each in range(50)]
+            case _:
+                worker = await world.worker(f"i{number}")
+                return [run.id for _ in range(20) for run in (await world.claim(worker, limit=1)).runs]
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(lambda number: asyncio.run(one(number)), range(count)))
+
+
+def test_threads_with_loops_of_their_own_make_one_run(world: World) -> None:
+    """Contract: one store serves any number of threads and event loops."""
+    creations = in_threads(world, 8, "create")
+    assert sum(isinstance(creation, Made) for creation in creations) == 1
+
+
+def test_threads_lose_no_message(world: World) -> None:
+    """Contract: inbox numbers are dense whoever sends."""
+    asyncio.run(world.make("r"))
+    assert in_threads(world, 8, "send") == [[Accepted()] * 50] * 8
+    messages = asyncio.run(world.unread("r"))
+    assert [message.no for message in messages] == list(range(1, 401))
+
+
+def test_threads_never_share_a_claim(world: World) -> None:
+    """Contract: each run goes to one worker."""
+    for count in range(100):
+        asyncio.run(world.make(f"r{count}"))
+    taken = in_threads(world, 8, "claim")
+    ids = [run for each in taken if isinstance(each, list) for run in each]
+    assert len(ids) == len(set(ids)) == 100
+
+
+async def test_what_a_reader_was_given_does_not_change(world: World) -> None:
+    """Contract: answers are snapshots."""
+    holder = await world.held_run("r")
+    before, rows, unread = await world.get("r"), await world.store.history("r"), await world.unread("r")
+    await world.store.send(signal("r", "m1"))
+    assert isinstance(await holder.commit(), Committed)
+    assert (before.inbox_last, before.next_ordinal, len(rows), unread) == (0, 2, 1, [])
+
+
+async def test_a_changed_blob_is_noticed(world: World) -> None:
+    """Contract: the hash is verified on reading, so bytes under a wrong name are an error."""
+    name = "0" * 64
+    await world.make("r", blobs=((name, b"other bytes"),))
+    with pytest.raises(CorruptJournal, match=name):
+        await world.store.get_blob(name)
+
+
+async def test_without_a_clock_it_takes_the_systems() -> None:
+    """Contract: `MemoryStore()` works by itself."""
+    store = MemoryStore()
+    before = datetime.now(UTC)
+    assert before <= store.clock.now()
+    assert store.url == "memory://"
+    await store.close()
+    await store.close()
