@@ -134,7 +134,7 @@ async def test_a_store_judges_by_the_clock_it_was_given(world: World) -> None:
 
 
 async def test_own_writes_are_no_change_by_another_process(world: World) -> None:
-    """Contract: `has_changed` settles to False when nobody else writes."""
+    """Contract: `changes` stands still when nobody else writes."""
     await world.make("r")
-    world.store.has_changed()
-    assert not world.store.has_changed()
+    world.store.changes()
+    assert world.store.changes() == world.store.changes()

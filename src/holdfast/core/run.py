@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.status import Status, next_status
@@ -36,7 +34,7 @@ class OpenStep:
     is_unstarted: bool = False
     undo: bool = False
     undoes: str = ""
-    progress: msgspec.Raw = e.NULL
+    progress: bytes = b"null"
 
     @property
     def in_flight(self) -> bool:
@@ -184,7 +182,7 @@ def _attempt_failed(run: Run, event: e.AttemptFailed, at: datetime) -> None:
     if step is not None:
         step.failures += 1
         step.attempt, step.of, step.last, step.retry_at = event.attempt, event.of, event.failure, event.retry_at
-        step.progress = event.progress
+        step.progress = bytes(event.progress)
 
 
 def _attempt_started(run: Run, event: e.AttemptStarted, at: datetime) -> None:

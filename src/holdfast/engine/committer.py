@@ -40,8 +40,11 @@ class Committer:
             while self._queue:
                 batch, self._queue = self._queue[:MOST], self._queue[MOST:]
                 verdicts = await self._commit([commit for commit, _ in batch])
-                for (_, answer), verdict in zip(batch, verdicts, strict=True):
-                    answer(verdict)
+                for (commit, answer), verdict in zip(batch, verdicts, strict=True):
+                    try:
+                        answer(verdict)
+                    except Exception:
+                        LOG.exception("run %s: its session broke on a verdict", commit.row.run)
         finally:
             self._task = None
 

@@ -8,26 +8,23 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
-
-import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run, fold
 from holdfast.core.specs import Settings, WorkflowSpec
-from holdfast.core.status import Status
-from holdfast.core.turn import GENESIS, Row, Turn
+from holdfast.core.turn import GENESIS, Row, Turn, decode_rows
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import Committer
-from holdfast.engine.loading import Loaded, blobs_wanted, decode, inline, load, replayed
+from holdfast.engine.loading import blobs_wanted, inline, replayed
 from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
 from holdfast.engine.surroundings import WorkerSurroundings, progress_of
 from holdfast.engine.turns import Draft, decode_event, finish
 from holdfast.engine.wheel import Wheel
-from holdfast.errors import Diverged, HoldfastError, NeverWaits, StoreError
+from holdfast.errors import CorruptJournal, Diverged, HoldfastError, NeverWaits, StoreError
 from holdfast.ports.journal import Park
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
@@ -132,41 +129,39 @@ class Engine:
         return row.epoch == kept.run.epoch + 1 and row.next_ordinal == kept.run.ordinal + 1
 
     async def _open_cold(self, row: RunRow, stored: Sequence[Row], events: list[e.AnyEvent], last: int) -> None:
-        checksum = stored[-1].checksum if stored else GENESIS
+        run: Run | None = None
         try:
-            turns = decode(stored)
-            loaded = await self._load(row, turns)
+            turns = decode_rows(stored)
+            run = fold(row.id, turns)
+            spec = self.registry.find(run.workflow, run.version)
+            if spec is None:
+                await self._put_back(row, note=f"workflow {row.workflow} {row.version} is not registered here")
+                return
+            if row.claims > self.settings.max_claims:
+                self._pause(row, run, None)
+                return
+            program = await self._replayed(run, turns, spec)
             events = await self._with_payloads(events)
-        except (Diverged, NeverWaits, HoldfastError) as error:
-            if isinstance(error, StoreError) and not type(error).__name__.startswith("Corrupt"):
+        except (CorruptJournal, HoldfastError) as error:
+            if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
-            self._pause(row, checksum, error)
+            self._pause(row, run or run_of_row(row, stored[-1].checksum if stored else GENESIS), error)
             return
-        if loaded is None:
-            await self._put_back(row, note=f"workflow {row.workflow} {row.version} is not registered here")
-            return
-        if row.claims > self.settings.max_claims:
-            loaded.program.close()
-            self._pause(row, checksum, None)
-            return
-        run = loaded.run
-        for step in run.in_flight:
-            if not step.is_unstarted:
-                await self._find_progress(run)
-                break
-        self._open(row, run, loaded.program, events, last)
+        if any(not step.is_unstarted for step in run.in_flight):
+            await self._find_progress(run)
+        self._open(row, run, program, events, last)
 
-    async def _load(self, row: RunRow, turns: Sequence[Turn]) -> Loaded | None:
+    async def _replayed(self, run: Run, turns: Sequence[Turn], spec: WorkflowSpec) -> Program:
         wanted = blobs_wanted(turns)
         blobs = await self.store.get_blobs(wanted) if wanted else {}
-        return load(row.id, turns, blobs, self.registry, self.settings)
+        return replayed(run.id, turns, blobs, spec, self.registry, self.settings)
 
     async def _find_progress(self, run: Run) -> None:
         """What the worker that went away had noted of the steps that now begin anew."""
         for worker in await self.store.workers():
             for key, value in progress_of(worker.progress, run.id).items():
                 if key in run.steps:
-                    run.steps[key].progress = msgspec.Raw(value)
+                    run.steps[key].progress = value
 
     def _open(self, row: RunRow, run: Run, program: Program, events: list[e.AnyEvent], last: int) -> None:
         session = Session(self, row, run, program)
@@ -187,7 +182,7 @@ class Engine:
         blobs = await self.store.get_blobs(wanted)
         return [inline(event, blobs) for event in events]
 
-    def _pause(self, row: RunRow, checksum: bytes, error: Exception | None) -> None:
+    def _pause(self, row: RunRow, run: Run, error: Exception | None) -> None:
         """Pauses a run that cannot be opened: diverged, undecodable, or one that killed its workers."""
         reason: Any = "undecodable"
         detail = str(error)
@@ -201,7 +196,6 @@ class Engine:
                 f"claimed {row.claims} times without progress: it seems to end its worker. Look at its step in flight, "
                 "then resume it."
             )
-        run = run_of_row(row, checksum)
         at = max(self.clock.now(), row.updated_at)
         draft = Draft(at, [e.Claimed(worker=self.worker_id), e.Paused(reason=reason, detail=detail)])
         commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None))
@@ -252,7 +246,7 @@ class Engine:
         before = dict(self.sessions)
         held = await self.store.held(instance)
         for name, session in before.items():
-            if self.sessions.get(name) is not session or session.is_leaving:
+            if self.sessions.get(name) is not session or session.is_settling:
                 continue
             known = held.get(name)
             if known is None or known.epoch != session.epoch:
@@ -283,11 +277,9 @@ class Engine:
     async def _reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         session.program.close()
         journals = await self.store.read({session.no: 1})
-        turns = decode(journals[session.no])
+        turns = decode_rows(journals[session.no])
         run = fold(session.run.id, turns)
-        wanted = blobs_wanted(turns)
-        blobs = await self.store.get_blobs(wanted) if wanted else {}
-        program = replayed(run.id, turns, blobs, self.spec_of(run), self.registry, self.settings)
+        program = await self._replayed(run, turns, self.spec_of(run))
         consumed = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
         session.rebuilt(run, program, consumed)
         self.fetch_inbox(session)
@@ -339,7 +331,7 @@ def run_of_row(row: RunRow, checksum: bytes) -> Run:
         row.id,
         workflow=row.workflow,
         version=row.version,
-        status=row.status if row.status is not Status.PENDING else Status.PENDING,
+        status=row.status,
         started_at=row.started_at,
         updated_at=row.updated_at,
         created_at=row.created_at,
@@ -349,7 +341,5 @@ def run_of_row(row: RunRow, checksum: bytes) -> Run:
     )
 
 
-def _backoff(bounces: int) -> Any:
-    from datetime import timedelta  # noqa: PLC0415
-
+def _backoff(bounces: int) -> timedelta:
     return timedelta(seconds=min(300, 5 * 2 ** min(bounces, 10)))

@@ -87,7 +87,28 @@ class Session:
         self._claimed = e.Claimed(worker=self.engine.worker_id, restarted=tuple(restarted), begun=tuple(begun))
         self._to_start = [*restarted, *begun]
         self.messages(messages, inbox_last, then_turn=False)
-        self.turn(is_needed=bool(self._to_start) or self.run.started_at is None)
+        if self._is_early():
+            return
+        self.turn(is_needed=bool(self._to_start) or not self.program.has_begun)
+
+    def _is_early(self) -> bool:
+        """A new pass is planned for later: leave the messages where they are, unless one ends the run."""
+        retry = self.run.retry
+        if retry is None:
+            return False
+        if self._time() >= retry.at:
+            self._inputs.insert(0, e.PassStarted(number=self.run.passes + 1))
+            return False
+        if any(isinstance(x, e.CancelRequested) for x in self._inputs):
+            return False
+        self._is_committing = True
+        self.engine.release(self, retry.at)
+        return True
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether a write of this session is under way; its verdict will tell."""
+        return self._is_committing
 
     def messages(self, events: list[e.AnyEvent], inbox_last: int, *, then_turn: bool = True) -> None:
         """Takes what was in the inbox."""
@@ -98,7 +119,7 @@ class Session:
                 self._pause = event
             elif isinstance(event, e.CancelRequested):
                 grace = self._time() + self.engine.settings.cancel_grace
-                self._inputs.append(msgspec.structs.replace(event, grace_until=grace))
+                self._inputs.insert(0, msgspec.structs.replace(event, grace_until=grace))  # cancel wins every race
             else:
                 self._inputs.append(event)
         if then_turn and events:
@@ -107,8 +128,7 @@ class Session:
     def drain(self) -> None:
         """The worker is going: give the run back as soon as it falls quiet."""
         self._drain = self._drain or "shutdown"
-        if not self._bodies and not self._is_committing:
-            self.turn(is_needed=bool(self._inputs))
+        self.turn()
 
     def drop(self, why: str) -> None:
         """Somebody else has the run: forget it, without a trace."""
@@ -132,7 +152,8 @@ class Session:
         draft = self._imposed(at)
         if draft is None:
             self._gather(at)
-            if not self._inputs and not is_needed and self._pause is None:
+            is_quiet = not self._bodies and (self._pause is not None or (bool(self._drain) and bool(self._to_start)))
+            if not self._inputs and not is_needed and not is_quiet:
                 self._rest(at)
                 return
             draft = self._activate(at)
@@ -227,10 +248,11 @@ class Session:
         """With this turn the run is released (or paused): steps not begun are named, so that nobody counts them."""
         if draft.is_terminal:
             return
-        asked = [x.key for x in draft.outputs if isinstance(x, e.StepScheduled)]
-        unstarted = (*self._to_start, *asked)
         if self._bodies:
             return  # not quiet yet: the bodies end first
+        asked = [x.key for x in draft.outputs if isinstance(x, e.StepScheduled)]
+        gone = {x.key for x in draft.outputs if isinstance(x, e.StepAbandoned)}
+        unstarted = tuple(key for key in (*self._to_start, *asked) if key not in gone)
         if self._pause is not None:
             draft.inputs.append(self._pause)
             self._drain, self._pause = "pause", None
@@ -251,9 +273,7 @@ class Session:
             return Park(last.at)
         if self._bodies or self._to_start or any(isinstance(x, e.StepScheduled) for x in draft.outputs):
             return None
-        if any(isinstance(x, e.AttemptFailed) for x in draft.inputs):
-            return None  # the fold does not know the retry yet; `_rest` parks it
-        wake = self._next_wake()
+        wake = min((x for x in (self._next_wake(), *_times_of(draft)) if x is not None), default=None)
         if (wake is not None and wake - draft.at <= NEAR) or self._awaits_children(draft):
             return None
         return Park(wake)
@@ -288,13 +308,14 @@ class Session:
             return
         for command in draft.commands:
             if isinstance(command, c.RunStep):
-                self._start(command)
+                self._to_start.append(command.key)
             elif isinstance(command, c.AbandonStep) and command.key in self._bodies:
                 self._bodies[command.key].stop("the workflow no longer wants it")
-        to_start, self._to_start = self._to_start, []
-        for key in to_start:
-            if key in self._commands and key in self.run.steps and key not in self._bodies:
-                self._start(self._commands[key])
+        if not self._drain and self._pause is None:
+            to_start, self._to_start = self._to_start, []
+            for key in to_start:
+                if key in self._commands and key in self.run.steps and key not in self._bodies:
+                    self._start(self._commands[key])
         if verdict.inbox_last > self.inbox_seen:
             self.engine.fetch_inbox(self)
         self.turn()
@@ -339,7 +360,7 @@ class Session:
         if LOG.isEnabledFor(logging.INFO):
             how = "completed" if isinstance(outcome, Succeeded) else f"failed: {outcome.failure.message[:200]}"
             LOG.info("run %s: step %s %s", self.run.id, key, how, extra=self._fields("step"))
-        self.turn(is_needed=bool(self._drain))
+        self.turn()
 
     def _event_of(self, key: str, body: Body, outcome: Outcome) -> e.AnyEvent | None:
         step = self.run.steps.get(key)
@@ -439,6 +460,7 @@ class Session:
         self.run, self.program = run, program
         self._commands = dict(program.open_steps())
         self._inputs = [*self._inputs, *inputs]
+        self._is_consuming = True
         self._claimed = e.Claimed(worker=self.engine.worker_id) if run.epoch != self.epoch else None
 
     def _ends_pass(self, draft: Draft) -> bool:
@@ -470,3 +492,12 @@ class Session:
             LOG.info("run %s: parked%s", self.run.id, until, extra=self._fields("parked"))
 
 
+def _times_of(draft: Draft) -> list[datetime | None]:
+    """Wake-up times a turn brings that the fold does not know before it is applied."""
+    times: list[datetime | None] = []
+    for event in draft.inputs:
+        if isinstance(event, e.AttemptFailed):
+            times.append(event.retry_at)
+        elif isinstance(event, e.CancelRequested | e.DeadlineReached):
+            times.append(event.grace_until)
+    return times

@@ -33,8 +33,8 @@ class Store(Journal, Runs, Inbox, Leases, Blobs, Protocol):
         """
         ...
 
-    def has_changed(self) -> bool:
-        """Whether another process may have written since the last call. Cheap enough to ask 20 times a second."""
+    def changes(self) -> int:
+        """A number that rises when another process may have written. Cheap enough to ask 20 times a second."""
         ...
 
     async def close(self) -> None:

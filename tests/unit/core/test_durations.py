@@ -104,13 +104,13 @@ def test_a_subclass_of_timedelta_becomes_a_plain_one() -> None:
         ("soon", "timeout: 'soon' is not a duration."),
         ("1h soon", "timeout: '1h soon' is not a duration."),
         ("1m30", "timeout: '1m30' is not a duration."),
-        ("1e3s", 'timeout: \'1e3s\' has an unknown unit "e".'),
+        ("1e3s", "timeout: '1e3s' has an unknown unit \"e\"."),
         ("+5s", "timeout: '+5s' is not a duration."),
         ("1,5s", "timeout: '1,5s' is not a duration."),
         ("٣s", "timeout: '٣s' is not a duration."),
-        ("5 parsecs", 'timeout: \'5 parsecs\' has an unknown unit "parsecs".'),
-        ("5us", 'timeout: \'5us\' has an unknown unit "us".'),
-        ("1h 2hours", 'timeout: \'1h 2hours\' names the unit "hours" twice.'),
+        ("5 parsecs", "timeout: '5 parsecs' has an unknown unit \"parsecs\"."),
+        ("5us", "timeout: '5us' has an unknown unit \"us\"."),
+        ("1h 2hours", "timeout: '1h 2hours' names the unit \"hours\" twice."),
         ("9" * 50 + "y", "is too long."),
         ("1000000000d", "timeout: '1000000000d' is too long."),
         ("30", 'timeout: "30" has no unit. Write "30s" for seconds, or the number without quotes.'),
@@ -185,6 +185,10 @@ def test_what_is_written_in_units_reads_back(duration: timedelta) -> None:
 @given(st.text(max_size=120) | st.integers() | st.floats() | st.timedeltas() | st.booleans() | st.none())
 def test_any_value_gives_a_duration_or_the_one_error(value: Any) -> None:
     try:
-        assert parse_duration(value) >= timedelta(0)
+        parsed = parse_duration(value)
     except InvalidDuration as error:
-        assert ACCEPTED in str(error)
+        problem = str(error)
+    else:
+        assert parsed >= timedelta(0)
+        return
+    assert ACCEPTED in problem

@@ -46,12 +46,12 @@ class Endless(Exception):
 
 class Silent(Exception):
     def __str__(self) -> str:
-        return None  # type: ignore[return-value]
+        return None  # type: ignore[return-value]  # noqa: PLE0307 the point of the test
 
 
 def raised(exc: BaseException) -> BaseException:
     try:
-        raise exc
+        raise exc  # noqa: TRY301
     except BaseException as caught:  # noqa: BLE001 the point of the test
         return caught
 
@@ -66,7 +66,7 @@ def test_a_failure_says_type_message_and_traceback() -> None:
     failure = from_exception(raised(ValueError("no stock")))
     assert (failure.type, failure.message, failure.declared, failure.data) == ("ValueError", "no stock", False, NO_DATA)
     assert failure.traceback.startswith("Traceback (most recent call last):\n")
-    assert "in raised\n    raise exc\n" in failure.traceback
+    assert "in raised\n    raise exc  # noqa: TRY301\n" in failure.traceback
     assert failure.traceback.endswith("\nValueError: no stock\n")
 
 
@@ -316,7 +316,11 @@ def test_causes_are_shown_oldest_first_as_python_does() -> None:
             raise ValueError("outer") from error
     except ValueError as error:
         trace = from_exception(error).traceback
-    assert trace.index("KeyError: 'inner'") < trace.index("direct cause of the following") < trace.index("ValueError: outer")
+    assert (
+        trace.index("KeyError: 'inner'")
+        < trace.index("direct cause of the following")
+        < trace.index("ValueError: outer")
+    )
     assert trace.count("Traceback (most recent call last)") == 2
 
 
@@ -325,13 +329,15 @@ def test_context_is_shown_unless_it_was_suppressed() -> None:
     outer.__context__ = inner
     trace = from_exception(outer).traceback
     assert trace == (
-        "KeyError: 'inner'\n\nDuring handling of the above exception, another exception occurred:\n\nValueError: outer\n"
+        "KeyError: 'inner'\n"
+        "\nDuring handling of the above exception, another exception occurred:\n\nValueError: outer\n"
     )
     outer.__suppress_context__ = True
     assert from_exception(outer).traceback == "ValueError: outer\n"
     outer.__cause__ = TypeError("cause")
     assert from_exception(outer).traceback == (
-        "TypeError: cause\n\nThe above exception was the direct cause of the following exception:\n\nValueError: outer\n"
+        "TypeError: cause\n"
+        "\nThe above exception was the direct cause of the following exception:\n\nValueError: outer\n"
     )
 
 

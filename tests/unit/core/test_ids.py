@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from holdfast.core.ids import MAX_BYTES, check_id, check_name, child_id, idempotency_key
 from holdfast.errors import InvalidId
 
-ids = st.text(min_size=1, max_size=255).filter(lambda text: _is_id(text))
-
 
 def _is_id(text: str) -> bool:
     try:
@@ -21,6 +19,9 @@ def _is_id(text: str) -> bool:
     except InvalidId:
         return False
     return True
+
+
+ids = st.text(min_size=1, max_size=255).filter(_is_id)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,9 @@ def test_anything_else_is_refused_with_what_is_wrong(value: Any, problem: str) -
         check_id(value)
     assert str(caught.value).startswith("run id: ")
     assert problem in str(caught.value)
-    with pytest.raises(InvalidId, match="^queue: "):
+    with pytest.raises(InvalidId, match=r"^queue: "):
         check_name(value, "queue")
-    with pytest.raises(InvalidId, match="^name: "):
+    with pytest.raises(InvalidId, match=r"^name: "):
         check_name(value)
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, NewType, NoReturn, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NoReturn, TypedDict, TypeVar
 
 import attrs
 import msgspec
@@ -129,7 +129,7 @@ CASES: list[tuple[Any, Any, bytes]] = [
     (Point, Point(1, 2), b"[1,2]"),
     (Colour, Colour.BLUE, b'"blue"'),
     (Level, Level.HIGH, b"2"),
-    (Literal["a", 1, None], 1, b"1"),
+    (Literal["a", 1, None], 1, b"1"),  # noqa: PYI061 users do write it
     (int | None, None, b"null"),
     (int | str, "x", b'"x"'),
     (int | float, 1.0, b"1.0"),
@@ -141,9 +141,13 @@ CASES: list[tuple[Any, Any, bytes]] = [
     (dt.timedelta, dt.timedelta(days=-1, microseconds=1), b'"-PT86399.999999S"'),
     (decimal.Decimal, decimal.Decimal("1.50"), b'"1.50"'),
     (uuid.UUID, uuid.UUID(int=1), b'"00000000-0000-0000-0000-000000000001"'),
-    (Parcel, Parcel(decimal.Decimal("1")), b'{"labels":[],"weight":"1"}'),  # slots: by name
+    (Parcel, Parcel(decimal.Decimal(1)), b'{"labels":[],"weight":"1"}'),  # slots: by name
     (Struct, Struct(uuid.UUID(int=0)), b'{"someId":"00000000-0000-0000-0000-000000000000"}'),
-    (Model, Model(when=dt.datetime(2026, 1, 2, tzinfo=UTC), reason="x"), b'{"when":"2026-01-02T00:00:00Z","reason":"x"}'),
+    (
+        Model,
+        Model(when=dt.datetime(2026, 1, 2, tzinfo=UTC), reason="x"),
+        b'{"when":"2026-01-02T00:00:00Z","reason":"x"}',
+    ),
     (StrictModel | None, StrictModel(when=dt.datetime(2026, 1, 2, tzinfo=UTC)), b'{"when":"2026-01-02T00:00:00Z"}'),
     (UserId, 5, b"5"),
     (Annotated[int, msgspec.Meta(ge=0)], 5, b"5"),
@@ -265,7 +269,7 @@ def test_scalars_come_back_equal(value: Any) -> None:
         (Point, lambda n: Point(1, n), "order.y"),
         (Any, lambda n: {"a": {"b": (n,)}}, "order['a']['b'][0]"),
         (set[float], lambda n: {n}, None),
-        (Parcel, lambda n: Parcel(n), "order.weight"),
+        (Parcel, Parcel, "order.weight"),
     ],
 )
 def test_numbers_json_cannot_hold_are_refused_by_place(
@@ -297,7 +301,12 @@ class Plain:
         (Any, collections.deque([1]), "result", "is a deque, which cannot be stored."),
         (Order, Order("\ud800", []), "result.id", "holds half of a surrogate pair at position 0, which is not text."),
         (Any, {"\udc00": 1}, "result", "has a key that holds half of a surrogate pair at position 0"),
-        (Any, {(1, 2): 3}, "result", "has a key that is a tuple, and JSON keys are text. Use str keys, or a list of pairs."),
+        (
+            Any,
+            {(1, 2): 3},
+            "result",
+            "has a key that is a tuple, and JSON keys are text. Use str keys, or a list of pairs.",
+        ),
         (Any, {None: 3}, "result", "has a key that is a NoneType, and JSON keys are text."),
         (dict[float, int], {float("nan"): 3}, "result", "has a key that is nan, which JSON cannot hold."),
         (int, 1 << 14_300, "result", "is an integer of 14301 bits, too large to store. Store it as bytes."),
@@ -335,7 +344,12 @@ def test_what_cannot_be_stored_is_refused_by_place(annotation: Any, value: Any, 
         (Any, Colour.RED, "result", "a Colour came back as a str. Annotate it as Colour."),
         (list[int], (1,), "result", "a tuple came back as a list. Annotate it as tuple[int, ...]."),
         (Any, {1: 2}, "result", "the key 1 (int) came back as text. Annotate the dict as dict[int, …]."),
-        (Any, {"a": {1.5: 2}}, "result['a']", "the key 1.5 (float) came back as text. Annotate the dict as dict[float, …]."),
+        (
+            Any,
+            {"a": {1.5: 2}},
+            "result['a']",
+            "the key 1.5 (float) came back as text. Annotate the dict as dict[float, …].",
+        ),
         (Address, {"street": "s", "number": 1, "zip": "z"}, "result", "the key 'zip' did not come back. Add it to the"),
         (float, 2**53 + 1, "result", "an int came back as a float. Annotate it as int."),
         (decimal.Decimal, decimal.Decimal("NaN"), "result", "<Decimal> came back as <Decimal>."),
@@ -359,27 +373,24 @@ def test_a_subclass_is_not_silently_cut_down_to_its_annotation() -> None:
     assert "a Gift came back as an Item. Annotate it as" in str(refused(Item, Gift("s", 1.0, "hi")))
 
 
-def test_a_part_that_the_class_changes_is_found() -> None:
-    error = refused(Loud, Loud("quiet"))
-    assert str(error) == "shop.f: result.text does not come back equal: 'quiet' came back as 'quiet!'."
-
-
 @dataclasses.dataclass
 class Loud:
     text: str
 
     def __post_init__(self) -> None:
-        if not getattr(self, "_made", None):
-            self._made = True
-            if self.text == "quiet" and Loud.made_before:
-                self.text += "!"
-            Loud.made_before = True
+        if self.text == "quiet":
+            self.text = "quiet!"
 
-    made_before: ClassVar[bool] = False
+
+def test_a_part_that_the_class_changes_is_found() -> None:
+    loud = Loud("")
+    loud.text = "quiet"
+    error = refused(Loud, loud)
+    assert str(error) == "shop.f: result.text does not come back equal: 'quiet' came back as 'quiet!'."
 
 
 @dataclasses.dataclass
-class Grumpy:
+class Grumpy:  # noqa: PLW1641 it is not hashed
     x: int
 
     def __eq__(self, other: object) -> NoReturn:
@@ -472,9 +483,7 @@ def test_junk_depth_under_a_closed_annotation_is_a_bounded_error() -> None:
 def test_a_value_that_contains_itself_is_refused() -> None:
     loop: list[Any] = [1]
     loop.append({"me": loop})
-    assert str(refused(Any, loop)) == (
-        "shop.f: result[1]['me'] refers to itself. Store ids instead of references."
-    )
+    assert str(refused(Any, loop)) == ("shop.f: result[1]['me'] refers to itself. Store ids instead of references.")
     chain = Chain()
     chain.next = chain
     assert refused(Chain, chain).path == "result.next"
@@ -521,10 +530,17 @@ def test_a_million_keys_are_no_problem() -> None:
             Order,
             b'{"id":"o","items":[{"sku":"s"}]}',
             "items[0]",
-            "does not fit the annotation at items[0]: Object missing required field `price`. "
-            "Was the type changed since it was stored? Give new fields a default, and keep the old ones.",
+            (
+                "does not fit the annotation at items[0]: Object missing required field `price`. "
+                "Was the type changed since it was stored? Give new fields a default, and keep the old ones."
+            ),
         ),
-        (Order, b'{"id":"o","items":[{"sku":"s","price":"x"}]}', "items[0].price", "at items[0].price: Expected `float`"),
+        (
+            Order,
+            b'{"id":"o","items":[{"sku":"s","price":"x"}]}',
+            "items[0].price",
+            "at items[0].price: Expected `float`",
+        ),
         (dict[int, int], b'{"a":1}', "", "Expected `int`, got `str`"),
         (int, b"", "", "DecodeError: Input data was truncated."),
         (int, b"1 2", "", "DecodeError: JSON is malformed: trailing characters"),
@@ -566,8 +582,8 @@ def test_foreign_bytes_never_crash(data: bytes) -> None:
 # -- definitions -------------------------------------------------------------------------------------------------------
 
 ADVICE = (
-    "Use None, bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, UUID, enums, lists, tuples, sets, "
-    "dicts, dataclasses, TypedDict, NamedTuple, attrs, msgspec or Pydantic classes."
+    "Use None, bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, UUID, enums, lists, tuples, "
+    "sets, dicts, dataclasses, TypedDict, NamedTuple, attrs, msgspec or Pydantic classes."
 )
 
 
@@ -584,8 +600,10 @@ ADVICE = (
         (5, "5 cannot be stored."),
         (
             dict[tuple[int, int], int],
-            "the keys of dict[tuple[int, int], int] cannot be JSON keys. Use str, int, float, an enum, datetime or UUID, "
-            "or a list of pairs instead of the dict.",
+            (
+                "the keys of dict[tuple[int, int], int] cannot be JSON keys. "
+                "Use str, int, float, an enum, datetime or UUID, or a list of pairs instead of the dict."
+            ),
         ),
         (dict[None, int], "cannot be JSON keys."),
         (dict[bool, int], "cannot be JSON keys."),
@@ -613,10 +631,13 @@ def test_a_class_local_to_a_function_cannot_be_found_and_the_error_says_why() ->
     with pytest.raises(DefinitionError) as caught:
         result_shape(function, "result of f").check()
     assert str(caught.value) == (
-        "result of f: its annotations cannot be read: name 'Unknown' is not defined. A class defined inside a function, or "
-        "imported only under TYPE_CHECKING, cannot be found by its name: define or import it at the top of the module."
+        "result of f: its annotations cannot be read: name 'Unknown' is not defined. "
+        "A class defined inside a function, or imported only under TYPE_CHECKING, cannot be found by its name: "
+        "define or import it at the top of the module."
     )
-    with pytest.raises(DefinitionError, match=r"Local: its annotations cannot be read: name 'Unseen' is not defined\. A"):
+    with pytest.raises(
+        DefinitionError, match=r"Local: its annotations cannot be read: name 'Unseen' is not defined\. A"
+    ):
         Shape(Local, what="x").check()
 
 
@@ -624,18 +645,21 @@ def test_an_annotation_that_raises_is_reported() -> None:
     def function(): ...  # type: ignore[no-untyped-def]
 
     function.__annotations__["return"] = "1 / 0"
-    with pytest.raises(DefinitionError, match=r"^x: its annotations cannot be read: ZeroDivisionError: division by zero$"):
+    with pytest.raises(
+        DefinitionError, match=r"^x: its annotations cannot be read: ZeroDivisionError: division by zero$"
+    ):
         result_shape(function, "x").check()
-
 
 
 # -- results, hashes, imports ------------------------------------------------------------------------------------------
 
 
 def test_a_result_is_read_by_the_return_annotation() -> None:
-    async def answer() -> Order: ...
+    async def answer() -> Order:
+        raise NotImplementedError
 
-    def plain() -> tuple[int, ...]: ...
+    def plain() -> tuple[int, ...]:
+        raise NotImplementedError
 
     def unsaid(): ...  # type: ignore[no-untyped-def]
 
@@ -663,10 +687,12 @@ def test_annotations_are_read_when_first_needed() -> None:
 def test_partials_and_callable_objects_have_annotations_too() -> None:
     import functools
 
-    def function(a: int, b: int) -> tuple[int, int]: ...
+    def function(a: int, b: int) -> tuple[int, int]:
+        raise NotImplementedError
 
     class Caller:
-        def __call__(self) -> tuple[int, int]: ...
+        def __call__(self) -> tuple[int, int]:
+            raise NotImplementedError
 
     assert result_shape(functools.partial(function, 1), "x").annotation == tuple[int, int]
     assert result_shape(Caller(), "x").annotation == tuple[int, int]
@@ -684,7 +710,7 @@ def test_canonical_json_sorts_keys_and_drops_blanks() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"NaN", b'"\xff"'])
 def test_canonical_refuses_what_is_not_json(data: bytes) -> None:
-    with pytest.raises(NotDecodable, match="^the data is not JSON: "):
+    with pytest.raises(NotDecodable, match=r"^the data is not JSON: "):
         canonical(data)
 
 

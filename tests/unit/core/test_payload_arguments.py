@@ -235,7 +235,9 @@ def test_a_call_above_the_limit_is_refused() -> None:
 def test_a_parameter_that_cannot_be_stored_is_named() -> None:
     def function(a: int, handler: Arguments) -> None: ...
 
-    with pytest.raises(DefinitionError, match=r"^shop\.f: argument handler: holdfast\.core\.payload\.Arguments cannot be"):
+    with pytest.raises(
+        DefinitionError, match=r"^shop\.f: argument handler: holdfast\.core\.payload\.Arguments cannot be"
+    ):
         Arguments(function, what="shop.f").check()
 
 
@@ -245,7 +247,9 @@ def test_annotations_that_cannot_be_read_are_reported_at_first_use() -> None:
 
     arguments = Arguments(function, what="shop.f")
     for use in (arguments.encode, arguments.bind, arguments.round_trip):
-        with pytest.raises(DefinitionError, match=r"^shop\.f: its annotations cannot be read: name 'Missing' is not defined"):
+        with pytest.raises(
+            DefinitionError, match=r"^shop\.f: its annotations cannot be read: name 'Missing' is not defined"
+        ):
             use((1,), {})
     with pytest.raises(DefinitionError, match=r"^shop\.f: its annotations cannot be read"):
         arguments.decode(b"{}")

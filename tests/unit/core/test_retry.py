@@ -79,7 +79,9 @@ def test_jitter_leaves_between_half_and_all_of_the_wait() -> None:
 
 @pytest.mark.parametrize("jitter", [-0.001, 1, 1.5, math.nan, math.inf])
 def test_jitter_outside_its_range_is_refused(jitter: float) -> None:
-    with pytest.raises(InvalidRetry, match=r"^Retry: jitter is a random number from 0 up to, but not including, 1, not "):
+    with pytest.raises(
+        InvalidRetry, match=r"^Retry: jitter is a random number from 0 up to, but not including, 1, not "
+    ):
         Retry().delay(1, jitter)
 
 
@@ -108,7 +110,7 @@ def test_a_wait_of_ages_ends_at_the_latest_instant_that_can_be_shown() -> None:
     years = Retry(None, first="100y", ceiling="100y")
     assert years.next_at(1, NOW, 0) == NOW + timedelta(seconds=100 * 31_557_600)
     assert Retry(None, first=LATEST - NOW, ceiling=LATEST - NOW).next_at(1, NOW, 0) == LATEST
-    assert LATEST == datetime(9999, 1, 1, tzinfo=UTC)
+    assert datetime(9999, 1, 1, tzinfo=UTC) == LATEST
 
 
 def test_absurdly_many_attempts_saturate() -> None:
@@ -139,7 +141,10 @@ def test_absurdly_many_attempts_saturate() -> None:
         ({"ceiling": 1e300}, "Retry: ceiling: 1e+300 is too long"),
         (
             {"first": "200s"},
-            "Retry: ceiling (1 min 40 s) is shorter than first (3 min 20 s). Give a longer ceiling=, or a shorter first=.",
+            (
+                "Retry: ceiling (1 min 40 s) is shorter than first (3 min 20 s). "
+                "Give a longer ceiling=, or a shorter first=."
+            ),
         ),
         ({"first": 1, "ceiling": 0.999999}, "Retry: ceiling (999 ms 999 µs) is shorter than first (1 s)."),
     ],

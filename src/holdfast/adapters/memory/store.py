@@ -70,9 +70,9 @@ class MemoryStore:
 
         return unsubscribe
 
-    def has_changed(self) -> bool:
-        """Never: no other process sees this memory."""
-        return False
+    def changes(self) -> int:
+        """Never rises: no other process sees this memory."""
+        return 0
 
     async def close(self) -> None:
         """Forgets the listeners. The data stay as long as the store does."""

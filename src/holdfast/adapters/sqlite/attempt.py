@@ -17,7 +17,15 @@ from typing import Any, TypeAlias
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import begin, disk_full, is_out_of_room, is_transient, roll_back, translated
+from holdfast.adapters.sqlite.connection import (
+    begin,
+    disk_full,
+    is_out_of_room,
+    is_transient,
+    roll_back,
+    run,
+    translated,
+)
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.transaction import Operation, Transaction
 from holdfast.errors import HoldfastError, StoreUnavailable
@@ -79,7 +87,7 @@ def _perform_alone(work: Sequence[Work], link: Link, clock: Clock) -> Hints:
     return hints
 
 
-class _Broken(Exception):  # noqa: N818 - a fact about one transaction; it never leaves this module
+class _Broken(Exception):
     """The transaction was undone, or with `is_unknown` its outcome cannot be told."""
 
     def __init__(self, problem: Exception, *, is_unknown: bool) -> None:
@@ -92,12 +100,12 @@ def _transact(work: Sequence[Work], connection: apsw.Connection, clock: Clock, *
     if is_patient:
         begin(connection)
     else:
-        connection.execute(sql.BEGIN)
+        run(connection, sql.BEGIN)
     transaction = Transaction(connection, clock)
     try:
         for each in work:
             _carry_out(each, transaction)
-        connection.execute(sql.COMMIT)
+        run(connection, sql.COMMIT)
     except Exception as error:
         if is_out_of_room(error, connection):
             roll_back(connection)

@@ -9,6 +9,7 @@ from hashlib import sha256
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.connection import fetch
 from holdfast.errors import BlobNotFound, CorruptJournal
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -20,7 +21,7 @@ def read_blobs(connection: apsw.Connection, names: Iterable[str]) -> dict[str, b
 
 
 def _read_blob(connection: apsw.Connection, name: str) -> bytes:
-    rows = connection.execute(sql.BLOB, (bytes.fromhex(name),)).fetchall() if _NAME.fullmatch(name) else []
+    rows = fetch(connection, sql.BLOB, (bytes.fromhex(name),)) if _NAME.fullmatch(name) else []
     if not rows:
         raise BlobNotFound(f"no blob {name} in this store")
     data: bytes = rows[0][0]

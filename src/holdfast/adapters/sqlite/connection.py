@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
@@ -15,6 +15,7 @@ from holdfast.adapters.sqlite import statements as sql
 from holdfast.errors import CorruptJournal, DiskFull, StoreError, StoreRefused, StoreUnavailable
 
 T = TypeVar("T")
+Bindings: TypeAlias = Sequence[Any]
 Durability: TypeAlias = Literal["full", "normal", "off"]
 
 PATIENCE = 10.0
@@ -30,8 +31,8 @@ def open_writable(path: Path, durability: Durability) -> apsw.Connection:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(0)
     for statement in (_SYNCHRONOUS[durability], sql.FOREIGN_KEYS, sql.NO_MMAP, sql.NO_AUTOMATIC_CHECKPOINT):
-        connection.execute(statement).fetchall()
-    connection.pragma("journal_size_limit", _WAL_SIZE_KEPT)
+        fetch(connection, statement)
+    pragma(connection, "journal_size_limit", _WAL_SIZE_KEPT)
     return connection
 
 
@@ -39,8 +40,26 @@ def open_readable(path: Path) -> apsw.Connection:
     """A connection that cannot write."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(0)
-    connection.execute(sql.NO_MMAP).fetchall()
+    fetch(connection, sql.NO_MMAP)
     return connection
+
+
+# apsw's types name a `Buffer` that Python 3.11 does not have, so they are met in these three functions only.
+
+
+def run(connection: apsw.Connection, statement: str, values: Bindings = ()) -> None:
+    """Executes a statement for its effect."""
+    connection.execute(statement, values)  # pyright: ignore[reportUnknownMemberType]
+
+
+def fetch(connection: apsw.Connection, statement: str, values: Bindings = ()) -> list[Any]:
+    """All rows of a statement, which has then run to its end."""
+    return connection.execute(statement, values).fetchall()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def pragma(connection: apsw.Connection, name: str, value: int | None = None) -> Any:
+    """Reads or sets what cannot be bound to a statement."""
+    return connection.pragma(name, value)  # pyright: ignore[reportUnknownMemberType]
 
 
 def begin(connection: apsw.Connection, *, patience: float = PATIENCE) -> None:
@@ -48,7 +67,7 @@ def begin(connection: apsw.Connection, *, patience: float = PATIENCE) -> None:
 
     The pause is random so that waiting processes do not ask in step. `StoreUnavailable` when patience runs out.
     """
-    until_free(lambda: connection.execute(sql.BEGIN), patience=patience)
+    until_free(lambda: run(connection, sql.BEGIN), patience=patience)
 
 
 def until_free(ask: Callable[[], T], *, patience: float = PATIENCE) -> T:
@@ -68,7 +87,7 @@ def until_free(ask: Callable[[], T], *, patience: float = PATIENCE) -> T:
 def roll_back(connection: apsw.Connection) -> None:
     """Undoes the open transaction, if there is one."""
     if connection.in_transaction:
-        connection.execute(sql.ROLLBACK)
+        run(connection, sql.ROLLBACK)
 
 
 def is_out_of_room(error: BaseException, connection: apsw.Connection) -> bool:
@@ -102,7 +121,6 @@ def translated(error: Exception) -> Exception:
             return StoreError(f"SQLite refused a statement ({error}).")
         case _:
             return error
-
 
 
 def disk_full(error: BaseException) -> DiskFull:

@@ -78,10 +78,10 @@ class Renew(msgspec.Struct, frozen=True):
         """Renews the instance, then frees runs of instances whose lease ran out."""
         boot, second = boot_micros(transaction.clock)
         lease = transaction.row(sql.LEASE, (self.instance,))
-        has_lapsed = lease is None or not is_live(*lease[:3], boot, second)
+        has_lapsed = lease is None or not is_live(lease, boot, second)
         expires = second + self.ttl // _MICROSECOND
         transaction.run(sql.RENEW, (boot, expires, transaction.now, self.progress, self.instance))
-        live = {row[0] for row in transaction.rows(sql.LEASES) if is_live(*row[1:], boot, second)}
+        live = {row[0] for row in transaction.rows(sql.LEASES) if is_live(row[1:], boot, second)}
         freed = 0
         for (holder,) in transaction.rows(sql.HOLDERS):
             if holder not in live and freed < FREED_A_BEAT:
@@ -118,7 +118,7 @@ class Take:
 
     def _is_live(self, transaction: Transaction, instance: str) -> bool:
         lease = transaction.row(sql.LEASE, (instance,))
-        return lease is not None and is_live(*lease[:3], *boot_micros(transaction.clock))
+        return lease is not None and is_live(lease, *boot_micros(transaction.clock))
 
 
 def release(transaction: Transaction, values: tuple[str, int, int | None, int, int]) -> bool:

@@ -12,7 +12,7 @@ from contextlib import suppress
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import until_free
+from holdfast.adapters.sqlite.connection import fetch, until_free
 
 CHECKPOINT_PAGES = 1000
 """The write-ahead log is copied into the file once it has so many pages (of 4 kB)."""
@@ -30,6 +30,7 @@ class Link:
         self._connect = connect
         self._connection: apsw.Connection | None = None
         self._version_seen = -1
+        self.changes_seen = 0
         self.wal_pages = 0
 
     def connected(self) -> apsw.Connection:
@@ -47,14 +48,17 @@ class Link:
             with suppress(apsw.Error):
                 connection.close(force=True)
 
-    def has_changed(self) -> bool:
-        """Whether anybody but this connection has written since the last call."""
+    def changes(self) -> int:
+        """How often it was seen that somebody but this connection had written."""
+        before = self._version_seen
         try:
-            version = int(self.connected().execute(sql.DATA_VERSION).fetchall()[0][0])
+            ((version,),) = fetch(self.connected(), sql.DATA_VERSION)
+            self._version_seen = int(version)
         except apsw.Error:
-            return True
-        has_changed, self._version_seen = version != self._version_seen, version
-        return has_changed
+            self._version_seen = -1
+        if self._version_seen != before or before < 0:
+            self.changes_seen += 1
+        return self.changes_seen
 
     def checkpoint(self) -> None:
         """Moves the log into the file, as far as readers allow."""

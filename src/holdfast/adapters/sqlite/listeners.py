@@ -36,5 +36,5 @@ class Listeners:
             for listener in listeners:
                 try:
                     listener(run)
-                except Exception:
-                    _log.exception("a listener of the store failed")
+                except Exception:  # noqa: BLE001 - whatever it is, the write is done and the others still listen
+                    _log.warning("a listener of the store failed", exc_info=True)

@@ -8,8 +8,9 @@ from typing import Any
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.connection import fetch
 from holdfast.adapters.sqlite.rows import encoded, run_row
-from holdfast.core.turn import micros
+from holdfast.core.turn import instant, micros
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter, Page, RunRow
 
@@ -21,7 +22,7 @@ def page(connection: apsw.Connection, which: Filter, after: str, limit: int) -> 
         parts.append(sql.BEFORE)
         values += position(after)
     statement = "\n".join((sql.LIST_RUNS, *parts, sql.NEWEST_FIRST))
-    rows = connection.execute(statement, (*values, limit + 1)).fetchall()
+    rows = fetch(connection, statement, (*values, limit + 1))
     runs = [run_row(row) for row in rows[:limit]]
     return Page(runs, cursor(runs[-1]) if runs and len(rows) > limit else "")
 
@@ -59,9 +60,6 @@ def position(text: str) -> tuple[int, int]:
     """The place a cursor names."""
     try:
         at, no = base64.b64decode(text, altchars=b"-_", validate=True).split(b":")
-        place = int(at), int(no)
-        if not all(0 <= number < 2**63 for number in place):
-            raise ValueError(text)
-    except ValueError:
+        return micros(instant(int(at))), int(no)
+    except (ValueError, OverflowError):
         raise InvalidInput(f"{text!r} is no cursor of this store; pass on the `next` of a page as it is") from None
-    return place

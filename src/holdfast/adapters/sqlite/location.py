@@ -51,7 +51,7 @@ def check_place(path: Path) -> None:
     if not folder.is_dir():
         raise StoreRefused(f"cannot open the store {path}: the folder {folder} does not exist. Create it first.")
     if path.is_dir():
-        raise StoreRefused(f"cannot open the store {path}: it is a folder. Name a file in it, such as {path}/holdfast.db.")
+        raise StoreRefused(f"cannot open the store {path}: it is a folder. Name a file in it.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StoreRefused(
             f"cannot open the store {path}: no permission to write in the folder {folder}. SQLite keeps its log beside "

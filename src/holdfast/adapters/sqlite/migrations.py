@@ -11,17 +11,17 @@ from pathlib import Path
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import begin, roll_back, until_free
+from holdfast.adapters.sqlite.connection import begin, fetch, pragma, roll_back, run, until_free
 from holdfast.errors import StoreRefused
 
 APPLICATION_ID = 0x484F4C44
 """In the header of every store's file: "HOLD"."""
 
 _FIRST = """
--- One row per run. The hot update of a commit changes only columns that no index holds (next_ordinal, doing, updated_at,
--- claims, inbox_read), so it rewrites one row and no index. `ready` says where a claim looks for the run: 1 claimable now,
--- 0 once `available_at` has come, null not at all (held, paused, ended, or waiting for a message alone).
--- `root` is empty for a run that is its own root. Numbers are never used twice: a stale holder knows its run by number.
+-- One row per run. The hot update of a commit changes only columns that no index holds (next_ordinal, doing,
+-- updated_at, claims, inbox_read), so it rewrites one row and no index. `ready` says where a claim looks for the run:
+-- 1 claimable now, 0 once `available_at` has come, null not at all (held, paused, ended, waiting for a message alone).
+-- `root` is empty for a run that is its own root. No number is used twice: a stale holder knows its run by number.
 CREATE TABLE runs (
     no INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -84,8 +84,8 @@ CREATE VIEW run_rows AS SELECT
 FROM runs;
 
 -- The journal: one row per turn, appended and never changed. No foreign key: the fenced update of the run in the same
--- transaction is the proof that it exists. No AUTOINCREMENT, which would write one page more in every commit: the trigger
--- keeps the newest row, so a seq is never used twice either way.
+-- transaction is the proof that it exists. No AUTOINCREMENT, which would write one page more in every commit: the
+-- trigger keeps the newest row, so a seq is never used twice either way.
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY,
     run INTEGER NOT NULL,
@@ -194,16 +194,15 @@ def check_version(connection: apsw.Connection, path: Path, *, auto_migrate: bool
 
 def migrate(connection: apsw.Connection, migrations: tuple[str, ...] = MIGRATIONS) -> None:
     """Brings the file to the latest version, one transaction a step."""
-    until_free(lambda: connection.execute(sql.JOURNAL_WAL).fetchall())
     while True:
         begin(connection)
         try:
-            version = int(connection.pragma("user_version"))
+            version = int(pragma(connection, "user_version"))
             if version < len(migrations):
-                connection.execute(migrations[version])
-                connection.pragma("application_id", APPLICATION_ID)
-                connection.pragma("user_version", version + 1)
-            connection.execute(sql.COMMIT)
+                run(connection, migrations[version])
+                pragma(connection, "application_id", APPLICATION_ID)
+                pragma(connection, "user_version", version + 1)
+            run(connection, sql.COMMIT)
         except BaseException:
             roll_back(connection)
             raise
@@ -213,9 +212,9 @@ def migrate(connection: apsw.Connection, migrations: tuple[str, ...] = MIGRATION
 
 def _header(connection: apsw.Connection, path: Path) -> tuple[int, int, bool]:
     try:
-        is_empty = not connection.execute(sql.HAS_TABLES).fetchall()
+        is_empty = not fetch(connection, sql.HAS_TABLES)
     except apsw.NotADBError as error:
         raise StoreRefused(
-            f"cannot open the store {path}: the file is not a SQLite database. Name another file, or move this one away."
+            f"cannot open the store {path}: the file is not a SQLite database. Name another file."
         ) from error
-    return int(connection.pragma("user_version")), int(connection.pragma("application_id")), is_empty
+    return int(pragma(connection, "user_version")), int(pragma(connection, "application_id")), is_empty

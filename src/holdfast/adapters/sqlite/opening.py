@@ -9,7 +9,15 @@ from typing import get_args
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import Durability, is_out_of_room, disk_full, open_writable, translated, until_free
+from holdfast.adapters.sqlite.connection import (
+    Durability,
+    disk_full,
+    fetch,
+    is_out_of_room,
+    open_writable,
+    translated,
+    until_free,
+)
 from holdfast.adapters.sqlite.location import Location, check_place, locate, make_private
 from holdfast.adapters.sqlite.migrations import check_version, migrate
 from holdfast.errors import InvalidInput, StoreRefused
@@ -46,7 +54,7 @@ def _bring_up_to_date(location: Location, *, auto_migrate: bool, durability: Dur
         raise StoreRefused(f"cannot open the store {path}: {error}.") from error
     try:
         is_behind = check_version(connection, path, auto_migrate=auto_migrate)
-        until_free(lambda: connection.execute(sql.JOURNAL_WAL).fetchall())
+        until_free(lambda: fetch(connection, sql.JOURNAL_WAL))
         if is_behind:
             migrate(connection)
     except apsw.Error as error:

@@ -1,4 +1,4 @@
-"""Read-only connections, lent out for one short snapshot at a time. Readers never block writers, nor writers readers."""
+"""Read-only connections, lent out for one short snapshot at a time. Readers and writers never block each other."""
 
 from __future__ import annotations
 

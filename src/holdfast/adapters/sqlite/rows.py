@@ -32,12 +32,12 @@ def maybe_instant(value: int | None) -> datetime | None:
 
 def run_row(row: tuple[Any, ...]) -> RunRow:
     """A row of the view `run_rows`."""
-    (no, id, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key, root,
-     deadline, attributes, created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker, instance,
-     epoch, claims, inbox_last, inbox_read, bounces, note) = row  # fmt: skip
+    (no, name, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key,
+     root, deadline, attributes, created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker,
+     instance, epoch, claims, inbox_last, inbox_read, bounces, note) = row  # fmt: skip
     return RunRow(
         no=no,
-        id=id,
+        id=name,
         workflow=workflow,
         version=version,
         code=code,
@@ -50,7 +50,7 @@ def run_row(row: tuple[Any, ...]) -> RunRow:
         input_hash=input_hash,
         parent=parent,
         parent_key=parent_key,
-        root=root or id,
+        root=root or name,
         deadline=maybe_instant(deadline),
         attributes={} if attributes == "{}" else _attributes.decode(attributes),
         created_at=instant(created_at),
@@ -81,15 +81,16 @@ def worker_row(row: tuple[Any, ...], boot: str, second: int) -> WorkerRow:
         pid=pid,
         host=host,
         started_at=instant(started_at),
-        is_live=is_live(its_boot, expires, has_ended, boot, second),
+        is_live=is_live((its_boot, expires, has_ended), boot, second),
         active=active,
         progress=progress,
     )
 
 
-def is_live(boot: str, expires: int, has_ended: int, now_boot: str, now: int) -> bool:
-    """Whether a lease holds at that microsecond of that boot."""
-    return not has_ended and boot == now_boot and now < expires
+def is_live(lease: tuple[Any, ...], boot: str, second: int) -> bool:
+    """Whether a lease (boot, expires, has_ended, …) holds at that microsecond of that boot."""
+    its_boot, expires, has_ended = lease[:3]
+    return not has_ended and its_boot == boot and second < expires
 
 
 def encoded(value: Iterable[object]) -> str:

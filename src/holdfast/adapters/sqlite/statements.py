@@ -1,4 +1,4 @@
-"""All SQL of the store, named. One writer at a time, so "locks" below means: needs the write lock, changes these tables.
+"""All SQL of the store, named. There is one writer at a time: "locks" below says which tables a statement changes.
 
 Values are always bound. A list is the only statement put together at run time, from the fragments at the end.
 """
@@ -105,7 +105,8 @@ NO_OF_RUN = "SELECT no FROM runs WHERE id = ?"
 ID_OF_RUN = "SELECT id FROM runs WHERE no = ?"
 COUNT_BY_STATUS = "SELECT status, count(*) FROM runs GROUP BY status"
 EXPOSED = """
-SELECT exposed.value, exposed.blob FROM runs JOIN exposed ON exposed.run = runs.no WHERE runs.id = ? AND exposed.name = ?
+SELECT exposed.value, exposed.blob FROM runs JOIN exposed ON exposed.run = runs.no
+WHERE runs.id = ? AND exposed.name = ?
 """
 EXPOSURES = """
 SELECT exposed.name, exposed.value, exposed.blob FROM runs JOIN exposed ON exposed.run = runs.no WHERE runs.id = ?

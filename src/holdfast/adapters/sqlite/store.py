@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any, TypeAlias, TypeVar
 
@@ -20,7 +21,7 @@ from holdfast.adapters.sqlite import audit, leases, messages
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import read_blobs
 from holdfast.adapters.sqlite.claims import ClaimRuns, survey
-from holdfast.adapters.sqlite.connection import Durability, open_writable
+from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
 from holdfast.adapters.sqlite.creation import CreateRun
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.link import Link
@@ -94,10 +95,10 @@ class SqliteStore:
         """Hints after each commit of this process, from the thread that made it."""
         return self._listeners.add(listener)
 
-    def has_changed(self) -> bool:
-        """Whether another connection wrote since the last call; of this process that is only the heartbeat."""
+    def changes(self) -> int:
+        """Rises when another connection wrote; of this process that is only the heartbeat."""
         self._check_process()
-        return self._writer.has_changed()
+        return self._writer.changes()
 
     async def close(self) -> None:
         """Finishes what was accepted, closes every connection."""
@@ -121,9 +122,8 @@ class SqliteStore:
         def ask(connection: apsw.Connection) -> Mapping[int, Rows]:
             found: dict[int, Rows] = {}
             for no, first in runs.items():
-                ids = connection.execute(sql.ID_OF_RUN, (no,)).fetchall()
-                rows = connection.execute(sql.READ_FROM, (no, first)) if ids else ()
-                found[no] = [Row(ids[0][0], *row) for row in rows]
+                ids = fetch(connection, sql.ID_OF_RUN, (no,))
+                found[no] = [Row(ids[0][0], *row) for row in fetch(connection, sql.READ_FROM, (no, first))]
             return found
 
         return self._read(ask)
@@ -132,8 +132,7 @@ class SqliteStore:
         """See `ports.journal`."""
 
         def ask(connection: apsw.Connection) -> Rows:
-            rows = connection.execute(sql.READ_AFTER, (run, after_seq, limit))
-            return [Row(run, *row) for row in rows]
+            return [Row(run, *row) for row in fetch(connection, sql.READ_AFTER, (run, after_seq, limit))]
 
         return self._read(ask)
 
@@ -164,7 +163,7 @@ class SqliteStore:
 
     async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
         """See `ports.runs`; by name."""
-        return self._rows(sql.EXPOSURES, run)
+        return list(self._rows(sql.EXPOSURES, run))
 
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
@@ -184,8 +183,7 @@ class SqliteStore:
         """See `ports.inbox`."""
         return self._read(
             lambda connection: {
-                no: [Unconsumed(*row) for row in connection.execute(sql.UNREAD, (no, seen))]
-                for no, seen in runs.items()
+                no: [Unconsumed(*row) for row in fetch(connection, sql.UNREAD, (no, seen))] for no, seen in runs.items()
             }
         )
 
@@ -204,7 +202,7 @@ class SqliteStore:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
         if limit <= 0 or not only:
             now = micros(self._clock.now())
-            prospect = self._read(lambda connection: survey(_asking(connection), worker, self._clock, now))
+            prospect = self._read(lambda connection: survey(partial(fetch, connection), worker, self._clock, now))
             if limit <= 0 or prospect.is_empty:
                 return Claims([], maybe_instant(prospect.next_due))
         return await self._write(ClaimRuns(worker, limit, only), is_large=limit > _MANY)
@@ -260,7 +258,7 @@ class SqliteStore:
         return self._readers.read(ask)
 
     def _rows(self, statement: str, *values: object) -> Any:
-        return self._read(lambda connection: connection.execute(statement, values).fetchall())
+        return self._read(lambda connection: fetch(connection, statement, values))
 
     def _link(self) -> Link:
         path, durability = self._location.path, self._durability
@@ -272,10 +270,6 @@ class SqliteStore:
                 f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
                 f"{os.getpid()}: SQLite's locks are not inherited. Open the store again in the child."
             )
-
-
-def _asking(connection: apsw.Connection) -> Callable[[str, tuple[Any, ...]], Any]:
-    return lambda statement, values: connection.execute(statement, values).fetchall()
 
 
 def _let_go(location: Location, watched: tuple[int, int], pid: int) -> None:

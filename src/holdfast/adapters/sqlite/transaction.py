@@ -7,11 +7,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
+from holdfast.adapters.sqlite.connection import Bindings, fetch, run
 from holdfast.core.turn import micros
 from holdfast.ports.clock import Clock
 
 T = TypeVar("T")
-Bindings: TypeAlias = tuple[Any, ...]
 
 
 class Transaction:
@@ -38,16 +38,16 @@ class Transaction:
 
     def run(self, statement: str, values: Bindings = ()) -> None:
         """For its effect."""
-        self.connection.execute(statement, values)
+        run(self.connection, statement, values)
 
     def row(self, statement: str, values: Bindings = ()) -> Any:
         """The first row, or None. The statement runs to its end."""
-        rows = self.connection.execute(statement, values).fetchall()
+        rows = fetch(self.connection, statement, values)
         return rows[0] if rows else None
 
     def rows(self, statement: str, values: Bindings = ()) -> list[Any]:
         """All rows."""
-        return self.connection.execute(statement, values).fetchall()
+        return fetch(self.connection, statement, values)
 
     def hint(self, run: str) -> None:
         """Listeners are to hear of this run once the transaction is durable."""

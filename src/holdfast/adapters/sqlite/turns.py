@@ -30,10 +30,8 @@ def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
         transaction.run(sql.CONSUME, (row.ordinal, commit.no, commit.inbox_seen))
     if commit.blobs:
         keep_blobs(transaction, commit.blobs.items())
-    for child in commit.children:
-        start_child(transaction, child, row.ordinal)
-    if commit.messages or commit.publications:
-        inbox_last = _send_all(transaction, commit)
+    if commit.children or commit.messages or commit.publications:
+        inbox_last = _reach_out(transaction, commit)
     _show(transaction, commit)
     if commit.is_terminal:
         transaction.run(sql.UNWATCH_ALL, (commit.no,))
@@ -92,12 +90,15 @@ def _refusal(transaction: Transaction, commit: Commit) -> Verdict:
     return Fenced(epoch, next_ordinal)
 
 
-def _send_all(transaction: Transaction, commit: Commit) -> int:
+def _reach_out(transaction: Transaction, commit: Commit) -> int:
+    """Children and messages. Returns the run's `inbox_last` after them, since it may write to itself."""
+    for child in commit.children:
+        start_child(transaction, child, commit.row.ordinal)
     for message in commit.messages:
         send(transaction, message)
     for publication in commit.publications:
         publish(transaction, publication)
-    return int(transaction.row(sql.FENCE, (commit.no,))[2])  # a run may write to itself
+    return int(transaction.row(sql.FENCE, (commit.no,))[2])
 
 
 def _show(transaction: Transaction, commit: Commit) -> None:

@@ -94,12 +94,12 @@ class Writer:
             loop.call_soon(self._send, outbox)
         return await future
 
-    def has_changed(self) -> bool:
-        """Whether somebody else has written since the last call; in doubt (the connection is busy now): yes."""
+    def changes(self) -> int:
+        """Rises when somebody else has written; while the connection is busy, what was seen last."""
         if not self._lock.acquire(blocking=False):
-            return True
+            return self._link.changes_seen
         try:
-            return self._link.has_changed()
+            return self._link.changes()
         finally:
             self._lock.release()
 

@@ -310,7 +310,7 @@ def test_a_journal_replays_in_any_process(construct: str, rng: random.Random) ->
     base = rng.randrange(2**32)
     seeds = [f"{base}:{number}" for number in range(SCHEDULES)]
     lived = [(seed, *perform(construct, seed, None)) for seed in seeds]
-    assert sum(len(order) > 3 for _, order, _ in lived) > SCHEDULES / 2, "the programs are too short to tell"
+    assert sum(len(order) > 3 for _, order, _ in lived) > SCHEDULES / 3, "the programs are too short to tell"
     given = json.dumps([[construct, seed, order] for seed, order, _ in lived])
     for hash_seed in ("1", "424242"):
         ended = subprocess.run(

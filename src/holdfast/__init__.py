@@ -1,0 +1,101 @@
+"""Holdfast: durable workflows in ordinary Python.
+
+Write workflows as plain functions; every step's outcome is journaled before the workflow moves on, so they survive
+crashes, restarts and deploys. There is no server: application and workers meet in a store, a SQLite file by default.
+"""
+
+from __future__ import annotations
+
+from holdfast.app import App
+from holdfast.authoring.handle import JournalEvent, Run, RunView
+from holdfast.authoring.script.channels import RunVar, Signal, Topic
+from holdfast.authoring.script.children import start
+from holdfast.authoring.script.resources import resource
+from holdfast.authoring.script.sagas import saga
+from holdfast.authoring.script.steps import step
+from holdfast.authoring.script.verbs import (
+    BlobRef,
+    Current,
+    continue_as,
+    current,
+    each,
+    get_blob,
+    heartbeat,
+    log,
+    now,
+    patched,
+    put_blob,
+    rng,
+    sleep,
+    uuid4,
+)
+from holdfast.authoring.script.workflows import Call, remote, workflow
+from holdfast.core.retry import Retry
+from holdfast.core.status import Status
+from holdfast.errors import (
+    CompensationFailed,
+    Conflict,
+    DeadlineExceeded,
+    HoldfastError,
+    NotInRun,
+    OutcomeUnknown,
+    Permanent,
+    ResultTimeout,
+    RetryAfter,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunNotFound,
+    StepFailed,
+    StepLimitExceeded,
+)
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "App",
+    "BlobRef",
+    "Call",
+    "CompensationFailed",
+    "Conflict",
+    "Current",
+    "DeadlineExceeded",
+    "HoldfastError",
+    "JournalEvent",
+    "NotInRun",
+    "OutcomeUnknown",
+    "Permanent",
+    "ResultTimeout",
+    "Retry",
+    "RetryAfter",
+    "Run",
+    "RunCancelled",
+    "RunFailed",
+    "RunFinished",
+    "RunNotFound",
+    "RunVar",
+    "RunView",
+    "Signal",
+    "Status",
+    "StepFailed",
+    "StepLimitExceeded",
+    "Topic",
+    "continue_as",
+    "current",
+    "each",
+    "get_blob",
+    "heartbeat",
+    "log",
+    "now",
+    "patched",
+    "put_blob",
+    "remote",
+    "resource",
+    "rng",
+    "saga",
+    "sleep",
+    "start",
+    "step",
+    "uuid4",
+    "workflow",
+]

@@ -1,0 +1,258 @@
+"""`App`: the composition root. It says what is served, reads the environment, and builds the adapters when needed."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from types import ModuleType
+from typing import Any, TypeVar
+
+from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.script.channels import Channel, Topic
+from holdfast.authoring.script.resources import Resource
+from holdfast.authoring.script.workflows import AnyWorkflow, Call
+from holdfast.client.client import Client
+from holdfast.config import DEFAULT_URL, URL_VARIABLE
+from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.retry import Retry
+from holdfast.core.specs import Settings
+from holdfast.core.status import Status
+from holdfast.engine.registry import Registry
+from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.ports.store import Store
+from holdfast.worker.options import worker_options
+from holdfast.worker.worker import Worker
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class App:
+    """What is served, and where it is kept.
+
+    `url` is `sqlite:///path.db`, `memory://` or (later) another store's; without it `$HOLDFAST_URL`, else
+    `sqlite:///holdfast.db`. `workflows` are definitions, modules, or names of modules.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        workflows: Iterable[AnyWorkflow[..., Any] | ModuleType | str] = (),
+        resources: Iterable[Resource[Any]] = (),
+        step_retry: Retry | None = None,
+        step_limit: int | None = 1000,
+        cancel_grace: Duration = "5m",
+        store: Store | None = None,
+    ) -> None:
+        self.url = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
+        self.registry = Registry()
+        self.resources = list(resources)
+        if step_limit is not None and step_limit < 1:
+            raise InvalidInput(f"step_limit={step_limit}: at least 1, or None for no limit")
+        self.settings = Settings(
+            step_retry=step_retry or Retry(),
+            step_limit=step_limit,
+            cancel_grace=parse_duration(cancel_grace, what="cancel_grace"),
+        )
+        self._replaced: dict[int, Any] = {}
+        self._given = store
+        self._store: Store | None = None
+        self._client: Client | None = None
+        self._opening: asyncio.Lock | None = None
+        self._users = 0
+        for one in workflows:
+            self.serve(one)
+
+    def __repr__(self) -> str:
+        return f"<App {self.url} with {len(self.registry)} workflow(s)>"
+
+    def serve(self, what: AnyWorkflow[..., Any] | ModuleType | str) -> None:
+        """Adds a workflow, every workflow of a module, or of the module of that name."""
+        if isinstance(what, AnyWorkflow):
+            self.registry.add(what.spec)
+            return
+        module = importlib.import_module(what) if isinstance(what, str) else what
+        if not isinstance(module, ModuleType):
+            raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
+        found = [x for x in vars(module).values() if isinstance(x, AnyWorkflow)]
+        if not found:
+            raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow")
+        for workflow in found:
+            self.registry.add(workflow.spec)
+
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    async def client(self) -> Client:
+        """The client, the store opened at first use."""
+        if self._client is None:
+            if self._opening is None:
+                self._opening = asyncio.Lock()
+            async with self._opening:
+                if self._client is None:
+                    self._store = self._given or await open_store(self.url)
+                    self._client = Client(self._store, self.registry)
+        return self._client
+
+    async def close(self) -> None:
+        """Closes the store. The app opens it again when it is used again."""
+        client, store = self._client, self._store
+        self._client = self._store = None
+        self._opening = None
+        if client is not None:
+            client.close()
+        if store is not None and self._given is None:
+            await store.close()
+
+    async def __aenter__(self) -> App:
+        """A client only: no worker."""
+        self._users += 1
+        await self.client()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._users -= 1
+        if self._users == 0:
+            await self.close()
+
+    def worker(
+        self,
+        *,
+        id: str | None = None,
+        concurrency: int = 100,
+        queues: tuple[str, ...] | list[str] = ("default",),
+        ttl: Duration = "15s",
+        poll: Duration = "1s",
+        grace: Duration = "30s",
+    ) -> AbstractAsyncContextManager[Worker]:
+        """`async with app.worker():` — a worker in this process, for as long as the block lasts."""
+        options = worker_options(id=id, concurrency=concurrency, queues=queues, ttl=ttl, poll=poll, grace=grace)
+
+        @asynccontextmanager
+        async def serve() -> AsyncIterator[Worker]:
+            async with self:
+                client = await self.client()
+                worker = Worker(
+                    client.store, self.registry, self.settings, options, resources=self.resources, replaced=self._replaced
+                )
+                await worker.start()
+                previous, client.local = client.local, worker
+                try:
+                    yield worker
+                finally:
+                    client.local = previous
+                    await worker.stop()
+
+        return serve()
+
+    # -- verbs ---------------------------------------------------------------------------------------------------------
+
+    def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
+        """Like `asyncio.run`: starts the call with a worker of its own and returns its result. Same id: same result."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            call.close()
+            raise NotAllowedHere(
+                "app.run() under a running event loop (a notebook, or async code): write "
+                "`async with app.worker(): print(await (await app.start(call)).result())`"
+            )
+        return asyncio.run(self._run(call, id, timeout))
+
+    async def _run(self, call: Call[R], id: str | None, timeout: Duration | None) -> R:
+        if self.registry.find(call.spec.name, call.spec.version) is None:
+            raise UnknownWorkflow(
+                f"app.run({call.spec.name}(…)): this app does not serve it; add it: App(workflows=[{call.spec.name}])"
+            )
+        async with self.worker():
+            run = await self.start(call, id=id)
+            return await run.result(timeout)
+
+    async def start(
+        self,
+        call: Call[R],
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        delay: Duration | None = None,
+        deadline: Duration | datetime | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Run[R]:
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        return await (await self.client()).start(
+            call,
+            id=id,
+            key=key,
+            delay=delay,
+            deadline=deadline,
+            queue=queue,
+            priority=priority,
+            attributes=attributes,
+        )
+
+    async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
+        """The run of that id, from anywhere; `RunNotFound`."""
+        return await (await self.client()).get(id, workflow)
+
+    async def runs(
+        self,
+        *,
+        workflow: str | None = None,
+        version: str | None = None,
+        status: str | Status | None = None,
+        queue: str | None = None,
+        parent: str | None = None,
+        key: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[RunView]:
+        """Runs, newest first."""
+        client = await self.client()
+        async for view in client.runs(
+            workflow=workflow,
+            version=version,
+            status=status,
+            queue=queue,
+            parent=parent,
+            key=key,
+            attributes=attributes,
+            limit=limit,
+        ):
+            yield view
+
+    async def publish(self, topic: Topic[T], value: T, *, id: str | None = None) -> list[str]:
+        """Sends to every run that waits on the topic now; returns whom it woke."""
+        return await (await self.client()).publish(topic, value, id=id)
+
+    async def waiting(self, topic: Channel[Any]) -> list[str]:
+        """Ids of the runs that wait on the topic now."""
+        return await (await self.client()).watching(topic)
+
+    def replace(self, resource: Resource[T], value: T) -> None:
+        """Gives steps this value instead of opening the resource: for tests."""
+        self._replaced[id(resource)] = value
+
+
+async def open_store(url: str) -> Store:
+    """The store of an address; adapters are imported where they are chosen."""
+    scheme, _, rest = url.partition("://")
+    if scheme == "memory":
+        from holdfast.adapters.memory.store import MemoryStore  # noqa: PLC0415
+
+        return MemoryStore()
+    if scheme == "sqlite":
+        from holdfast.adapters.sqlite.store import open_sqlite  # noqa: PLC0415
+
+        return await open_sqlite(url)
+    known = "memory://, sqlite:///path.db, sqlite:///:memory:"
+    raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
+
+

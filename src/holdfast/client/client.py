@@ -1,0 +1,239 @@
+"""The client of one store."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeVar
+
+from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.script.channels import Channel, Topic
+from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.workflows import AnyWorkflow, Call
+from holdfast.client.run import ClientRun, view_of
+from holdfast.client.waiting import Waiting
+from holdfast.core import events as e
+from holdfast.core.commands import carry
+from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.ids import check_id, check_name
+from holdfast.core.payload import canonical, hash_of
+from holdfast.core.specs import WorkflowSpec
+from holdfast.core.status import Status, parse_status
+from holdfast.core.turn import Row
+from holdfast.engine.registry import Registry
+from holdfast.engine.turns import encode_event, new_run
+from holdfast.errors import Conflict, InvalidInput, NotAllowedHere, RunNotFound
+from holdfast.ports.inbox import Publication
+from holdfast.ports.runs import Existing, Filter, Made, RunRow
+from holdfast.ports.store import Store
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+KEY_WINDOW = timedelta(hours=24)
+
+
+class LocalWorker(Protocol):
+    """A worker of this process that may take a new run at once."""
+
+    @property
+    def options(self) -> Any:
+        """Its id and instance."""
+        ...
+
+    def wants(self, workflow: str, version: str, queue: str) -> bool:
+        """Whether it takes a run of that definition."""
+        ...
+
+    async def take_new(self, row: RunRow, first: Row) -> None:
+        """Takes it."""
+        ...
+
+
+class Client:
+    """Starts runs and asks after them."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self.store = store
+        self.registry = registry
+        self.waiting = Waiting(store)
+        self.local: LocalWorker | None = None
+        self.actor = f"{_user()}@{os.getpid()}"
+
+    def close(self) -> None:
+        """Stops listening."""
+        self.waiting.close()
+
+    async def start(
+        self,
+        call: Call[R],
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        delay: Duration | None = None,
+        deadline: Duration | datetime | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Run[R]:
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        _refuse_in_workflow(call)
+        spec = call.spec
+        run_id = check_id(id, "run id") if id is not None else secrets.token_hex(12)
+        now = self.store.clock.now()
+        blobs: dict[str, bytes] = {}
+        value, blob = carry(call.args, blobs)
+        started = e.Started(
+            workflow=spec.name,
+            version=spec.version,
+            code=spec.code,
+            queue=check_name(queue, "queue"),
+            priority=_priority(priority),
+            key=check_name(key, "key") if key is not None else "",
+            available_at=now + parse_duration(delay, what="delay") if delay is not None else None,
+            deadline=_deadline(deadline, spec, now),
+            attributes=_attributes(attributes),
+            value=value,
+            blob=blob,
+        )
+        digest = hash_of(canonical(call.args))
+        new, _ = new_run(run_id, started, now, blobs=blobs, input_hash=digest)
+        local = self.local if delay is None else None
+        if local is not None and not local.wants(spec.name, spec.version, started.queue):
+            local = None
+        made = await self.store.create(
+            new,
+            key_since=now - KEY_WINDOW,
+            instance=local.options.instance if local is not None else "",
+            worker=local.options.id if local is not None else "",
+        )
+        match made:
+            case Made(run=row):
+                if local is not None:
+                    await local.take_new(row, new.row)
+            case Existing(run=row):
+                _check_existing(made, spec, digest, id)
+        return ClientRun(self, row.id, spec)
+
+    async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
+        """The run of that id, from anywhere."""
+        row = await self.store.get(check_id(id, "run id"))
+        if row is None:
+            raise RunNotFound(f"no run {id!r} in {self.store.url}; list what is there with app.runs()")
+        if workflow is not None and workflow.name != row.workflow:
+            raise Conflict(f"run {id!r} is of workflow {row.workflow!r}, not {workflow.name!r}")
+        spec = workflow.spec if workflow is not None else self.registry.declared(row.workflow, row.version)
+        return ClientRun(self, row.id, spec)
+
+    async def runs(
+        self,
+        *,
+        workflow: str | None = None,
+        version: str | None = None,
+        status: str | Status | None = None,
+        queue: str | None = None,
+        parent: str | None = None,
+        key: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        after: str = "",
+        limit: int | None = None,
+    ) -> AsyncIterator[RunView]:
+        """Runs, newest first; pages are fetched as they are needed."""
+        which = Filter(
+            workflow=workflow or "",
+            version=version,
+            statuses=(parse_status(status),) if status is not None else (),
+            queue=queue or "",
+            parent=parent or "",
+            key=key or "",
+            attributes=dict(attributes or {}),
+        )
+        left = limit
+        while left is None or left > 0:
+            page = await self.store.list(which, after=after, limit=100 if left is None else min(100, left))
+            now = self.store.clock.now()
+            for row in page.runs:
+                yield view_of(row, now)
+            if not page.next:
+                return
+            after = page.next
+            left = None if left is None else left - len(page.runs)
+
+    async def page(self, which: Filter, *, after: str = "", limit: int = 100) -> tuple[list[RunView], str]:
+        """One page, and the cursor of the next."""
+        page = await self.store.list(which, after=after, limit=limit)
+        now = self.store.clock.now()
+        return [view_of(row, now) for row in page.runs], page.next
+
+    async def publish(self, topic: Topic[T], value: T, *, id: str | None = None) -> list[str]:
+        """Sends to every run that waits on the topic now; returns their ids."""
+        blobs: dict[str, bytes] = {}
+        raw, blob = carry(topic.encode(value), blobs)
+        message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
+        event = e.TopicReceived(key="", message=message, name=topic.name, value=raw, blob=blob)
+        publication = Publication(
+            topic=topic.name, id=message, body=encode_event(event), blobs=tuple(blobs.items())
+        )
+        return list(await self.store.publish(publication))
+
+    async def watching(self, topic: Channel[Any]) -> list[str]:
+        """Ids of the runs that wait on the topic now."""
+        return [watcher.run for watcher in await self.store.watchers(topic.name)]
+
+
+def _refuse_in_workflow(call: Call[Any]) -> None:
+    if find_program() is not None:
+        raise NotAllowedHere(
+            f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use start({call.spec.name}(…))"
+        )
+    if not isinstance(call, Call):
+        raise InvalidInput(f"app.start takes a call such as hello('world'), got {call!r}")
+
+
+def _check_existing(made: Existing, spec: WorkflowSpec, digest: str, id: str | None) -> None:
+    row = made.run
+    if made.by_key:
+        if row.input_hash != digest:
+            raise Conflict(
+                f"key {row.key!r} was used for run {row.id} with other input less than 24 h ago; use another key for "
+                "another request"
+            )
+    elif row.workflow != spec.name:
+        raise Conflict(f"id {id!r} belongs to a run of workflow {row.workflow!r}; choose another id for {spec.name!r}")
+
+
+def _priority(value: int) -> int:
+    if isinstance(value, bool) or not -1_000_000 <= value <= 1_000_000:
+        raise InvalidInput(f"priority={value!r}: a whole number between -1,000,000 and 1,000,000")
+    return value
+
+
+def _deadline(value: Duration | datetime | None, spec: WorkflowSpec, now: datetime) -> datetime | None:
+    if value is None:
+        return now + spec.deadline if spec.deadline is not None else None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidInput("deadline= takes a duration or an aware datetime: add tzinfo")
+        return value
+    return now + parse_duration(value, what="deadline")
+
+
+def _attributes(value: Mapping[str, str] | None) -> dict[str, str]:
+    given = dict(value or {})
+    for name, text in given.items():
+        check_name(name, "the name of an attribute")
+        if not isinstance(text, str):
+            raise InvalidInput(f"attributes[{name!r}] is {type(text).__name__}; attributes are text")
+        if len(text.encode()) > 1024:  # noqa: PLR2004 they are for filtering, not for data
+            raise InvalidInput(f"attributes[{name!r}] is longer than 1,024 bytes; attributes are for filtering")
+    return given
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

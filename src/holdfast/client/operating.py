@@ -1,0 +1,146 @@
+"""Operator verbs: what a client does to a run that is not its own.
+
+A message waits for the holder. What must not wait takes the lease (epoch + 1), appends its event, and gives the lease
+back: the earlier holder is fenced from there on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.ids import check_id
+from holdfast.core.passes import settled_prefix
+from holdfast.core.run import Run as Fold
+from holdfast.core.run import fold
+from holdfast.core.status import Status
+from holdfast.core.turn import decode_rows
+from holdfast.engine.turns import Draft, encode_event, finish, new_run
+from holdfast.errors import Conflict, RunFinished, RunNotFound
+from holdfast.ports.inbox import Message
+from holdfast.ports.journal import Committed, Park
+from holdfast.ports.leases import HeldBy, Over, Taken
+from holdfast.ports.runs import Existing, RunRow
+
+if TYPE_CHECKING:
+    from holdfast.client.client import Client
+    from holdfast.client.run import ClientRun
+
+TRIES = 5
+
+
+async def cancel(client: Client, run: ClientRun[Any], reason: str) -> None:
+    """Asks a run to stop; one that never began ends at once."""
+    row = await _row(client, run.id)
+    if row.status is Status.CANCELLED:
+        return
+    if row.status is Status.PENDING:
+        draft = [e.Cancelled(reason=reason, actor=client.actor)]
+        if await _append(client, run.id, lambda _: draft, steal=False, only=Status.PENDING):
+            return
+    message = f"cancel {secrets.token_hex(8)}"
+    event = e.CancelRequested(message=message, reason=reason, actor=client.actor)
+    try:
+        await run.send(Message(run=run.id, id=message, kind="cancel", body=encode_event(event)), "cancel")
+    except RunFinished as finished:
+        if finished.status != Status.CANCELLED.value:
+            raise
+
+
+async def kill(client: Client, run_id: str, reason: str) -> None:
+    """Terminal at once, whoever holds the run; what was left undone is listed."""
+
+    def end(run: Fold) -> list[e.AnyEvent]:
+        left = tuple(step.key for step in run.in_flight)
+        undone = tuple(run.undoable)
+        return [e.Cancelled(reason=reason, actor=client.actor, left=left, undone=undone, imposed=True)]
+
+    if not await _append(client, run_id, end, steal=True):
+        row = await _row(client, run_id)
+        if row.status is not Status.CANCELLED:
+            raise RunFinished(
+                f"run {run_id} has {row.status.value}: kill was refused", run_id=run_id, status=row.status.value
+            )
+
+
+async def pause(client: Client, run: ClientRun[Any], reason: str) -> None:
+    """At once if nobody holds the run, else by its holder at the next quiet moment."""
+    event = e.Paused(reason="operator", detail=reason, actor=client.actor)
+    if (await _row(client, run.id)).status is Status.PAUSED:
+        return
+    if await _append(client, run.id, lambda _: [event], steal=False):
+        return
+    message = f"pause {secrets.token_hex(8)}"
+    await run.send(Message(run=run.id, id=message, kind="pause", body=encode_event(event)), "pause")
+
+
+async def resume(client: Client, run_id: str) -> None:
+    """Lets a paused run go on."""
+    row = await _row(client, run_id)
+    if row.status.is_terminal:
+        raise RunFinished(
+            f"run {run_id} has {row.status.value}: resume was refused; run.retry() starts it again",
+            run_id=run_id,
+            status=row.status.value,
+        )
+    await _append(client, run_id, lambda _: [e.Resumed(actor=client.actor)], steal=True, only=Status.PAUSED)
+
+
+async def retry(client: Client, run_id: str, new_id: str | None) -> str:
+    """A new run with the arguments of an ended one, taking over what it has completed."""
+    row = await _row(client, run_id)
+    if not row.status.is_terminal:
+        raise Conflict(f"run {run_id} is {row.status.value}: only a run that has ended can be retried")
+    turns = decode_rows((await client.store.read({row.no: 1}))[row.no])
+    started = turns[0].events[0]
+    assert isinstance(started, e.Started)
+    now = client.store.clock.now()
+    chosen = check_id(new_id, "run id") if new_id is not None else f"{run_id[:230]}~{secrets.token_hex(4)}"
+    again = msgspec.structs.replace(
+        started, retried_from=run_id, key="", available_at=None, parent="", parent_key="", root="", deadline=None
+    )
+    facts: Any = settled_prefix(turns)
+    new, _ = new_run(chosen, again, now, input_hash=row.input_hash, adopted=e.Adopted(facts=facts) if facts else None)
+    made = await client.store.create(new, key_since=now)
+    if isinstance(made, Existing):
+        raise Conflict(f"id {chosen!r} is in use; choose another id for the retry of {run_id}")
+    return chosen
+
+
+async def _row(client: Client, run_id: str) -> RunRow:
+    row = await client.store.get(run_id)
+    if row is None:
+        raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
+    return row
+
+
+async def _append(client: Client, run_id: str, events: Any, *, steal: bool, only: Status | None = None) -> bool:
+    """Takes the lease, appends, gives it back. False if a live worker holds it, it has ended, or it moved on."""
+    for _ in range(TRIES):
+        taken = await client.store.take(run_id, instance=f"operator-{secrets.token_hex(8)}", steal=steal)
+        match taken:
+            case Taken(run=row):
+                pass
+            case HeldBy() | Over():
+                return False
+            case None:
+                raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
+        run = fold(run_id, decode_rows((await client.store.read({row.no: 1}))[row.no]))
+        if only is not None and run.status is not only:
+            await client.store.release(row.no, epoch=row.epoch, until=row.available_at, inbox_seen=row.inbox_read)
+            return False
+        outputs: list[e.AnyEvent] = list(events(run))
+        at = max(client.store.clock.now(), run.updated_at or client.store.clock.now())
+        is_end = isinstance(outputs[-1], e.TERMINAL)
+        draft = Draft(at, [], outputs) if is_end else Draft(at, outputs)
+        park = Park(at) if isinstance(outputs[-1], e.Resumed) else Park(None)
+        commit = finish(
+            run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=park
+        )
+        [verdict] = await client.store.commit([commit])
+        if isinstance(verdict, Committed):
+            return True
+    return False

@@ -1,0 +1,242 @@
+"""`ClientRun`: a run as a client sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from holdfast.authoring.handle import JournalEvent, Run, RunView
+from holdfast.authoring.script.channels import Channel, RunVar
+from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.verdicts import run_error
+from holdfast.client import operating
+from holdfast.core import events as e
+from holdfast.core.commands import carry
+from holdfast.core.doing import decode_doing
+from holdfast.core.durations import Duration, format_duration, parse_duration
+from holdfast.core.ids import check_id
+from holdfast.core.run import Run as Fold
+from holdfast.core.specs import WorkflowSpec
+from holdfast.core.status import Status
+from holdfast.core.turn import Row, Turn, decode_row
+from holdfast.engine.loading import inline
+from holdfast.engine.turns import encode_event, ended
+from holdfast.errors import (
+    NotAllowedHere,
+    ResultTimeout,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunNotFound,
+)
+from holdfast.ports.inbox import Accepted, Ended, Message, Missing
+from holdfast.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from holdfast.client.client import Client
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class ClientRun(Run[R]):
+    """A handle that asks the store."""
+
+    def __init__(self, client: Client, id: str, spec: WorkflowSpec | None) -> None:
+        super().__init__(id)
+        self._client = client
+        self._spec = spec
+
+    async def _row(self) -> RunRow:
+        row = await self._client.store.get(self.id)
+        if row is None:
+            raise RunNotFound(f"no run {self.id!r} in {self._client.store.url}")
+        return row
+
+    async def status(self) -> Status:
+        """The lifecycle word."""
+        return (await self._row()).status
+
+    async def view(self) -> RunView:
+        """Everything the run's row says."""
+        return view_of(await self._row(), self._client.store.clock.now())
+
+    async def wait(self, timeout: Duration | None = None) -> Status | None:
+        """Waits for the end and says how it ended; None if the time ran out."""
+        if find_program() is not None:
+            raise NotAllowedHere("waiting for a run through the app in a workflow: await the workflow itself (a child)")
+        loop = asyncio.get_running_loop()
+        limit = None if timeout is None else parse_duration(timeout, what="timeout").total_seconds()
+        until = None if limit is None else loop.time() + limit
+        async with self._client.waiting.listen(self.id) as news:
+            while True:
+                status = (await self._row()).status
+                if status.is_terminal:
+                    return status
+                left = None if until is None else until - loop.time()
+                if left is not None and left <= 0:
+                    return None
+                await news.next(left)
+
+    async def result(self, timeout: Duration | None = None) -> R:
+        """Waits for the end: its value, or the error it ended with."""
+        if await self.wait(timeout) is None:
+            assert timeout is not None
+            limit = format_duration(parse_duration(timeout, what="timeout"))
+            doing = (await self.view()).waiting
+            raise ResultTimeout(f"run {self.id} has not ended within {limit}: {doing}. It goes on; ask again later.")
+        end = await self._end()
+        if end.status == "completed":
+            return cast("R", self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value))
+        raise self._error(end)
+
+    async def _end(self) -> e.ChildEnded:
+        store = self._client.store
+        row = await self._row()
+        last = (await store.read({row.no: row.next_ordinal - 1}))[row.no][-1]
+        turn = decode_row(last)
+        terminal = cast("e.Terminal", turn.events[-1])
+        end = ended(Fold(self.id), terminal, turn.at, "")
+        if end.blob:
+            end = cast("e.ChildEnded", inline(end, await store.get_blobs([end.blob])))
+        return end
+
+    def _error(self, end: e.ChildEnded) -> BaseException:
+        if self._spec is not None:
+            return run_error(end, self._spec)
+        message = end.failure.message if end.failure else ""
+        if end.status == "cancelled":
+            return RunCancelled(f"run {self.id} was cancelled: {message}", run_id=self.id, reason=message)
+        kind = end.failure.type if end.failure else "Exception"
+        return RunFailed(f"run {self.id} failed: {kind}: {message}", run_id=self.id, type=kind, message=message)
+
+    async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
+        """Sends a signal: durable when this returns, delivered exactly once."""
+        if channel.kind != "signal":
+            raise NotAllowedHere(f"{channel.name} is a Topic: publish it with app.publish(…)")
+        blobs: dict[str, bytes] = {}
+        raw, blob = carry(channel.encode(value), blobs)
+        message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
+        event = e.SignalReceived(
+            message=message, name=channel.name, sender=self._client.actor, value=raw, blob=blob
+        )
+        await self.send(
+            Message(run=self.id, id=message, kind="signal", body=encode_event(event), blobs=tuple(blobs.items())),
+            f"signal {channel.name}",
+        )
+
+    async def send(self, message: Message, what: str) -> None:
+        """Puts a message into the run's inbox."""
+        match await self._client.store.send(message):
+            case Accepted():
+                return
+            case Ended(status=status):
+                raise RunFinished(
+                    f"run {self.id} has {status.value}: {what} was refused", run_id=self.id, status=status.value
+                )
+            case Missing():
+                raise RunNotFound(f"no run {self.id!r} in {self._client.store.url}: {what} was refused")
+
+    async def get(self, var: RunVar[T]) -> T | None:
+        """A value the run shows to the outside."""
+        found = await self._client.store.exposed(self.id, var.name)
+        if found is None:
+            await self._row()
+            return None
+        value, blob = found
+        return var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
+
+    async def cancel(self, reason: str = "") -> None:
+        """Asks the run to stop. Again, or after it was cancelled: nothing happens."""
+        await operating.cancel(self._client, self, reason)
+
+    async def kill(self, reason: str = "") -> None:
+        """Ends the run at once: no author code, no undo."""
+        await operating.kill(self._client, self.id, reason)
+
+    async def pause(self, reason: str = "") -> None:
+        """Lets the run stand still until it is resumed."""
+        await operating.pause(self._client, self, reason)
+
+    async def resume(self) -> None:
+        """Lets a paused run go on."""
+        await operating.resume(self._client, self.id)
+
+    async def retry(self, *, id: str | None = None) -> Run[R]:
+        """Starts a new run that takes over what this one has completed."""
+        new_id = await operating.retry(self._client, self.id, id)
+        return ClientRun(self._client, new_id, self._spec)
+
+    async def history(self) -> list[Turn]:
+        """The whole journal."""
+        turns: list[Turn] = []
+        after = 0
+        while rows := await self._client.store.history(self.id, after_seq=after):
+            turns.extend(decode_row(row) for row in rows)
+            after = rows[-1].seq
+        return turns
+
+    async def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
+        """The journal, live, until the run ends."""
+        store = self._client.store
+        await self._row()
+        async with self._client.waiting.listen(self.id) as news:
+            while True:
+                row = await self._row()
+                rows = await store.history(self.id, after_seq=after)
+                for stored in rows:
+                    for event in events_of(stored):
+                        yield event
+                    after = stored.seq
+                if row.status.is_terminal and not rows:
+                    return
+                if not rows:
+                    await news.next(None)
+
+
+def events_of(row: Row) -> list[JournalEvent]:
+    """The facts of one row."""
+    turn = decode_row(row)
+    return [
+        JournalEvent(row.seq, row.ordinal, index, turn.at, str(type(event).__struct_config__.tag), _data(event))
+        for index, event in enumerate(turn.events)
+    ]
+
+
+def _data(event: e.AnyEvent) -> dict[str, Any]:
+    data = cast("dict[str, Any]", msgspec.json.decode(encode_event(event)))
+    data.pop("t", None)
+    return data
+
+
+def view_of(row: RunRow, now: datetime) -> RunView:
+    """A run's row, for people."""
+    return RunView(
+        id=row.id,
+        workflow=row.workflow,
+        version=row.version,
+        status=row.status,
+        queue=row.queue,
+        priority=row.priority,
+        key=row.key,
+        parent=row.parent,
+        root=row.root,
+        attributes=row.attributes,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        updated_at=row.updated_at,
+        ended_at=row.ended_at,
+        available_at=row.available_at,
+        deadline=row.deadline,
+        worker=row.worker,
+        epoch=row.epoch,
+        turns=row.next_ordinal - 1,
+        doing=decode_doing(row.doing),
+        note=row.note,
+        seen_at=now,
+    )

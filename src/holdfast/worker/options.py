@@ -1,0 +1,60 @@
+"""How a worker behaves."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from holdfast.core.durations import Duration, format_duration, parse_duration
+from holdfast.core.ids import check_name
+from holdfast.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """Checked settings of one worker."""
+
+    id: str
+    is_configured: bool
+    instance: str = field(default_factory=lambda: secrets.token_hex(8))
+    concurrency: int = 100
+    queues: tuple[str, ...] = ("default",)
+    ttl: timedelta = timedelta(seconds=15)
+    poll: timedelta = timedelta(seconds=1)
+    grace: timedelta = timedelta(seconds=30)
+    batch: int = 100
+
+
+def worker_options(
+    *,
+    id: str | None = None,
+    concurrency: int = 100,
+    queues: tuple[str, ...] | list[str] = ("default",),
+    ttl: Duration = "15s",
+    poll: Duration = "1s",
+    grace: Duration = "30s",
+) -> WorkerOptions:
+    """Options from what a user wrote. A configured `id` promises that one live worker uses it."""
+    if concurrency < 1:
+        raise InvalidInput(f"concurrency={concurrency}: a worker needs at least one slot")
+    if not queues:
+        raise InvalidInput("queues=[]: a worker serves at least one queue")
+    lease, interval = parse_duration(ttl, what="ttl"), parse_duration(poll, what="poll")
+    if interval <= timedelta(0) or interval * 2 > lease:
+        raise InvalidInput(
+            f"a lease of {format_duration(lease)} leaves no room for two polls of {format_duration(interval)}: "
+            "raise ttl or lower poll"
+        )
+    name = check_name(id, "worker id") if id is not None else f"{socket.gethostname()}-{os.getpid()}"
+    return WorkerOptions(
+        id=name,
+        is_configured=id is not None,
+        concurrency=concurrency,
+        queues=tuple(check_name(queue, "queue") for queue in queues),
+        ttl=lease,
+        poll=interval,
+        grace=parse_duration(grace, what="grace"),
+    )

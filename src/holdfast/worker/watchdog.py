@@ -1,0 +1,74 @@
+"""The watchdog: says what blocks the event loop, with the workflow or step and the line.
+
+A blocked loop keeps its leases (the heartbeat has a thread of its own) but advances nothing. The usual cause is
+blocking I/O in an async step or a long computation in a workflow body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from types import FrameType
+
+LOG = logging.getLogger("holdfast.worker")
+PERIOD, PATIENCE = 0.5, 2.0
+
+
+class Watchdog:
+    """One thread that looks at the clock of the loop."""
+
+    def __init__(self, *, patience: float = PATIENCE) -> None:
+        self._patience = patience
+        self._seen = time.monotonic()
+        self._thread_id = threading.get_ident()
+        self._stop = threading.Event()
+        self._handle: asyncio.TimerHandle | None = None
+        self._thread = threading.Thread(target=self._run, name="holdfast-watchdog", daemon=True)
+        self.reports: list[str] = []
+
+    def start(self) -> None:
+        """Begins to watch the running loop."""
+        self._tick()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._stop.set()
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _tick(self) -> None:
+        self._seen = time.monotonic()
+        self._handle = asyncio.get_running_loop().call_later(min(PERIOD, self._patience / 4), self._tick)
+
+    def _run(self) -> None:
+        reported_for = 0.0
+        while not self._stop.wait(min(PERIOD, self._patience / 4)):
+            seen = self._seen
+            silent = time.monotonic() - seen
+            if silent >= self._patience and seen != reported_for:
+                reported_for = seen
+                where = self._where()
+                self.reports.append(where)
+                LOG.warning(
+                    "the event loop has been blocked for %.1f s by %s: move blocking work into a sync step", silent, where
+                )
+
+    def _where(self) -> str:
+        frame = sys._current_frames().get(self._thread_id)
+        stack: list[FrameType] = []
+        while frame is not None:
+            stack.append(frame)
+            frame = frame.f_back
+        authored = [x for x in stack if not x.f_globals.get("__name__", "").startswith(_OURS)]
+        chosen = authored[0] if authored else stack[0] if stack else None
+        if chosen is None:
+            return "an unknown place"
+        name = chosen.f_code.co_qualname
+        return f"{name} ({chosen.f_code.co_filename}:{chosen.f_lineno})"
+
+
+_OURS = ("holdfast.", "asyncio.", "uvloop", "threading", "selectors", "concurrent.", "contextvars", "runpy")

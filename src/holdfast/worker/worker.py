@@ -1,0 +1,203 @@
+"""A worker: a process's right to claim and advance runs, from start-up to the last release."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from holdfast.authoring.script.resources import Resource, resources_named_by
+from holdfast.core.specs import Settings
+from holdfast.core.turn import Row
+from holdfast.engine.engine import Engine
+from holdfast.engine.registry import Registry
+from holdfast.engine.surroundings import WorkerSurroundings
+from holdfast.errors import StoreError
+from holdfast.ports.leases import Beat, WorkerRow
+from holdfast.ports.runs import RunRow
+from holdfast.ports.store import Store
+from holdfast.worker.claiming import claim_until_stopped
+from holdfast.worker.heartbeat import Heartbeat
+from holdfast.worker.options import WorkerOptions
+from holdfast.worker.watchdog import Watchdog
+from holdfast.worker.watching import watch_until_stopped
+
+LOG = logging.getLogger("holdfast.worker")
+
+
+class Worker:
+    """Claims and advances runs until it is stopped."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        settings: Settings,
+        options: WorkerOptions,
+        *,
+        resources: Iterable[Resource[Any]] = (),
+        replaced: dict[int, Any] | None = None,
+    ) -> None:
+        self.store = store
+        self.options = options
+        self.registry = registry
+        self.surroundings = WorkerSurroundings(store, replaced)
+        self.engine = Engine(
+            store,
+            registry,
+            settings,
+            self.surroundings,
+            worker_id=options.id,
+            threads=min(options.concurrency, 64),
+            freed=self._freed,
+        )
+        self.row = WorkerRow(
+            instance=options.instance,
+            worker=options.id,
+            queues=options.queues,
+            definitions=registry.held,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            started_at=store.clock.now(),
+        )
+        self.work_hinted = asyncio.Event()
+        self.is_stopping = False
+        self.is_stopped = False
+        self._resources = list(resources)
+        self._all_quiet = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._heartbeat: Heartbeat | None = None
+        self._watchdog: Watchdog | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+
+    @property
+    def free(self) -> int:
+        """Slots without a run."""
+        return self.options.concurrency - self.engine.busy
+
+    async def start(self) -> None:
+        """Opens resources, takes back what an earlier instance of this worker held, and begins to claim."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        named = resources_named_by(spec.function for spec in self.registry if not spec.is_remote)
+        await self.surroundings.open([*self._resources, *named])
+        freed = await self.store.register(self.row, self.options.ttl, takes_over=self.options.is_configured)
+        if freed:
+            LOG.info("worker %s: took back %d run(s) of its earlier instance", self.options.id, freed)
+        heart = self.store.heart(self.options.instance, self.options.ttl)
+        self._heartbeat = Heartbeat(heart, self.options.ttl, self.surroundings.progress, self._beaten)
+        self._heartbeat.start()
+        self._watchdog = Watchdog()
+        self._watchdog.start()
+        self._unsubscribe = self.store.subscribe(self._hinted)
+        self._tasks = [
+            self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
+            self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
+        ]
+        LOG.info(
+            "worker %s: serving %s on %s, %d slots",
+            self.options.id,
+            ", ".join(name for name, _ in self.registry.held) or "no workflow",
+            ", ".join(self.options.queues),
+            self.options.concurrency,
+            extra={"event": "started", "worker": self.options.id},
+        )
+
+    async def take_new(self, row: RunRow, first: Row) -> None:
+        """Advances a run that was made, already claimed, by this process."""
+        await self.engine.take_on([row], {row.id: first})
+
+    def wants(self, workflow: str, version: str, queue: str) -> bool:
+        """Whether a run made here may be made already claimed by this worker."""
+        return (
+            not self.is_stopping
+            and self.free > 0
+            and queue in self.options.queues
+            and self.registry.find(workflow, version) is not None
+        )
+
+    async def stop(self, *, grace: float | None = None) -> None:
+        """Stops in order: no more claims; runs given back as they fall quiet; the rest after the grace."""
+        if self.is_stopping:
+            return
+        self.is_stopping = True
+        self.work_hinted.set()
+        if self._tasks:
+            await asyncio.wait([self._tasks[0]])
+        self._all_quiet.clear()
+        self.engine.drain()
+        limit = self.options.grace.total_seconds() if grace is None else grace
+        try:
+            async with asyncio.timeout(limit):
+                while self.engine.sessions:
+                    await self._all_quiet.wait()
+                    self._all_quiet.clear()
+        except TimeoutError:
+            LOG.warning(
+                "worker %s: %d run(s) did not fall quiet in time; others take them over",
+                self.options.id,
+                len(self.engine.sessions),
+            )
+        await self._close()
+
+    async def _close(self) -> None:
+        self.is_stopped = True
+        self._unsubscribe()
+        await self.engine.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        if self._heartbeat is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._heartbeat.stop)
+        try:
+            await self.store.release_all(self.options.instance)
+        except StoreError as error:
+            LOG.warning("worker %s: leases not released, they will run out: %s", self.options.id, error)
+        await self.surroundings.close()
+        LOG.info("worker %s: stopped", self.options.id, extra={"event": "stopped", "worker": self.options.id})
+
+    # -- hints ---------------------------------------------------------------------------------------------------------
+
+    def _freed(self) -> None:
+        if self.is_stopping:
+            self._all_quiet.set()
+        else:
+            self.work_hinted.set()
+
+    def _hinted(self, run: str) -> None:
+        """From any thread: a write of this process concerns that run."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return
+        if threading.get_ident() == self._thread:
+            self._news(run)
+        else:
+            loop.call_soon_threadsafe(self._news, run)
+
+    def _news(self, run: str) -> None:
+        session = self.engine.sessions.get(run)
+        if session is None:
+            self.work_hinted.set()
+        else:
+            self.engine.fetch_inbox(session)
+
+    def _beaten(self, beat: Beat) -> None:
+        if beat.orphaned and self._loop is not None:
+            LOG.info("worker %s: %d run(s) of workers that went away are free again", self.options.id, beat.orphaned)
+            self._loop.call_soon_threadsafe(self.work_hinted.set)
+        if beat.has_lapsed and self._loop is not None:
+            LOG.warning("worker %s: its lease had run out; what others took over is dropped", self.options.id)
+            self._loop.call_soon_threadsafe(self._check_held)
+
+    def _check_held(self) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(self.engine.check_held(self.options.instance))
+        self._tasks.append(task)
