@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
-from holdfast.authoring.script.channels import Channel, Topic
+from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
@@ -79,7 +79,8 @@ class App:
         module = importlib.import_module(what) if isinstance(what, str) else what
         if not isinstance(module, ModuleType):
             raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
-        found = [x for x in vars(module).values() if isinstance(x, AnyWorkflow)]
+        values: list[Any] = list(vars(module).values())
+        found: list[AnyWorkflow[..., Any]] = [x for x in values if isinstance(x, AnyWorkflow)]
         if not found:
             raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow")
         for workflow in found:
@@ -108,7 +109,7 @@ class App:
         if store is not None and self._given is None:
             await store.close()
 
-    async def __aenter__(self) -> App:
+    async def __aenter__(self) -> Self:
         """A client only: no worker."""
         self._users += 1
         await self.client()
@@ -133,11 +134,16 @@ class App:
         options = worker_options(id=id, concurrency=concurrency, queues=queues, ttl=ttl, poll=poll, grace=grace)
 
         @asynccontextmanager
-        async def serve() -> AsyncIterator[Worker]:
+        async def serve() -> AsyncGenerator[Worker]:
             async with self:
                 client = await self.client()
                 worker = Worker(
-                    client.store, self.registry, self.settings, options, resources=self.resources, replaced=self._replaced
+                    client.store,
+                    self.registry,
+                    self.settings,
+                    options,
+                    resources=self.resources,
+                    replaced=self._replaced,
                 )
                 await worker.start()
                 previous, client.local = client.local, worker
@@ -165,14 +171,14 @@ class App:
             )
         return asyncio.run(self._run(call, id, timeout))
 
-    async def _run(self, call: Call[R], id: str | None, timeout: Duration | None) -> R:
+    async def _run(self, call: Call[R], id: str | None, limit: Duration | None) -> R:
         if self.registry.find(call.spec.name, call.spec.version) is None:
             raise UnknownWorkflow(
                 f"app.run({call.spec.name}(…)): this app does not serve it; add it: App(workflows=[{call.spec.name}])"
             )
         async with self.worker():
             run = await self.start(call, id=id)
-            return await run.result(timeout)
+            return await run.result(limit)
 
     async def start(
         self,
@@ -228,7 +234,7 @@ class App:
         ):
             yield view
 
-    async def publish(self, topic: Topic[T], value: T, *, id: str | None = None) -> list[str]:
+    async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run that waits on the topic now; returns whom it woke."""
         return await (await self.client()).publish(topic, value, id=id)
 
@@ -245,14 +251,12 @@ async def open_store(url: str) -> Store:
     """The store of an address; adapters are imported where they are chosen."""
     scheme, _, rest = url.partition("://")
     if scheme == "memory":
-        from holdfast.adapters.memory.store import MemoryStore  # noqa: PLC0415
+        from holdfast.adapters.memory.store import MemoryStore
 
         return MemoryStore()
     if scheme == "sqlite":
-        from holdfast.adapters.sqlite.store import open_sqlite  # noqa: PLC0415
+        from holdfast.adapters.sqlite.store import open_sqlite
 
         return await open_sqlite(url)
     known = "memory://, sqlite:///path.db, sqlite:///:memory:"
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
-
-

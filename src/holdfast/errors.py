@@ -25,7 +25,7 @@
     ├── Permanent · RetryAfter        raised by authors in a step
     └── StoreError
         ├── StoreUnavailable          busy, locked or out of reach for too long
-        ├── StoreRefused              read-only folder, network filesystem, not a database, newer schema, sqlite3 beside us
+        ├── StoreRefused              read-only folder, network filesystem, not a database, newer schema, …
         ├── DiskFull
         └── CorruptJournal            a checksum or a payload does not hold
 

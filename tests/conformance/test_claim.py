@@ -168,13 +168,14 @@ async def test_a_run_is_left_for_a_live_worker_that_holds_its_definition(world: 
 
 
 async def test_a_version_is_part_of_a_definition(world: World) -> None:
-    """Contract: a worker advances runs of the versions it holds, no others."""
-    await world.make("new", version="2")
-    await world.make("old", version="1")
-    await world.make("plain")
+    """Contract: a worker advances runs of the versions it holds, and only those wait for it."""
+    for name, version in (("new", "2"), ("old", "1"), ("plain", ""), ("lost", "3")):
+        await world.make(name, version=version)
     first = await world.worker("i1", definitions=(("order", "1"),))
     await world.worker("i2", definitions=(("order", "2"), ("order", "")))
     assert await world.claimed_ids(first) == ["old"]
+    bounces = {name: (await world.get(name)).bounces for name in ("new", "plain", "lost")}
+    assert bounces == {"new": 0, "plain": 0, "lost": 1}
 
 
 async def test_a_run_that_nobody_can_advance_is_put_off_and_never_failed(world: World) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
-from holdfast.authoring.script.channels import Channel, Topic
+from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.run import ClientRun, view_of
@@ -27,7 +27,7 @@ from holdfast.engine.registry import Registry
 from holdfast.engine.turns import encode_event, new_run
 from holdfast.errors import Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.inbox import Publication
-from holdfast.ports.runs import Existing, Filter, Made, RunRow
+from holdfast.ports.runs import Existing, Filter, RunRow
 from holdfast.ports.store import Store
 
 R = TypeVar("R")
@@ -110,13 +110,11 @@ class Client:
             instance=local.options.instance if local is not None else "",
             worker=local.options.id if local is not None else "",
         )
-        match made:
-            case Made(run=row):
-                if local is not None:
-                    await local.take_new(row, new.row)
-            case Existing(run=row):
-                _check_existing(made, spec, digest, id)
-        return ClientRun(self, row.id, spec)
+        if isinstance(made, Existing):
+            _check_existing(made, spec, digest, id)
+        elif local is not None:
+            await local.take_new(made.run, new.row)
+        return ClientRun(self, made.run.id, spec)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
         """The run of that id, from anywhere."""
@@ -168,15 +166,13 @@ class Client:
         now = self.store.clock.now()
         return [view_of(row, now) for row in page.runs], page.next
 
-    async def publish(self, topic: Topic[T], value: T, *, id: str | None = None) -> list[str]:
+    async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run that waits on the topic now; returns their ids."""
         blobs: dict[str, bytes] = {}
         raw, blob = carry(topic.encode(value), blobs)
         message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
         event = e.TopicReceived(key="", message=message, name=topic.name, value=raw, blob=blob)
-        publication = Publication(
-            topic=topic.name, id=message, body=encode_event(event), blobs=tuple(blobs.items())
-        )
+        publication = Publication(topic=topic.name, id=message, body=encode_event(event), blobs=tuple(blobs.items()))
         return list(await self.store.publish(publication))
 
     async def watching(self, topic: Channel[Any]) -> list[str]:
@@ -187,7 +183,8 @@ class Client:
 def _refuse_in_workflow(call: Call[Any]) -> None:
     if find_program() is not None:
         raise NotAllowedHere(
-            f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use start({call.spec.name}(…))"
+            f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use "
+            f"start({call.spec.name}(…))"
         )
     if not isinstance(call, Call):
         raise InvalidInput(f"app.start takes a call such as hello('world'), got {call!r}")
@@ -227,7 +224,7 @@ def _attributes(value: Mapping[str, str] | None) -> dict[str, str]:
         check_name(name, "the name of an attribute")
         if not isinstance(text, str):
             raise InvalidInput(f"attributes[{name!r}] is {type(text).__name__}; attributes are text")
-        if len(text.encode()) > 1024:  # noqa: PLR2004 they are for filtering, not for data
+        if len(text.encode()) > 1024:
             raise InvalidInput(f"attributes[{name!r}] is longer than 1,024 bytes; attributes are for filtering")
     return given
 

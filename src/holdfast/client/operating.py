@@ -7,6 +7,7 @@ back: the earlier holder is fenced from there on.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,7 +23,7 @@ from holdfast.engine.turns import Draft, encode_event, finish, new_run
 from holdfast.errors import Conflict, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Committed, Park
-from holdfast.ports.leases import HeldBy, Over, Taken
+from holdfast.ports.leases import Taken
 from holdfast.ports.runs import Existing, RunRow
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ async def cancel(client: Client, run: ClientRun[Any], reason: str) -> None:
     if row.status is Status.CANCELLED:
         return
     if row.status is Status.PENDING:
-        draft = [e.Cancelled(reason=reason, actor=client.actor)]
-        if await _append(client, run.id, lambda _: draft, steal=False, only=Status.PENDING):
+        end: list[e.AnyEvent] = [e.Cancelled(reason=reason, actor=client.actor)]
+        if await _append(client, run.id, lambda _: end, steal=False, only=Status.PENDING):
             return
     message = f"cancel {secrets.token_hex(8)}"
     event = e.CancelRequested(message=message, reason=reason, actor=client.actor)
@@ -117,29 +118,27 @@ async def _row(client: Client, run_id: str) -> RunRow:
     return row
 
 
-async def _append(client: Client, run_id: str, events: Any, *, steal: bool, only: Status | None = None) -> bool:
+async def _append(
+    client: Client, run_id: str, events: Callable[[Fold], list[e.AnyEvent]], *, steal: bool, only: Status | None = None
+) -> bool:
     """Takes the lease, appends, gives it back. False if a live worker holds it, it has ended, or it moved on."""
     for _ in range(TRIES):
         taken = await client.store.take(run_id, instance=f"operator-{secrets.token_hex(8)}", steal=steal)
-        match taken:
-            case Taken(run=row):
-                pass
-            case HeldBy() | Over():
-                return False
-            case None:
-                raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
+        if taken is None:
+            raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
+        if not isinstance(taken, Taken):
+            return False
+        row = taken.run
         run = fold(run_id, decode_rows((await client.store.read({row.no: 1}))[row.no]))
         if only is not None and run.status is not only:
             await client.store.release(row.no, epoch=row.epoch, until=row.available_at, inbox_seen=row.inbox_read)
             return False
-        outputs: list[e.AnyEvent] = list(events(run))
+        outputs = events(run)
         at = max(client.store.clock.now(), run.updated_at or client.store.clock.now())
         is_end = isinstance(outputs[-1], e.TERMINAL)
         draft = Draft(at, [], outputs) if is_end else Draft(at, outputs)
         park = Park(at) if isinstance(outputs[-1], e.Resumed) else Park(None)
-        commit = finish(
-            run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=park
-        )
+        commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=park)
         [verdict] = await client.store.commit([commit])
         if isinstance(verdict, Committed):
             return True

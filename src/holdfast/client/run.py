@@ -122,9 +122,7 @@ class ClientRun(Run[R]):
         blobs: dict[str, bytes] = {}
         raw, blob = carry(channel.encode(value), blobs)
         message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
-        event = e.SignalReceived(
-            message=message, name=channel.name, sender=self._client.actor, value=raw, blob=blob
-        )
+        event = e.SignalReceived(message=message, name=channel.name, sender=self._client.actor, value=raw, blob=blob)
         await self.send(
             Message(run=self.id, id=message, kind="signal", body=encode_event(event), blobs=tuple(blobs.items())),
             f"signal {channel.name}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Self
 
 from holdfast.ports.store import Store
 
@@ -65,27 +66,26 @@ class Listening:
         self._changes = waiting.changes()
         self._entry = (asyncio.get_running_loop(), self._event)
 
-    async def __aenter__(self) -> Listening:
+    async def __aenter__(self) -> Self:
         self._waiting.add(self._run, self._entry)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._waiting.remove(self._run, self._entry)
 
-    async def next(self, timeout: float | None) -> bool:
-        """Waits for news, or for a moment at which looking again makes sense. False when the time is up."""
+    async def next(self, left: float | None) -> None:
+        """Waits for news, or for a moment at which looking again makes sense, at most `left` seconds."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + (POLL if timeout is None else min(POLL, timeout))
+        until = loop.time() + (POLL if left is None else min(POLL, left))
         while not self._event.is_set():
-            left = until - loop.time()
-            if left <= 0:
+            rest = until - loop.time()
+            if rest <= 0:
                 break
             try:
-                async with asyncio.timeout(min(LOOK, left)):
+                async with asyncio.timeout(min(LOOK, rest)):
                     await self._event.wait()
             except TimeoutError:
                 if self._waiting.changes() != self._changes:
                     break
         self._event.clear()
         self._changes = self._waiting.changes()
-        return timeout is None or timeout > POLL or loop.time() < until

@@ -11,13 +11,17 @@ Payloads are raw JSON in `value`; above the inline limit `value` stays absent an
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from holdfast.core.failure import Failure
 
 NULL = msgspec.Raw(b"null")
+
+Instant: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with its zone: one without is no fact, and a row that holds one does not decode."""
+
 
 EndStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
 PauseReason: TypeAlias = Literal["quarantined", "diverged", "undecodable", "never waits", "operator"]
@@ -47,8 +51,8 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     queue: str = "default"
     priority: int = 0
     key: str = ""
-    available_at: datetime | None = None
-    deadline: datetime | None = None
+    available_at: Instant | None = None
+    deadline: Instant | None = None
     parent: str = ""
     parent_key: str = ""
     root: str = ""
@@ -58,14 +62,14 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
 
 
 class Adopted(Event, frozen=True, tag="adopted", kw_only=True):
-    """A retried run takes over the settled facts of the run it retries."""
+    """A retried run takes over the settled facts of the run it retries, and the signals nobody took."""
 
-    facts: tuple[StepScheduled | StepCompleted | StepFailed | SleepStarted | TimerFired | ChildStarted | ChildEnded, ...]
+    facts: tuple[Fact, ...]
 
 
 class Claimed(Event, frozen=True, tag="claimed", kw_only=True):
     """First fact of a new epoch: who took the run, the steps in flight whose attempts begin anew, and those that
-    had been scheduled but not begun."""
+    had been scheduled but not begun, and begin now."""
 
     worker: str
     restarted: tuple[str, ...] = ()
@@ -73,7 +77,10 @@ class Claimed(Event, frozen=True, tag="claimed", kw_only=True):
 
 
 class Released(Event, frozen=True, tag="released", kw_only=True):
-    """The holder gave the run back; these steps were scheduled but their bodies had not begun."""
+    """The holder gave the run back; these steps were scheduled but their bodies had not begun.
+
+    It is the last thing that happens in its row: a step may be scheduled and named here in one turn.
+    """
 
     worker: str
     unstarted: tuple[str, ...] = ()
@@ -91,7 +98,7 @@ class AttemptFailed(Event, frozen=True, tag="attempt_failed", kw_only=True):
     key: str
     attempt: int
     failure: Failure
-    retry_at: datetime
+    retry_at: Instant
     of: int | None = None
     progress: msgspec.Raw = NULL
 
@@ -140,7 +147,7 @@ class ChildEnded(Carrier, frozen=True, tag="child_ended", kw_only=True):
     run: str
     status: EndStatus
     failure: Failure | None = None
-    ended_at: datetime | None = None
+    ended_at: Instant | None = None
 
 
 class CancelRequested(Event, frozen=True, tag="cancel", kw_only=True):
@@ -149,13 +156,13 @@ class CancelRequested(Event, frozen=True, tag="cancel", kw_only=True):
     message: str = ""
     reason: str = ""
     actor: str = ""
-    grace_until: datetime | None = None
+    grace_until: Instant | None = None
 
 
 class DeadlineReached(Event, frozen=True, tag="deadline", kw_only=True):
     """The run's deadline passed; its clean-up has until `grace_until`."""
 
-    grace_until: datetime | None = None
+    grace_until: Instant | None = None
 
 
 class PassStarted(Event, frozen=True, tag="pass", kw_only=True):
@@ -200,7 +207,7 @@ class SleepStarted(Event, frozen=True, tag="sleep", kw_only=True):
     """A durable sleep, its end fixed when it was first met."""
 
     key: str
-    until: datetime
+    until: Instant
 
 
 class WaitStarted(Event, frozen=True, tag="wait", kw_only=True):
@@ -209,7 +216,7 @@ class WaitStarted(Event, frozen=True, tag="wait", kw_only=True):
     key: str
     name: str
     kind: Literal["signal", "topic"] = "signal"
-    until: datetime | None = None
+    until: Instant | None = None
 
 
 class WaitEnded(Event, frozen=True, tag="wait_ended", kw_only=True):
@@ -227,7 +234,7 @@ class ChildStarted(Carrier, frozen=True, tag="child", kw_only=True):
     workflow: str
     version: str = ""
     queue: str = ""
-    until: datetime | None = None
+    until: Instant | None = None
     on_cancel: str = ""
     awaited: bool = True
 
@@ -288,7 +295,7 @@ class RetryPlanned(Event, frozen=True, tag="retry", kw_only=True):
     """An error outside steps left the body; a new pass begins at `at` over what is settled."""
 
     failure: Failure
-    at: datetime
+    at: Instant
     of: int | None = None
 
 
@@ -318,6 +325,19 @@ Input: TypeAlias = (
     | Paused
     | Resumed
 )
+Fact: TypeAlias = (
+    StepScheduled
+    | StepCompleted
+    | StepFailed
+    | SleepStarted
+    | TimerFired
+    | ChildStarted
+    | ChildEnded
+    | WaitStarted
+    | WaitEnded
+    | SignalReceived
+    | TopicReceived
+)
 Terminal: TypeAlias = Completed | Failed | Cancelled
 Output: TypeAlias = (
     StepScheduled
@@ -336,6 +356,25 @@ Output: TypeAlias = (
 )
 AnyEvent: TypeAlias = Input | Output
 
+INPUTS: tuple[type[Event], ...] = (
+    Started,
+    Adopted,
+    Claimed,
+    Released,
+    StepCompleted,
+    AttemptFailed,
+    AttemptStarted,
+    StepFailed,
+    TimerFired,
+    SignalReceived,
+    TopicReceived,
+    ChildEnded,
+    CancelRequested,
+    DeadlineReached,
+    PassStarted,
+    Paused,
+    Resumed,
+)
 OUTPUTS: tuple[type[Event], ...] = (
     StepScheduled,
     StepAbandoned,

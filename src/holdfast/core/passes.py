@@ -42,6 +42,13 @@ class Beginning:
     buffered: list[e.SignalReceived] = field(default_factory=list[e.SignalReceived])
     memo: dict[str, Memo] = field(default_factory=dict[str, Memo])
     patches: set[str] = field(default_factory=set[str])
+    origin: int = 1  # the row that holds `start`
+    undone: set[str] = field(default_factory=set[str])  # keys whose effect an earlier pass took back: they are spent
+
+    @property
+    def identity(self) -> str:
+        """What derived ids are made from: the run, and after a `continue_as` which of its lives this is."""
+        return self.run if self.origin == 1 else f"{self.run}#{self.origin}"
 
 
 def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence[Turn]]:
@@ -62,11 +69,16 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
         turn = turns[index]
         for event in turn.events:
             if isinstance(event, e.Continued):
-                beginning = Beginning(run, event, turn.at, first.at, turn.ordinal, buffered=collected.waiting())
+                beginning = Beginning(
+                    run, event, turn.at, first.at, turn.ordinal, buffered=collected.waiting(), origin=turn.ordinal
+                )
                 collected = _Collected(collected.signals)
                 after = index + 1
             elif isinstance(event, e.RetryPlanned):
                 memo = {**beginning.memo, **collected.memo}
+                undone = beginning.undone | collected.undone
+                for key in undone:
+                    memo.pop(key, None)
                 beginning = Beginning(
                     run,
                     beginning.start,
@@ -77,6 +89,8 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
                     collected.waiting(),
                     memo,
                     beginning.patches | collected.patches,
+                    beginning.origin,
+                    undone,
                 )
                 after = index + 1
             else:
@@ -87,6 +101,7 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
 def settled_prefix(turns: Sequence[Turn]) -> tuple[e.AnyEvent, ...]:
     """The facts of a finished run that a retry of it takes over: completed steps, fired sleeps, ended children."""
     facts: dict[str, list[e.AnyEvent]] = {}
+    undone: set[str] = set()
     for turn in turns:
         for event in turn.events:
             if isinstance(event, e.Adopted):
@@ -94,11 +109,16 @@ def settled_prefix(turns: Sequence[Turn]) -> tuple[e.AnyEvent, ...]:
                     facts.setdefault(fact.key, []).append(fact)
             elif isinstance(event, e.StepScheduled | e.SleepStarted | e.ChildStarted):
                 facts[event.key] = [event]
+                undone.discard(event.key)
             elif isinstance(event, e.StepCompleted | e.TimerFired | e.ChildEnded) and event.key in facts:
                 facts[event.key].append(event)
+                asked = facts[event.key][0]
+                if isinstance(asked, e.StepScheduled) and asked.undoes:
+                    undone |= {asked.key, asked.undoes}
             elif isinstance(event, e.Continued):
                 facts.clear()
-    kept = [pair for pair in facts.values() if len(pair) == 2 and _succeeded(pair[1])]  # noqa: PLR2004 asked and answered
+                undone.clear()
+    kept = [pair for key, pair in facts.items() if len(pair) == 2 and _succeeded(pair[1]) and key not in undone]
     return tuple(fact for pair in kept for fact in pair)
 
 
@@ -116,13 +136,18 @@ class _Collected:
         self.memo: dict[str, Memo] = {}
         self.signals: dict[str, e.SignalReceived] = signals if signals is not None else {}
         self.patches: set[str] = set()
+        self.undone: set[str] = set()
 
     def take(self, event: e.AnyEvent) -> None:
         if isinstance(event, Opened):
             self.memo.setdefault(event.key, Memo()).opened = event
+            if isinstance(event, e.StepScheduled) and event.undoes:
+                self.undone.add(event.key)
         elif isinstance(event, Settled):
             memo = self.memo.setdefault(event.key, Memo())
             memo.settled = event
+            if isinstance(event, e.StepCompleted) and isinstance(memo.opened, e.StepScheduled) and memo.opened.undoes:
+                self.undone.add(memo.opened.undoes)
             if isinstance(event, e.WaitEnded):
                 memo.message = self.signals.pop(event.message, None)
         elif isinstance(event, e.SignalReceived):

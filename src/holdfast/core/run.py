@@ -2,7 +2,7 @@
 
 `Run.apply(turn)` takes one row after another; projections, listings, the engine's own bookkeeping, "resume after a
 crash" and "what is it doing now?" all read this fold. It keeps what is open, not what is settled, so it stays small
-however long the run is.
+however long the run is. A row that cannot follow the rows before it is a `CorruptJournal`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
-from holdfast.core.status import Status, next_status
+from holdfast.core.keys import outer_key
+from holdfast.core.status import UNCLAIMED, Status, next_status
 from holdfast.core.turn import GENESIS, Turn
+from holdfast.errors import CorruptJournal, HoldfastError
+
+WaitKind: TypeAlias = Literal["sleep", "signal", "topic", "child"]
 
 
 @dataclass(slots=True)
 class OpenStep:
-    """A step without its outcome."""
+    """A step without its outcome. `outer` is what the outside knows it by: the same for every attempt."""
 
     key: str
     step: str
@@ -35,11 +39,18 @@ class OpenStep:
     undo: bool = False
     undoes: str = ""
     progress: bytes = b"null"
+    outer: str = ""
 
     @property
     def in_flight(self) -> bool:
         """Its body may be running."""
         return self.retry_at is None and not self.is_abandoned
+
+    @property
+    def restarts(self) -> int:
+        """Attempts that were cut off, not failed: they cost nothing of the budget."""
+        begun = self.attempt if self.retry_at is not None else self.attempt - 1
+        return begun - self.failures
 
 
 @dataclass(slots=True)
@@ -47,7 +58,7 @@ class OpenWait:
     """Something the run waits for: a sleep, a signal, a topic or a child."""
 
     key: str
-    kind: str
+    kind: WaitKind
     name: str
     since: datetime
     until: datetime | None = None
@@ -83,15 +94,18 @@ class Run:
     ended_at: datetime | None = None
     worker: str = ""
     ordinal: int = 0
+    origin: int = 1
     epoch: int = 0
     checksum: bytes = GENESIS
     steps: dict[str, OpenStep] = field(default_factory=dict[str, OpenStep])
     waits: dict[str, OpenWait] = field(default_factory=dict[str, OpenWait])
     buffered: dict[str, e.SignalReceived] = field(default_factory=dict[str, e.SignalReceived])
     undoable: dict[str, str] = field(default_factory=dict[str, str])
+    undone: dict[str, int] = field(default_factory=dict[str, int])
     exposed: dict[str, e.Exposed] = field(default_factory=dict[str, e.Exposed])
     attempts: int = 0
     passes: int = 1
+    generation: int = 0
     retry: e.RetryPlanned | None = None
     cancel: e.CancelRequested | None = None
     past_deadline: e.DeadlineReached | None = None
@@ -100,19 +114,38 @@ class Run:
 
     def apply(self, turn: Turn) -> None:
         """Takes the next row."""
+        if turn.ordinal != self.ordinal + 1:
+            raise CorruptJournal(f"run {self.id}: row {self.ordinal + 1} is missing, found {turn.ordinal}")
+        if self.end is not None:
+            raise CorruptJournal(f"run {self.id}: row {turn.ordinal} follows the run's end in row {self.ordinal}")
         if self.created_at is None:
             self.created_at = turn.at
         self.ordinal = turn.ordinal
         self.epoch = turn.epoch
         self.checksum = turn.checksum
         self.updated_at = turn.at
+        released: e.Released | None = None
         for event in turn.events:
-            handler = _HANDLERS.get(type(event))
+            kind = type(event)
+            if isinstance(event, e.Released):
+                released = event
+                continue
+            handler = _HANDLERS.get(kind)
             if handler is not None:
                 handler(self, event, turn.at)
-            tag = _STATUS_TAGS.get(type(event))
+            tag = _STATUS_TAGS.get(kind)
             if tag is not None:
-                self.status = next_status(self.status, tag)
+                self._move(tag)
+        if released is not None:
+            _released(self, released)
+
+    def _move(self, tag: str) -> None:
+        if tag == "resumed" and self.status is Status.PAUSED and self.started_at is None:
+            tag = UNCLAIMED
+        try:
+            self.status = next_status(self.status, tag)
+        except HoldfastError as error:
+            raise CorruptJournal(f"run {self.id}: row {self.ordinal}: {error}") from error
 
     @property
     def in_flight(self) -> list[OpenStep]:
@@ -134,6 +167,13 @@ def fold(run_id: str, turns: Iterable[Turn]) -> Run:
     return run
 
 
+def _open(run: Run, key: str) -> OpenStep:
+    step = run.steps.get(key)
+    if step is None:
+        raise CorruptJournal(f"run {run.id}: row {run.ordinal} names step {key!r}, which is not open")
+    return step
+
+
 # -- one small function an event ---------------------------------------------------------------------------------------
 
 
@@ -146,24 +186,54 @@ def _started(run: Run, event: e.Started, at: datetime) -> None:
     run.attributes = dict(event.attributes)
 
 
+def _adopted(run: Run, event: e.Adopted, at: datetime) -> None:
+    asked: dict[str, e.StepScheduled] = {}
+    for fact in event.facts:
+        match fact:
+            case e.StepScheduled():
+                asked[fact.key] = fact
+            case e.StepCompleted() if fact.key in asked and asked[fact.key].undo:
+                run.undoable[fact.key] = asked[fact.key].step or fact.key
+            case e.SignalReceived():
+                run.buffered[fact.message] = fact
+            case e.WaitEnded():
+                run.buffered.pop(fact.message, None)
+            case _:
+                pass
+
+
 def _claimed(run: Run, event: e.Claimed, at: datetime) -> None:
     run.worker = event.worker
     run.started_at = run.started_at or at
     for key in event.restarted:
-        run.steps[key].attempt += 1
+        _open(run, key).attempt += 1
     for key in event.begun:
-        run.steps[key].is_unstarted = False
+        _open(run, key).is_unstarted = False
     run.attempts += len(event.restarted)
 
 
-def _released(run: Run, event: e.Released, at: datetime) -> None:
+def _released(run: Run, event: e.Released) -> None:
     run.worker = ""
     for key in event.unstarted:
-        run.steps[key].is_unstarted = True
+        step = run.steps.get(key)
+        if step is not None:  # it may have been settled, or forgotten by `continue_as`, in the same turn
+            step.is_unstarted = True
 
 
 def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
-    run.steps[event.key] = OpenStep(event.key, event.step or event.key, at, undo=event.undo, undoes=event.undoes)
+    step = OpenStep(
+        event.key,
+        event.step or event.key,
+        at,
+        undo=event.undo,
+        undoes=event.undoes,
+        outer=outer_key(event.key, run.generation, run.undone.get(event.key, 0)),
+    )
+    earlier = run.steps.get(event.key)
+    if earlier is not None:  # an earlier pass left it without an outcome: attempts go on, and so does the budget
+        step.attempt, step.failures = earlier.attempt + 1, earlier.failures
+        step.of, step.last, step.progress = earlier.of, earlier.last, earlier.progress
+    run.steps[event.key] = step
     run.attempts += 1
 
 
@@ -175,6 +245,8 @@ def _completed_step(run: Run, event: e.StepCompleted, at: datetime) -> None:
         run.undoable[event.key] = step.step
     if step.undoes:
         run.undoable.pop(step.undoes, None)
+        for key in (step.undoes, event.key):
+            run.undone[key] = run.undone.get(key, 0) + 1
 
 
 def _attempt_failed(run: Run, event: e.AttemptFailed, at: datetime) -> None:
@@ -186,7 +258,7 @@ def _attempt_failed(run: Run, event: e.AttemptFailed, at: datetime) -> None:
 
 
 def _attempt_started(run: Run, event: e.AttemptStarted, at: datetime) -> None:
-    step = run.steps[event.key]
+    step = _open(run, event.key)
     step.attempt, step.retry_at = event.attempt, None
     run.attempts += 1
 
@@ -218,14 +290,20 @@ def _child(run: Run, event: e.ChildStarted, at: datetime) -> None:
     run.attempts += 1
 
 
-def _settled(run: Run, event: e.TimerFired | e.WaitEnded | e.TopicReceived | e.ChildEnded, at: datetime) -> None:
+def _settled(run: Run, event: e.TimerFired | e.WaitEnded | e.TopicReceived, at: datetime) -> None:
     wait = run.waits.get(event.key)
-    if isinstance(event, e.TimerFired) and wait is not None and wait.kind == "child":
+    if wait is not None and wait.kind == "child":
         wait.awaited = False  # the wait is over, the child goes on
-        return
-    run.waits.pop(event.key, None)
+    else:
+        run.waits.pop(event.key, None)
     if isinstance(event, e.WaitEnded):
         run.buffered.pop(event.message, None)
+
+
+def _child_ended(run: Run, event: e.ChildEnded, at: datetime) -> None:
+    wait = run.waits.get(event.key)
+    if wait is not None and wait.run == event.run:  # else a child from before `continue_as`
+        del run.waits[event.key]
 
 
 def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
@@ -251,6 +329,7 @@ def _deadline(run: Run, event: e.DeadlineReached, at: datetime) -> None:
 
 def _paused(run: Run, event: e.Paused, at: datetime) -> None:
     run.paused = event
+    run.worker = ""
 
 
 def _resumed(run: Run, event: e.Resumed, at: datetime) -> None:
@@ -259,6 +338,9 @@ def _resumed(run: Run, event: e.Resumed, at: datetime) -> None:
 
 def _retry(run: Run, event: e.RetryPlanned, at: datetime) -> None:
     run.retry = event
+    run.worker = ""
+    for step in run.steps.values():
+        step.is_abandoned = True
 
 
 def _pass(run: Run, event: e.PassStarted, at: datetime) -> None:
@@ -268,10 +350,15 @@ def _pass(run: Run, event: e.PassStarted, at: datetime) -> None:
 
 def _continued(run: Run, event: e.Continued, at: datetime) -> None:
     run.workflow, run.version = event.workflow, event.version
+    run.worker = ""
     run.steps.clear()
     run.waits = {key: wait for key, wait in run.waits.items() if wait.kind == "child" and wait.on_cancel}
+    for wait in run.waits.values():
+        wait.awaited = False  # kept for a cancel only
     run.undoable.clear()
+    run.undone.clear()
     run.attempts, run.passes, run.retry = 0, 1, None
+    run.generation += 1
 
 
 def _ended(run: Run, event: e.Terminal, at: datetime) -> None:
@@ -281,8 +368,8 @@ def _ended(run: Run, event: e.Terminal, at: datetime) -> None:
 
 _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.Started: _started,
+    e.Adopted: _adopted,
     e.Claimed: _claimed,
-    e.Released: _released,
     e.StepScheduled: _scheduled,
     e.StepCompleted: _completed_step,
     e.AttemptFailed: _attempt_failed,
@@ -296,7 +383,7 @@ _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.TopicReceived: _settled,
     e.SignalReceived: _signal,
     e.ChildStarted: _child,
-    e.ChildEnded: _settled,
+    e.ChildEnded: _child_ended,
     e.Exposed: _exposed,
     e.Kept: _kept,
     e.CancelRequested: _cancel,

@@ -27,36 +27,66 @@ class Status(StrEnum):
         return not RUN_TRANSITIONS[self]
 
 
+UNCLAIMED = "resumed, never claimed"
+"""How a run leaves a pause that came before its first claim."""
+
 RUN_TRANSITIONS: Mapping[Status, Mapping[str, Status]] = {
     Status.PENDING: {
         "claimed": Status.RUNNING,
         "paused": Status.PAUSED,
+        "resumed": Status.PENDING,
         "failed": Status.FAILED,
         "cancelled": Status.CANCELLED,
     },
     Status.RUNNING: {
         "claimed": Status.RUNNING,
         "paused": Status.PAUSED,
+        "resumed": Status.RUNNING,
         "continued": Status.RUNNING,
         "completed": Status.COMPLETED,
         "failed": Status.FAILED,
         "cancelled": Status.CANCELLED,
     },
-    Status.PAUSED: {"resumed": Status.RUNNING, "failed": Status.FAILED, "cancelled": Status.CANCELLED},
+    Status.PAUSED: {
+        "claimed": Status.PAUSED,
+        "paused": Status.PAUSED,
+        "resumed": Status.RUNNING,
+        UNCLAIMED: Status.PENDING,
+        "failed": Status.FAILED,
+        "cancelled": Status.CANCELLED,
+    },
     Status.COMPLETED: {},
     Status.FAILED: {},
     Status.CANCELLED: {},
 }
-"""From a status, by the tag of an event, to the next. What is not here cannot happen."""
+"""From a status, by the tag of an event, to the next. What is not here cannot happen.
+
+Whoever is not the holder may send twice: a second pause or resume changes nothing.
+"""
 
 ATTEMPT_TRANSITIONS: Mapping[str, Mapping[str, str]] = {
-    "scheduled": {"done": "completed", "attempt_failed": "waiting", "step_failed": "failed", "abandoned": "abandoned"},
-    "waiting": {"attempt": "scheduled", "step_failed": "failed", "abandoned": "abandoned"},
-    "abandoned": {"done": "abandoned", "step_failed": "abandoned", "attempt_failed": "abandoned"},
+    "scheduled": {
+        "claimed": "scheduled",
+        "done": "completed",
+        "attempt_failed": "waiting",
+        "step_failed": "failed",
+        "abandoned": "abandoned",
+        "retry": "abandoned",
+    },
+    "waiting": {"attempt": "scheduled", "step_failed": "failed", "abandoned": "abandoned", "retry": "abandoned"},
+    "abandoned": {
+        "done": "abandoned",
+        "step_failed": "abandoned",
+        "attempt_failed": "abandoned",
+        "abandoned": "abandoned",
+        "retry": "abandoned",
+        "step": "scheduled",
+    },
     "completed": {},
     "failed": {},
 }
-"""The life of a step key: `waiting` is between two attempts; an abandoned step's late outcome changes nothing."""
+"""The life of a step key: `waiting` is between two attempts; an abandoned step's late outcome changes nothing, and only
+a later pass of the body may ask for it again."""
 
 ALIASES: Mapping[str, Status] = {
     "sleeping": Status.RUNNING,
@@ -72,7 +102,7 @@ def next_status(status: Status, tag: str) -> Status:
     if moved is not None:
         return moved
     if status.is_terminal:
-        raise HoldfastError(f"a run that has {status.value} takes no further event, got {tag!r}")
+        raise HoldfastError(f"a {status.value} run takes no further event, got {tag!r}")
     if tag in _MOVING:
         raise HoldfastError(f"a {status.value} run cannot take the event {tag!r}")
     return status
@@ -97,4 +127,4 @@ def diagram(table: Mapping[Status, Mapping[str, Status]] | Mapping[str, Mapping[
     return "\n".join(lines) + "\n"
 
 
-_MOVING = frozenset(tag for edges in RUN_TRANSITIONS.values() for tag in edges) - {"claimed"}
+_MOVING = frozenset(tag for edges in RUN_TRANSITIONS.values() for tag in edges)

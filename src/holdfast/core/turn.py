@@ -1,6 +1,6 @@
 """A journal row: one turn of a run, encoded, chained by checksum, and read back.
 
-Invariants: ordinals are dense per run; a row never changes; `checksum` covers the row and, through the previous
+Invariants: ordinals are dense per run, from 1; a row never changes; `checksum` covers the row and, through the previous
 checksum, every row before it. (run, epoch, ordinal, checksum) is the identity of the write.
 """
 
@@ -26,6 +26,7 @@ GENESIS = bytes(16)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _encoder = msgspec.json.Encoder()
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 _decoder: msgspec.json.Decoder[tuple[AnyEvent, ...]] = msgspec.json.Decoder(tuple[AnyEvent, ...])
 
 
@@ -79,10 +80,10 @@ def encode_events(events: Iterable[AnyEvent]) -> bytes:
     return _encoder.encode(tuple(events))
 
 
-def checksum(previous: bytes, ordinal: int, epoch: int, at: int, body: bytes) -> bytes:
+def checksum(previous: bytes, ordinal: int, epoch: int, at: int, body: bytes, *, format: int = FORMAT) -> bytes:
     """The chained checksum of a row."""
     digest = blake2b(previous, digest_size=16)
-    digest.update(b"%d:%d:%d:" % (ordinal, epoch, at))
+    digest.update(b"%d:%d:%d:%d:" % (ordinal, epoch, at, format))
     digest.update(body)
     return digest.digest()
 
@@ -95,23 +96,20 @@ def decode_row(row: Row) -> Turn:
             "A newer Holdfast wrote it: upgrade this worker; the run is left for one that can read it."
         )
     try:
-        if row.format == FORMAT:
-            events = _decoder.decode(row.body)
-        else:
-            events = msgspec.convert(_upcast(msgspec.json.decode(row.body), row.format), tuple[AnyEvent, ...])
-    except msgspec.DecodeError as error:
+        body = row.body if row.format == FORMAT else _lifted(row)
+        return Turn(row.run, row.ordinal, row.epoch, instant(row.at), _decoder.decode(body), row.checksum, row.seq)
+    except _UNREADABLE as error:
         raise CorruptJournal(f"run {row.run}: row {row.ordinal} does not decode: {error}") from error
-    return Turn(row.run, row.ordinal, row.epoch, instant(row.at), events, row.checksum, row.seq)
 
 
 def decode_rows(rows: Sequence[Row], *, previous: bytes = GENESIS) -> list[Turn]:
     """Decodes consecutive rows of one run and checks the chain; the first row follows `previous`."""
     turns: list[Turn] = []
-    expected = rows[0].ordinal if rows else 0
+    expected = 1 if previous == GENESIS or not rows else rows[0].ordinal
     for row in rows:
         if row.ordinal != expected:
             raise CorruptJournal(f"run {row.run}: row {expected} is missing, found {row.ordinal}")
-        if checksum(previous, row.ordinal, row.epoch, row.at, row.body) != row.checksum:
+        if checksum(previous, row.ordinal, row.epoch, row.at, row.body, format=row.format) != row.checksum:
             raise CorruptJournal(
                 f"run {row.run}: the checksum of row {row.ordinal} does not hold. The store was changed or damaged; "
                 "restore it from a backup, or start the run again."
@@ -122,7 +120,18 @@ def decode_rows(rows: Sequence[Row], *, previous: bytes = GENESIS) -> list[Turn]
     return turns
 
 
-def _upcast(events: Any, version: int) -> Any:
-    for step in range(version, FORMAT):
-        events = UPCASTERS[step](events)
-    return events
+def _lifted(row: Row) -> bytes:
+    """The body of an older row, as today's code would have written it: encoded again, since payloads are raw JSON."""
+    events: Any = msgspec.json.decode(row.body)
+    for version in range(row.format, FORMAT):
+        lift = UPCASTERS.get(version)
+        if lift is None:
+            raise CorruptJournal(f"run {row.run}: row {row.ordinal} has event format {version}, which nothing lifts")
+        try:
+            events = lift(events)
+        except Exception as error:
+            raise CorruptJournal(
+                f"run {row.run}: row {row.ordinal} does not lift from event format {version}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+    return _encoder.encode(events)

@@ -69,7 +69,7 @@ def impose_end(run: Run, at: datetime, inputs: list[e.AnyEvent], *, left: tuple[
         end: e.AnyEvent = e.Cancelled(reason=reason, actor=run.cancel.actor, left=left, undone=undone, imposed=True)
     else:
         end = msgspec.structs.replace(deadline_failure(), left=left, undone=undone)
-    kept = [x for x in inputs if not isinstance(x, e.AttemptStarted | e.TimerFired)]
+    kept: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.AttemptStarted | e.TimerFired)]
     return Draft(at, kept, [end])
 
 

@@ -25,6 +25,7 @@ from holdfast.engine.surroundings import WorkerSurroundings, progress_of
 from holdfast.engine.turns import Draft, decode_event, finish
 from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, Diverged, HoldfastError, NeverWaits, StoreError
+from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.journal import Park
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
@@ -102,8 +103,8 @@ class Engine:
                     cold[row.no] = 1
             if row.inbox_last > row.inbox_read:
                 unread[row.no] = row.inbox_read
-        journals = await self.store.read(cold) if cold else {}
-        inbox = await self.store.unread(unread) if unread else {}
+        journals: Mapping[int, list[Row]] = await self.store.read(cold) if cold else {}
+        inbox: Mapping[int, list[Unconsumed]] = await self.store.unread(unread) if unread else {}
         for row in rows:
             messages = inbox.get(row.no, [])
             events = [decode_event(message.body) for message in messages]
@@ -153,7 +154,7 @@ class Engine:
 
     async def _replayed(self, run: Run, turns: Sequence[Turn], spec: WorkflowSpec) -> Program:
         wanted = blobs_wanted(turns)
-        blobs = await self.store.get_blobs(wanted) if wanted else {}
+        blobs: Mapping[str, bytes] = await self.store.get_blobs(wanted) if wanted else {}
         return replayed(run.id, turns, blobs, spec, self.registry, self.settings)
 
     async def _find_progress(self, run: Run) -> None:
@@ -200,7 +201,11 @@ class Engine:
         draft = Draft(at, [e.Claimed(worker=self.worker_id), e.Paused(reason=reason, detail=detail)])
         commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None))
         LOG.error(
-            "run %s: paused (%s): %s", row.id, reason, detail, extra={"event": "paused", "run": row.id, "worker": self.worker_id}
+            "run %s: paused (%s): %s",
+            row.id,
+            reason,
+            detail,
+            extra={"event": "paused", "run": row.id, "worker": self.worker_id},
         )
         self.committer.submit(commit, lambda _: self.freed())
 
@@ -280,7 +285,7 @@ class Engine:
         turns = decode_rows(journals[session.no])
         run = fold(session.run.id, turns)
         program = await self._replayed(run, turns, self.spec_of(run))
-        consumed = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
+        consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
         session.rebuilt(run, program, consumed)
         self.fetch_inbox(session)
 

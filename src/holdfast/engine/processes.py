@@ -13,7 +13,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -21,6 +21,7 @@ from holdfast.core.failure import Failure, from_exception
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.context import StepScope
+    from holdfast.core.specs import StepSpec
     from holdfast.engine.bodies import Attempt, Outcome
 
 GRACE = 2.0
@@ -99,8 +100,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _outcome(out: bytes, code: int | None) -> Outcome:
-    from holdfast.engine.bodies import Broke, Succeeded  # noqa: PLC0415 the child's side does not need them
-    from datetime import timedelta  # noqa: PLC0415
+    from datetime import timedelta
+
+    from holdfast.engine.bodies import Broke, Succeeded
 
     try:
         answer = msgspec.json.decode(out, type=Answer)
@@ -134,13 +136,13 @@ def _find(job: Job) -> Any:
 
 
 def _work(job: Job) -> Answer:
-    from holdfast.authoring.script.context import StepScope, running_step  # noqa: PLC0415
-    from holdfast.authoring.script.steps import AnyStep, step  # noqa: PLC0415
-    from holdfast.engine.bodies import classify  # noqa: PLC0415
+    from holdfast.authoring.script.context import StepScope, running_step
+    from holdfast.authoring.script.steps import AnyStep, step
+    from holdfast.engine.bodies import classify
 
     try:
         found = _find(job)
-        spec = (found if isinstance(found, AnyStep) else step(found)).spec
+        spec: StepSpec = cast("AnyStep[..., Any]", found if isinstance(found, AnyStep) else step(found)).spec
         args, kwargs = spec.arguments.decode(job.args)
     except Exception as error:  # noqa: BLE001 whatever keeps the body from starting is its outcome
         return Answer(failure=from_exception(error), is_final=True)

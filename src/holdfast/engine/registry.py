@@ -24,8 +24,8 @@ class Registry:
         known = self._specs.get((spec.name, spec.version))
         if known is not None and known.function is not spec.function:
             raise DefinitionError(
-                f"two workflows are called {spec.label}: {known.where} and {spec.where}. Rename one (name=…) or give it "
-                "another version (version=…)."
+                f"two workflows are called {spec.label}: {known.where} and {spec.where}. Rename one (name=…) or give "
+                "it another version (version=…)."
             )
         self._specs[spec.name, spec.version] = spec
 

@@ -15,12 +15,12 @@ import msgspec
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.failure import Failure, from_exception
 from holdfast.core.program import Program
 from holdfast.core.run import Run
-from holdfast.core.step import STOPPED, on_attempt_failed, outcome_unknown
-from holdfast.engine.bodies import Attempt, Body, Outcome, Succeeded
+from holdfast.core.step import outcome_unknown
+from holdfast.engine import parking
 from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload
+from holdfast.engine.flight import Flight
 from holdfast.engine.turns import Draft, finish
 from holdfast.errors import Diverged, HoldfastError, NeverWaits
 from holdfast.ports.journal import Committed, Fenced, Park, Unread, Verdict
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
 
 LOG = logging.getLogger("holdfast.worker")
-
-NEAR = timedelta(seconds=1)
-"""A timer this close is waited for in memory."""
 
 LINGER = timedelta(milliseconds=50)
 """How long a parent of running children stays before it parks."""
@@ -53,7 +50,7 @@ class Session:
         self.inbox_seen = row.inbox_read
         self.is_resting = False
         self._inputs: list[e.AnyEvent] = []
-        self._bodies: dict[str, Body] = {}
+        self._flight = Flight(self)
         self._claimed: e.Claimed | None = None
         self._to_start: list[str] = []
         self._commands: dict[str, c.RunStep] = {}
@@ -96,7 +93,7 @@ class Session:
         retry = self.run.retry
         if retry is None:
             return False
-        if self._time() >= retry.at:
+        if self.time() >= retry.at:
             self._inputs.insert(0, e.PassStarted(number=self.run.passes + 1))
             return False
         if any(isinstance(x, e.CancelRequested) for x in self._inputs):
@@ -118,7 +115,7 @@ class Session:
             if isinstance(event, e.Paused):
                 self._pause = event
             elif isinstance(event, e.CancelRequested):
-                grace = self._time() + self.engine.settings.cancel_grace
+                grace = self.time() + self.engine.settings.cancel_grace
                 self._inputs.insert(0, msgspec.structs.replace(event, grace_until=grace))  # cancel wins every race
             else:
                 self._inputs.append(event)
@@ -134,9 +131,8 @@ class Session:
         """Somebody else has the run: forget it, without a trace."""
         if self._is_gone:
             return
-        LOG.warning("run %s: %s; dropped", self.run.id, why, extra=self._fields("fenced"))
-        for body in self._bodies.values():
-            body.stop(why)
+        LOG.warning("run %s: %s; dropped", self.run.id, why, extra=self.fields("fenced"))
+        self._flight.stop_all(why)
         self._leave(is_warm=False)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
@@ -148,21 +144,20 @@ class Session:
         if self._ending is not None:
             self._end()
             return
-        at = self._time()
+        at = self.time()
         draft = self._imposed(at)
         if draft is None:
             self._gather(at)
-            is_quiet = not self._bodies and (self._pause is not None or (bool(self._drain) and bool(self._to_start)))
+            is_quiet = not self._flight and (self._pause is not None or (bool(self._drain) and bool(self._to_start)))
             if not self._inputs and not is_needed and not is_quiet:
                 self._rest(at)
                 return
             draft = self._activate(at)
         if draft is None:
             return
-        if (draft.is_terminal or self._ends_pass(draft)) and self._bodies:
+        if (draft.is_terminal or self._ends_pass(draft)) and self._flight:
             self._ending, self._end_at = draft, at + DRAIN
-            for body in list(self._bodies.values()):
-                body.stop("the run has ended")
+            self._flight.stop_all("the run has ended")
             self.engine.wheel.at(self._end_at, self.turn)
             return
         self._submit(draft)
@@ -182,7 +177,7 @@ class Session:
         """An end that does not ask the program."""
         run = self.run
         if run.grace_until is not None and at >= run.grace_until:
-            return impose_end(run, at, self._take_inputs(), left=tuple(self._bodies))
+            return impose_end(run, at, self._take_inputs(), left=self._flight.keys)
         if run.started_at is None and run.deadline is not None and at >= run.deadline:
             return Draft(at, self._take_inputs(), [deadline_failure()])
         return None
@@ -194,7 +189,7 @@ class Session:
         except (Diverged, NeverWaits, HoldfastError) as error:
             self._stop_for(error, at)
             return None
-        except Exception as error:  # noqa: BLE001 a bug in us or in the author's codec must not stop the worker
+        except Exception as error:
             LOG.exception("run %s: its program broke", self.run.id)
             self._stop_for(error, at)
             return None
@@ -211,8 +206,7 @@ class Session:
             reason = "diverged"
         elif isinstance(error, NeverWaits):
             reason = "never waits"
-        for body in self._bodies.values():
-            body.stop("the run was paused")
+        self._flight.stop_all("the run was paused")
         self._is_consuming = False
         self._drain = "pause"
         claimed = [self._claimed] if self._claimed is not None else []
@@ -248,7 +242,7 @@ class Session:
         """With this turn the run is released (or paused): steps not begun are named, so that nobody counts them."""
         if draft.is_terminal:
             return
-        if self._bodies:
+        if self._flight:
             return  # not quiet yet: the bodies end first
         asked = [x.key for x in draft.outputs if isinstance(x, e.StepScheduled)]
         gone = {x.key for x in draft.outputs if isinstance(x, e.StepAbandoned)}
@@ -260,27 +254,13 @@ class Session:
         self._to_start = []
 
     def _park_after(self, draft: Draft) -> Park | None:
-        if draft.is_terminal:
+        """Whether the run is given back with this turn, and until when."""
+        is_quiet = not self._flight and not self._to_start
+        if draft.is_terminal or any(isinstance(x, e.Paused) for x in draft.inputs):
             return Park(None)
-        if any(isinstance(x, e.Paused) for x in draft.inputs):
-            return Park(None)
-        if self._drain and not self._bodies:
+        if self._drain and not self._flight:
             return Park(draft.at)
-        last = draft.outputs[-1] if draft.outputs else None
-        if isinstance(last, e.Continued):
-            return Park(draft.at)
-        if isinstance(last, e.RetryPlanned):
-            return Park(last.at)
-        if self._bodies or self._to_start or any(isinstance(x, e.StepScheduled) for x in draft.outputs):
-            return None
-        wake = min((x for x in (self._next_wake(), *_times_of(draft)) if x is not None), default=None)
-        if (wake is not None and wake - draft.at <= NEAR) or self._awaits_children(draft):
-            return None
-        return Park(wake)
-
-    def _awaits_children(self, draft: Draft) -> bool:
-        started = any(isinstance(x, e.ChildStarted) and x.awaited for x in draft.outputs)
-        return started or any(wait.kind == "child" and wait.awaited for wait in self.run.waits.values())
+        return parking.park_after(self.run, self.program, draft, is_quiet=is_quiet)
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
@@ -297,7 +277,7 @@ class Session:
             case Fenced():
                 self.drop(f"fenced by epoch {verdict.epoch}")
             case Unread():
-                inputs = [x for x in draft.inputs if not isinstance(x, e.Claimed | e.Released)]
+                inputs: list[e.AnyEvent] = [x for x in draft.inputs if not isinstance(x, e.Claimed | e.Released)]
                 self.engine.reload(self, inputs)
 
     def _durable(self, draft: Draft, park: Park | None, verdict: Committed) -> None:
@@ -309,13 +289,13 @@ class Session:
         for command in draft.commands:
             if isinstance(command, c.RunStep):
                 self._to_start.append(command.key)
-            elif isinstance(command, c.AbandonStep) and command.key in self._bodies:
-                self._bodies[command.key].stop("the workflow no longer wants it")
+            elif isinstance(command, c.AbandonStep):
+                self._flight.stop(command.key, "the workflow no longer wants it")
         if not self._drain and self._pause is None:
             to_start, self._to_start = self._to_start, []
             for key in to_start:
-                if key in self._commands and key in self.run.steps and key not in self._bodies:
-                    self._start(self._commands[key])
+                if key in self._commands:
+                    self._flight.start(self._commands[key])
         if verdict.inbox_last > self.inbox_seen:
             self.engine.fetch_inbox(self)
         self.turn()
@@ -324,98 +304,38 @@ class Session:
         self._is_gone = True
         self.engine.left(self, is_warm=is_warm)
 
-    # -- bodies --------------------------------------------------------------------------------------------------------
-
-    def _start(self, command: c.RunStep) -> None:
-        step = self.run.steps.get(command.key)
-        if step is None or step.is_abandoned:
-            return
-        run = self.run
-        assert run.created_at is not None
-        progress = msgspec.json.decode(step.progress)
-        attempt = Attempt(run.id, run.workflow, run.version, run.created_at, command, step.attempt, progress)
-        if LOG.isEnabledFor(logging.INFO):
-            LOG.info("run %s: step %s started, attempt %d", run.id, step.key, step.attempt, extra=self._fields("step"))
-        body = self.engine.bodies.start(attempt, self._reported)
-        self._bodies[command.key] = body
-        if command.timeout is not None:
-            limit = command.timeout
-
-            def expire() -> None:
-                if self._bodies.get(command.key) is body:
-                    body.stop(f"timed out after {limit}")
-
-            self.engine.wheel.at(self._time() + limit, expire)
-
-    def _reported(self, body: Body, outcome: Outcome) -> None:
+    def landed(self, event: e.AnyEvent | None) -> None:
         """A body's one outcome."""
-        key = body.attempt.command.key
-        if self._bodies.get(key) is body:
-            del self._bodies[key]
         if self._is_gone:
             return
-        event = self._event_of(key, body, outcome)
         if event is not None:
             self._inputs.append(event)
-        if LOG.isEnabledFor(logging.INFO):
-            how = "completed" if isinstance(outcome, Succeeded) else f"failed: {outcome.failure.message[:200]}"
-            LOG.info("run %s: step %s %s", self.run.id, key, how, extra=self._fields("step"))
         self.turn()
-
-    def _event_of(self, key: str, body: Body, outcome: Outcome) -> e.AnyEvent | None:
-        step = self.run.steps.get(key)
-        progress = self.engine.surroundings.take_progress(self.run.id, key)
-        if step is None:
-            return None
-        if isinstance(outcome, Succeeded):
-            return e.StepCompleted(key=key, value=msgspec.Raw(outcome.value))
-        failure = outcome.failure
-        is_final = outcome.is_final or step.is_abandoned
-        if failure.type == STOPPED and not step.is_abandoned:
-            if not body.is_stopping:
-                failure = Failure(type="CancelledError", message="the body cancelled itself")
-            elif body.stop_reason.startswith("timed out"):
-                failure = Failure(type="TimeoutError", message=f"the attempt {body.stop_reason}")
-            else:
-                return None  # stopped by the run's end: no outcome, the row names it
-        event = on_attempt_failed(
-            step,
-            failure,
-            body.attempt.command.retry,
-            self._time(),
-            self.engine.chance(),
-            is_final=is_final,
-            not_before=outcome.not_before,
-            deadline=self.run.deadline,
-        )
-        if progress is not None and isinstance(event, e.AttemptFailed):
-            return msgspec.structs.replace(event, progress=msgspec.Raw(progress))
-        return event
 
     def _end(self) -> None:
         """Waits for bodies that were asked to stop, then ends the run with what they reported."""
         assert self._ending is not None
         assert self._end_at is not None
-        if self._bodies and self._time() < self._end_at:
+        if self._flight and self.time() < self._end_at:
             return
         draft, self._ending = self._ending, None
         late = [x for x in self._take_inputs() if isinstance(x, e.StepCompleted | e.StepFailed)]
         draft.inputs.extend(late)
-        left = tuple(self._bodies)
+        left = self._flight.keys
         if left and draft.is_terminal:
-            draft.outputs[-1] = msgspec.structs.replace(draft.outputs[-1], left=left)  # type: ignore[type-var]
-        self._bodies.clear()
+            draft.outputs[-1] = msgspec.structs.replace(draft.outputs[-1], left=left)
+        self._flight.forget()
         self._submit(draft)
 
     # -- waiting -------------------------------------------------------------------------------------------------------
 
     def _rest(self, at: datetime) -> None:
         """Nothing to do now: wait in memory for what is near, else give the run back."""
-        if self._bodies or self._is_gone:
+        if self._flight or self._is_gone:
             return
-        wake = self._next_wake()
-        lingers = self._awaits_children(Draft(at, [])) and not self._drain
-        if (wake is not None and wake - at <= NEAR and not self._drain) or (lingers and not self.is_resting):
+        wake = parking.next_wake(self.run, self.program)
+        lingers = parking.awaits_children(self.run, Draft(at, [])) and not self._drain
+        if (wake is not None and wake - at <= parking.NEAR and not self._drain) or (lingers and not self.is_resting):
             self.is_resting = True
             until = at + LINGER if lingers else wake
             if wake is not None and until is not None:
@@ -437,18 +357,6 @@ class Session:
             LOG.debug("run %s: released with unread news", self.run.id)
         self._leave(is_warm=not self._inputs and not self._drain)
 
-    def _next_wake(self) -> datetime | None:
-        run = self.run
-        times = [step.retry_at for step in run.steps.values() if step.retry_at is not None and not step.is_abandoned]
-        timer = self.program.next_timer()
-        if timer is not None:
-            times.append(timer)
-        if run.deadline is not None and run.past_deadline is None and run.cancel is None:
-            times.append(run.deadline)
-        if run.grace_until is not None:
-            times.append(run.grace_until)
-        return min(times, default=None)
-
     # -- small parts ---------------------------------------------------------------------------------------------------
 
     def _take_inputs(self) -> list[e.AnyEvent]:
@@ -466,12 +374,12 @@ class Session:
     def _ends_pass(self, draft: Draft) -> bool:
         return bool(draft.outputs) and isinstance(draft.outputs[-1], e.Continued | e.RetryPlanned)
 
-    def _time(self) -> datetime:
+    def time(self) -> datetime:
         now = self.engine.clock.now()
         last = self.run.updated_at
         return now if last is None or now > last else last
 
-    def _fields(self, event: str) -> dict[str, Any]:
+    def fields(self, event: str) -> dict[str, Any]:
         return {
             "event": event,
             "run": self.run.id,
@@ -484,20 +392,9 @@ class Session:
         if not LOG.isEnabledFor(logging.INFO):
             return
         if draft.is_terminal:
-            LOG.info("run %s: %s", self.run.id, self.run.status.value, extra=self._fields("finished"))
+            LOG.info("run %s: %s", self.run.id, self.run.status.value, extra=self.fields("finished"))
         elif self._drain:
-            LOG.info("run %s: released", self.run.id, extra=self._fields("released"))
+            LOG.info("run %s: released", self.run.id, extra=self.fields("released"))
         elif park is not None:
             until = f" until {park.until:%H:%M:%S}" if park.until else ""
-            LOG.info("run %s: parked%s", self.run.id, until, extra=self._fields("parked"))
-
-
-def _times_of(draft: Draft) -> list[datetime | None]:
-    """Wake-up times a turn brings that the fold does not know before it is applied."""
-    times: list[datetime | None] = []
-    for event in draft.inputs:
-        if isinstance(event, e.AttemptFailed):
-            times.append(event.retry_at)
-        elif isinstance(event, e.CancelRequested | e.DeadlineReached):
-            times.append(event.grace_until)
-    return times
+            LOG.info("run %s: parked%s", self.run.id, until, extra=self.fields("parked"))

@@ -61,8 +61,8 @@ class WorkerSurroundings:
             return self._opened[id(of)]
         except KeyError:
             raise NotAllowedHere(
-                f"{of!r} is not open: the worker opens the resources that its workflows' steps name. Give it to the app: "
-                "App(resources=[…])"
+                f"{of!r} is not open: the worker opens the resources that its workflows' steps name. Give it to the "
+                "app: App(resources=[…])"
             ) from None
 
     async def put_blob(self, data: bytes) -> str:

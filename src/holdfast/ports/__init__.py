@@ -1,4 +1,4 @@
-"""What Holdfast needs from the outside, by role: Protocols whose docstrings are the contracts, and the values they pass.
+"""What Holdfast needs from the outside, by role: Protocols whose docstrings are the contracts, and their values.
 
 ::
 

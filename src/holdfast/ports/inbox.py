@@ -14,7 +14,7 @@ Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message to one run. `id` is the sender's: the same id to the same run counts once. `body` is an encoded event."""
+    """A message to one run. `id` is the sender's: the same id to the same run counts once. `body`: an encoded event."""
 
     run: str
     id: str
@@ -87,5 +87,5 @@ class Inbox(Protocol):
         ...
 
     async def unread(self, runs: Mapping[int, int]) -> Mapping[int, list[Unconsumed]]:
-        """Messages of several runs: run number → highest number already read. Ordered by number, consumed ones left out."""
+        """Messages of several runs: run number → highest number already read. By number, consumed ones left out."""
         ...

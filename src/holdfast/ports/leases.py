@@ -97,9 +97,7 @@ class Leases(Protocol):
         """The heartbeat of a registered instance."""
         ...
 
-    async def claim(
-        self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()
-    ) -> Claims:
+    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
         """Takes up to `limit` due, unheld, unended, unpaused runs of the worker's queues; higher priority first, then
         by available time. Each gets epoch + 1, claims + 1 and this instance. (`only` limits it to these run ids.)
 

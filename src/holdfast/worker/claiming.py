@@ -25,14 +25,12 @@ async def claim_until_stopped(worker: Worker) -> None:
         limit = min(worker.free, worker.options.batch)
         if limit > 0:
             try:
-                claims = await worker.store.claim(
-                    worker.row, limit=limit, max_claims=worker.engine.settings.max_claims
-                )
+                claims = await worker.store.claim(worker.row, limit=limit, max_claims=worker.engine.settings.max_claims)
                 if claims.runs:
                     await worker.engine.take_on(claims.runs)
             except StoreError as error:
                 LOG.warning("claiming not possible, trying again in %.1f s: %s", pause, error)
-                await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 jitter
+                await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
             pause = FIRST_PAUSE

@@ -54,11 +54,13 @@ class Watchdog:
                 where = self._where()
                 self.reports.append(where)
                 LOG.warning(
-                    "the event loop has been blocked for %.1f s by %s: move blocking work into a sync step", silent, where
+                    "the event loop has been blocked for %.1f s by %s: move blocking work into a sync step",
+                    silent,
+                    where,
                 )
 
     def _where(self) -> str:
-        frame = sys._current_frames().get(self._thread_id)
+        frame = sys._current_frames().get(self._thread_id)  # pyright: ignore[reportPrivateUsage] no public way
         stack: list[FrameType] = []
         while frame is not None:
             stack.append(frame)

@@ -22,10 +22,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core import codec
 from holdfast.core.payload import MAX_DEPTH, MAX_INLINE, MAX_PAYLOAD, Shape, canonical, hash_of, result_shape
 from holdfast.errors import DefinitionError, InvalidInput, NotDecodable, NotEncodable, PayloadTooLarge
 
 T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def fresh_codecs() -> None:
+    """Each test compiles what it uses: none leans on what another one left in the cache."""
+    codec._compiled.cache_clear()
 
 
 @dataclasses.dataclass

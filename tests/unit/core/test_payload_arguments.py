@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core import codec
 from holdfast.core.payload import Arguments
 from holdfast.errors import DefinitionError, InvalidArguments, NotDecodable, NotEncodable, PayloadTooLarge
+
+
+@pytest.fixture(autouse=True)
+def fresh_codecs() -> None:
+    """Each test compiles what it uses: none leans on what another one left in the cache."""
+    codec._compiled.cache_clear()
 
 
 @dataclasses.dataclass

@@ -32,10 +32,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core import codec
 from holdfast.core.payload import Shape
 from holdfast.errors import NotDecodable, NotEncodable
 
 T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def fresh_codecs() -> None:
+    """Each test compiles what it uses: none leans on what another one left in the cache."""
+    codec._compiled.cache_clear()
 
 
 @dataclasses.dataclass

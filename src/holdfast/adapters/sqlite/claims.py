@@ -6,7 +6,7 @@ claim dearer. What has come due is promoted from one index to the other, a bound
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -26,7 +26,7 @@ LONGEST_BOUNCE = timedelta(minutes=5)
 
 Ask: TypeAlias = Callable[[str, tuple[Any, ...]], list[Any]]
 Definition: TypeAlias = tuple[str, str]
-Candidate: TypeAlias = tuple[int, int, int]  # minus priority, available_at, no: in the order of claims
+Candidate: TypeAlias = tuple[int, int, int, Definition]  # minus priority, available_at, no: in the order of claims
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -38,6 +38,7 @@ class Prospect(msgspec.Struct):
     homeless: list[tuple[str, Definition]]
     due: list[str]
     next_due: int | None
+    elsewhere: Collection[Definition] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -59,8 +60,8 @@ def survey(ask: Ask, worker: WorkerRow, clock: Clock, now: int) -> Prospect:
                 prospect.due.append(queue)
             prospect.next_due = first if prospect.next_due is None else min(first, prospect.next_due)
     if foreign:
-        elsewhere = _leased_definitions(ask, clock)
-        prospect.homeless = [found for found in foreign if found[1] not in elsewhere]
+        prospect.elsewhere = _leased_definitions(ask, clock)
+        prospect.homeless = [found for found in foreign if found[1] not in prospect.elsewhere]
     return prospect
 
 
@@ -78,7 +79,7 @@ class ClaimRuns:
         if transaction.is_again and (kept := self._taken_before(transaction)):
             return Claims(kept, None)
         if self._only:
-            return Claims(self._claim_these(transaction), None)
+            return Claims(self._claim_these(transaction), self._next_due(transaction, []))
         now, worker = transaction.now, self._worker
         prospect = survey(transaction.rows, worker, transaction.clock, now)
         for queue in prospect.due:
@@ -88,29 +89,34 @@ class ClaimRuns:
         candidates: list[Candidate] = []
         for queue, definition in prospect.mine:
             candidates += _ready(transaction, queue, definition, now, self._limit + 1)
-        candidates.sort()
-        self._taken = [self._take(transaction, no) for _, _, no in candidates[: self._limit]]
         for queue, definition in prospect.homeless:
-            for _, _, no in _ready(transaction, queue, definition, now, BOUNCED_A_CLAIM):
-                _put_off(transaction, no, definition)
-        return Claims(self._taken, self._next_due(transaction, candidates[self._limit :]))
+            candidates += _ready(transaction, queue, definition, now, BOUNCED_A_CLAIM)
+        left = self._go_through(transaction, candidates, prospect.elsewhere)
+        return Claims(self._taken, self._next_due(transaction, left))
 
-    def _claim_these(self, transaction: Transaction) -> list[RunRow]:
-        worker, elsewhere = self._worker, _leased_definitions(transaction.rows, transaction.clock)
-        candidates: list[tuple[Candidate, Definition]] = []
-        for run in dict.fromkeys(self._only):
-            found = transaction.row(sql.CLAIMABLE, (run, transaction.now))
-            if found is not None and found[5] in worker.queues:
-                priority, available_at, no, workflow, version, _ = found
-                candidates.append(((-priority, available_at, no), (workflow, version)))
+    def _go_through(
+        self, transaction: Transaction, candidates: list[Candidate], elsewhere: Collection[Definition]
+    ) -> list[Candidate]:
+        """Takes or puts off the candidates in their order until the limit is reached; returns what it left."""
         self._taken = []
-        for (_, _, no), definition in sorted(candidates):
+        candidates.sort()
+        for place, (_, _, no, definition) in enumerate(candidates):
             if len(self._taken) == self._limit:
-                break
-            if definition in worker.definitions:
+                return candidates[place:]
+            if definition in self._worker.definitions:
                 self._taken.append(self._take(transaction, no))
             elif definition not in elsewhere:
                 _put_off(transaction, no, definition)
+        return []
+
+    def _claim_these(self, transaction: Transaction) -> list[RunRow]:
+        candidates: list[Candidate] = []
+        for run in dict.fromkeys(self._only):
+            found = transaction.row(sql.CLAIMABLE, (run, transaction.now))
+            if found is not None and found[5] in self._worker.queues:
+                priority, available_at, no, workflow, version, _ = found
+                candidates.append((-priority, available_at, no, (workflow, version)))
+        self._go_through(transaction, candidates, _leased_definitions(transaction.rows, transaction.clock))
         return self._taken
 
     def _take(self, transaction: Transaction, no: int) -> RunRow:
@@ -126,7 +132,7 @@ class ClaimRuns:
         ]
 
     def _next_due(self, transaction: Transaction, left: list[Candidate]) -> Any:
-        times = [available_at for _, available_at, _ in left]
+        times = [available_at for _, available_at, _, definition in left if definition in self._worker.definitions]
         for queue in self._worker.queues:
             (first,) = transaction.row(sql.NEXT_DUE, (queue,))
             times += () if first is None else (first,)
@@ -142,7 +148,7 @@ def _ready_definitions(ask: Ask, queue: str) -> Iterator[Definition]:
 
 def _ready(transaction: Transaction, queue: str, definition: Definition, now: int, limit: int) -> list[Candidate]:
     rows = transaction.rows(sql.READY, (queue, *definition, now, limit))
-    return [(-priority, available_at, no) for priority, available_at, no in rows]
+    return [(-priority, available_at, no, definition) for priority, available_at, no in rows]
 
 
 def _put_off(transaction: Transaction, no: int, definition: Definition) -> None:

@@ -21,7 +21,12 @@ Durability: TypeAlias = Literal["full", "normal", "off"]
 PATIENCE = 10.0
 """Seconds a write waits for other processes before it gives up."""
 
-_SYNCHRONOUS: dict[Durability, str] = {"full": sql.SYNC_FULL, "normal": sql.SYNC_NORMAL, "off": sql.SYNC_OFF}
+_SYNCHRONOUS: dict[Durability, tuple[str, ...]] = {
+    "full": (sql.SYNC_FULL, sql.FULL_FSYNC),
+    "normal": (sql.SYNC_NORMAL,),
+    "off": (sql.SYNC_OFF,),
+}
+_ALWAYS = (sql.NO_MMAP, sql.NO_TRUSTED_SCHEMA)
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _WAL_SIZE_KEPT = 16 * 1024 * 1024
 
@@ -30,7 +35,7 @@ def open_writable(path: Path, durability: Durability) -> apsw.Connection:
     """A connection that writes. No busy timeout: it starves one of several processes; `begin` retries by itself."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(0)
-    for statement in (_SYNCHRONOUS[durability], sql.FOREIGN_KEYS, sql.NO_MMAP, sql.NO_AUTOMATIC_CHECKPOINT):
+    for statement in (*_SYNCHRONOUS[durability], sql.FOREIGN_KEYS, sql.NO_AUTOMATIC_CHECKPOINT, *_ALWAYS):
         fetch(connection, statement)
     pragma(connection, "journal_size_limit", _WAL_SIZE_KEPT)
     return connection
@@ -40,7 +45,8 @@ def open_readable(path: Path) -> apsw.Connection:
     """A connection that cannot write."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(0)
-    fetch(connection, sql.NO_MMAP)
+    for statement in _ALWAYS:
+        fetch(connection, statement)
     return connection
 
 
@@ -57,9 +63,9 @@ def fetch(connection: apsw.Connection, statement: str, values: Bindings = ()) ->
     return connection.execute(statement, values).fetchall()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def pragma(connection: apsw.Connection, name: str, value: int | None = None) -> Any:
+def pragma(connection: apsw.Connection, name: str, *value: int) -> Any:
     """Reads or sets what cannot be bound to a statement."""
-    return connection.pragma(name, value)  # pyright: ignore[reportUnknownMemberType]
+    return connection.pragma(name, *value)  # pyright: ignore[reportUnknownMemberType]
 
 
 def begin(connection: apsw.Connection, *, patience: float = PATIENCE) -> None:

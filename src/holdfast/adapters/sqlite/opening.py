@@ -26,7 +26,7 @@ from holdfast.errors import InvalidInput, StoreRefused
 def prepare(address: str | os.PathLike[str], *, auto_migrate: bool, durability: Durability) -> Location:
     """A place whose file exists, is ours, and has the latest schema. `StoreRefused` says why not."""
     if durability not in get_args(Durability):
-        raise InvalidInput(f"durability={durability!r}: use 'full' (the default) or 'normal'.")
+        raise InvalidInput(f"durability={durability!r}: use 'full' (the default), 'normal' or 'off'.")
     location = locate(address)
     try:
         check_place(location.path)

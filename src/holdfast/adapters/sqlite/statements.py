@@ -9,9 +9,11 @@ from __future__ import annotations
 
 JOURNAL_WAL = "PRAGMA journal_mode = WAL"
 SYNC_FULL = "PRAGMA synchronous = FULL"  # fsync at every commit: an acknowledged write survives a power cut
+FULL_FSYNC = "PRAGMA fullfsync = ON"  # macOS keeps what fsync wrote in the drive's cache; elsewhere it says nothing
 SYNC_NORMAL = "PRAGMA synchronous = NORMAL"  # a power cut may take the last commits, never their order
 SYNC_OFF = "PRAGMA synchronous = OFF"  # for a store that ends with its process
 FOREIGN_KEYS = "PRAGMA foreign_keys = ON"
+NO_TRUSTED_SCHEMA = "PRAGMA trusted_schema = OFF"  # a file from elsewhere may bring views and triggers of its own
 NO_MMAP = "PRAGMA mmap_size = 0"  # an I/O error on a mapped page is a SIGBUS, not an error code
 NO_AUTOMATIC_CHECKPOINT = "PRAGMA wal_autocheckpoint = 0"  # the writer thread does it, never a caller's event loop
 DATA_VERSION = "PRAGMA data_version"
@@ -127,9 +129,15 @@ SELECT ordinal, epoch, at, format, checksum, body, seq FROM events WHERE run = ?
 READ_FROM = """
 SELECT ordinal, epoch, at, format, checksum, body, seq FROM events WHERE run = ? AND ordinal >= ? ORDER BY ordinal
 """
+# read after: seq rises with the ordinal, so a place in the store is a place in the run. A cursor is mostly a row of this
+# run; if it is not, the newest rows are passed over backwards, as many as are new.
 READ_AFTER = """
 SELECT ordinal, epoch, at, format, checksum, body, seq FROM events
-WHERE run = (SELECT no FROM runs WHERE id = ?) AND seq > ? ORDER BY ordinal LIMIT ?
+WHERE run = ?1 AND ordinal > coalesce(
+    (SELECT ordinal FROM events WHERE seq = ?2 AND run = ?1),
+    (SELECT ordinal FROM events WHERE run = ?1 AND seq <= ?2 ORDER BY ordinal DESC LIMIT 1),
+    0)
+ORDER BY ordinal LIMIT ?3
 """
 
 # -- inbox -------------------------------------------------------------------------------------------------------------

@@ -112,8 +112,11 @@ class SqliteStore:
 
     async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
         """See `ports.journal`."""
+        if not batch:
+            return []
         return await self._write(
-            lambda transaction: [commit_turn(transaction, commit) for commit in batch], is_large=len(batch) > 1
+            lambda transaction: [commit_turn(transaction, commit) for commit in batch],
+            is_large=len(batch) > 1 or bool(batch[0].blobs),
         )
 
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
@@ -132,7 +135,9 @@ class SqliteStore:
         """See `ports.journal`."""
 
         def ask(connection: apsw.Connection) -> Rows:
-            return [Row(run, *row) for row in fetch(connection, sql.READ_AFTER, (run, after_seq, limit))]
+            numbers = fetch(connection, sql.NO_OF_RUN, (run,))
+            rows = fetch(connection, sql.READ_AFTER, (numbers[0][0], after_seq, limit)) if numbers else []
+            return [Row(run, *row) for row in rows]
 
         return self._read(ask)
 

@@ -60,6 +60,11 @@ class _Outbox:
         self.loop = loop
         self.requests: list[_Request] = []
 
+    def emptied(self) -> list[_Request]:
+        """What was in it. It is empty before anything is done with them, whatever happens then."""
+        requests, self.requests = self.requests, []
+        return requests
+
 
 class _OfThread(threading.local):
     outbox: _Outbox | None = None
@@ -107,7 +112,7 @@ class Writer:
         """What this thread's event loop has gathered goes on its way now."""
         outbox = self._of_thread.outbox
         if outbox is not None:
-            self._hand_over(outbox)
+            self._hand_over(outbox.emptied())
 
     def close(self) -> None:
         """Finishes what was accepted, then lets go of the connection. Blocks."""
@@ -123,14 +128,11 @@ class Writer:
     # -- on the caller's thread ----------------------------------------------------------------------------------------
 
     def _send(self, outbox: _Outbox) -> None:
-        requests = outbox.requests
-        if len(requests) == 1 and not requests[0].is_large and self._run_inline(requests[0]):
-            outbox.requests = []
-        else:
-            self._hand_over(outbox)
+        requests = outbox.emptied()
+        if len(requests) != 1 or requests[0].is_large or not self._run_inline(requests[0]):
+            self._hand_over(requests)
 
-    def _hand_over(self, outbox: _Outbox) -> None:
-        requests, outbox.requests = outbox.requests, []
+    def _hand_over(self, requests: list[_Request]) -> None:
         with self._gate:
             if not self._is_closed:
                 for request in requests:

@@ -77,6 +77,10 @@ class Saga:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.leave()
+        await self.settle(error)
+
+    async def settle(self, error: BaseException | None) -> None:
+        """What the end of the block means for what was done in it."""
         if error is None:
             self.keep()
         elif not isinstance(error, Unwinding | ContinueRun | GeneratorExit):
@@ -85,7 +89,9 @@ class Saga:
     def __enter__(self) -> None:
         raise NotAllowedHere("in an async workflow write `async with saga():`; `with` is for holdfast.sync")
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
     def open(self) -> None:
         """Enters the scope."""

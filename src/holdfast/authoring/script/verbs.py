@@ -29,7 +29,7 @@ R = TypeVar("R")
 _any: Shape[Any] = Shape(Any, what="progress")
 
 
-def _sleep(duration: Duration | None, until: datetime | None, name: str | None, where: Place) -> SleepCall:
+def durable_sleep(duration: Duration | None, until: datetime | None, name: str | None, where: Place) -> SleepCall:
     program = require_program("sleep()", in_step="Here use asyncio.sleep.")
     if (duration is None) == (until is None):
         raise InvalidDuration("sleep() takes a duration or until=, one of the two")
@@ -53,7 +53,7 @@ else:
 
     def sleep(duration=None, *, until=None, name=None):
         """Sleeps durably: parks the run, no thread, no memory. The end is fixed when the sleep is first met."""
-        return _sleep(duration, until, name, place(1))
+        return durable_sleep(duration, until, name, place(1))
 
 
 async def each(

@@ -1,0 +1,142 @@
+"""What a program waits for besides steps and children: sleeps, signals and topics.
+
+Signals that nobody waits for are kept in the order they came; a wait takes the oldest of its name, and of several
+waits the one that was asked for first is served first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import msgspec
+
+from holdfast.authoring.script.calls import TIMED_OUT, UNREADABLE, WAITING
+from holdfast.authoring.script.timers import later
+from holdfast.core import commands as c
+from holdfast.core import events as e
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.calls import SleepCall, WaitCall
+    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.core.passes import Memo
+
+
+class Waits:
+    """The open waits of one program."""
+
+    __slots__ = ("_buffered", "_futures", "_open", "_program")
+
+    def __init__(self, program: ScriptProgram) -> None:
+        self._program = program
+        self._buffered: list[e.SignalReceived] = list(program.beginning.buffered)
+        self._open: dict[str, WaitCall] = {}
+        self._futures: dict[str, asyncio.Future[Any]] = {}
+
+    def sleep(self, call: SleepCall) -> asyncio.Future[Any] | None:
+        """What a sleep awaits; None if an earlier pass slept it."""
+        program, key = self._program, call.key
+        if program.loop.unwinding:
+            return program.loop.outcome_future()
+        memo = program.memo(key)
+        if memo is not None and isinstance(memo.settled, e.TimerFired):
+            return None
+        program.timers.set(key, program.sleep_until(c.StartTimer(key=key, until=call.until), str(call.place)))
+        return self.future(key)
+
+    def begin(self, call: WaitCall) -> Any:
+        """A message at once, if one is there; else `WAITING`, and the call awaits its future."""
+        program, key = self._program, call.key
+        if program.loop.unwinding:
+            return WAITING
+        memo = program.memo(key)
+        if memo is not None and isinstance(memo.settled, e.TimerFired):
+            return TIMED_OUT
+        known = _message_of(memo)
+        if known is None and call.kind == "signal":
+            known = self._take_buffered(call)
+        if known is not None:
+            value = program.read(call.shape, known)
+            return WAITING if value is UNREADABLE else value
+        until = later(program.at, call.timeout.total_seconds()) if call.timeout is not None else None
+        if memo is not None and memo.settled is None and isinstance(memo.opened, e.WaitStarted):
+            until = memo.opened.until
+        else:
+            kind = cast("Literal['signal', 'topic']", call.kind)
+            asked = c.AwaitMessage(key=key, name=call.name, kind=kind, until=until)
+            recorded = program.ask(asked, call.place)
+            if isinstance(recorded, e.WaitStarted):
+                until = recorded.until
+        self._open[key] = call
+        if until is not None:
+            program.timers.set(key, until)
+        return WAITING
+
+    def future(self, key: str) -> asyncio.Future[Any]:
+        """What a wait awaits."""
+        self._futures[key] = future = self._program.loop.outcome_future()
+        return future
+
+    def give_up(self, key: str) -> None:
+        """The author's code cancelled a wait."""
+        self._open.pop(key, None)
+        self._program.timers.drop(key)
+        if self._futures.pop(key, None) is not None:
+            self._program.ask(c.EndWait(key=key))
+
+    def buffer(self, event: e.SignalReceived) -> None:
+        """Keeps a signal for whoever waits later."""
+        self._buffered.append(event)
+
+    def signal(self, event: e.SignalReceived) -> None:
+        """Gives a signal to the wait that was asked for first, or keeps it."""
+        for key, call in self._open.items():
+            if call.kind == "signal" and call.name == event.name:
+                self._program.ask(c.EndWait(key=key, message=event.message))
+                self._give(key, call, event.value)
+                return
+        self._buffered.append(event)
+
+    def topic(self, event: e.TopicReceived) -> None:
+        """Gives a publication to its wait."""
+        call = self._open.get(event.key)
+        if call is not None:
+            self._give(event.key, call, event.value)
+
+    def timed_out(self, key: str) -> None:
+        """The time of a sleep or wait came."""
+        self._open.pop(key, None)
+        self._resolve(key, TIMED_OUT)
+
+    def pending(self) -> list[asyncio.Future[Any]]:
+        """Every future somebody may await."""
+        return list(self._futures.values())
+
+    def _give(self, key: str, call: WaitCall, data: msgspec.Raw) -> None:
+        del self._open[key]
+        self._program.timers.drop(key)
+        value = self._program.read(call.shape, data)
+        if value is not UNREADABLE:
+            self._resolve(key, value)
+
+    def _take_buffered(self, call: WaitCall) -> msgspec.Raw | None:
+        for index, signal in enumerate(self._buffered):
+            if signal.name == call.name:
+                del self._buffered[index]
+                self._program.ask(c.EndWait(key=call.key, message=signal.message), call.place)
+                return signal.value
+        return None
+
+    def _resolve(self, key: str, value: Any) -> None:
+        future = self._futures.pop(key, None)
+        if future is not None and not future.done():
+            future.set_result(value)
+
+
+def _message_of(memo: Memo | None) -> msgspec.Raw | None:
+    """What an earlier pass took under that key. A wait that was given up is waited for again."""
+    if memo is None:
+        return None
+    if memo.message is not None:
+        return memo.message.value
+    return memo.settled.value if isinstance(memo.settled, e.TopicReceived) else None

@@ -1,0 +1,125 @@
+"""The bodies of one run that are in flight: started after their row is durable, each landing with one event."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.failure import Failure
+from holdfast.core.step import STOPPED, on_attempt_failed
+from holdfast.engine.bodies import Attempt, Body, Broke, Outcome, Succeeded
+
+if TYPE_CHECKING:
+    from holdfast.engine.session import Session
+
+LOG = logging.getLogger("holdfast.worker")
+
+
+class Flight:
+    """See the module."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._bodies: dict[str, Body] = {}
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._bodies
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the steps whose bodies run."""
+        return tuple(self._bodies)
+
+    def start(self, command: c.RunStep) -> None:
+        """Starts the body of a step whose attempt is recorded, unless nobody wants it any more."""
+        session = self._session
+        run = session.run
+        step = run.steps.get(command.key)
+        if step is None or step.is_abandoned or command.key in self._bodies:
+            return
+        assert run.created_at is not None
+        progress = msgspec.json.decode(step.progress)
+        attempt = Attempt(run.id, run.workflow, run.version, run.created_at, command, step.attempt, progress)
+        if LOG.isEnabledFor(logging.INFO):
+            LOG.info(
+                "run %s: step %s started, attempt %d", run.id, step.key, step.attempt, extra=session.fields("step")
+            )
+        body = session.engine.bodies.start(attempt, self._reported)
+        self._bodies[command.key] = body
+        limit = command.timeout
+        if limit is not None:
+
+            def expire() -> None:
+                if self._bodies.get(command.key) is body:
+                    body.stop(f"timed out after {limit}")
+
+            session.engine.wheel.at(session.time() + limit, expire)
+
+    def stop(self, key: str, why: str) -> None:
+        """Asks one body to end."""
+        body = self._bodies.get(key)
+        if body is not None:
+            body.stop(why)
+
+    def stop_all(self, why: str) -> None:
+        """Asks every body to end."""
+        for body in list(self._bodies.values()):
+            body.stop(why)
+
+    def forget(self) -> None:
+        """Late outcomes are no longer wanted."""
+        self._bodies.clear()
+
+    def _reported(self, body: Body, outcome: Outcome) -> None:
+        key = body.attempt.command.key
+        if self._bodies.get(key) is not body:
+            return
+        del self._bodies[key]
+        session = self._session
+        if LOG.isEnabledFor(logging.INFO):
+            how = "completed" if isinstance(outcome, Succeeded) else f"failed: {outcome.failure.message[:200]}"
+            LOG.info("run %s: step %s %s", session.run.id, key, how, extra=session.fields("step"))
+        session.landed(self._event_of(key, body, outcome))
+
+    def _event_of(self, key: str, body: Body, outcome: Outcome) -> e.AnyEvent | None:
+        session = self._session
+        step = session.run.steps.get(key)
+        progress = session.engine.surroundings.take_progress(session.run.id, key)
+        if step is None:
+            return None
+        if isinstance(outcome, Succeeded):
+            return e.StepCompleted(key=key, value=msgspec.Raw(outcome.value))
+        failure = _failure_of(body, outcome, is_wanted=not step.is_abandoned)
+        if failure is None:
+            return None
+        event = on_attempt_failed(
+            step,
+            failure,
+            body.attempt.command.retry,
+            session.time(),
+            session.engine.chance(),
+            is_final=outcome.is_final or step.is_abandoned,
+            not_before=outcome.not_before,
+            deadline=session.run.deadline,
+        )
+        if progress is not None and isinstance(event, e.AttemptFailed):
+            return msgspec.structs.replace(event, progress=msgspec.Raw(progress))
+        return event
+
+
+def _failure_of(body: Body, outcome: Broke, *, is_wanted: bool) -> Failure | None:
+    """What a stopped body means; None if the run's end stopped it: then it has no outcome, and the row names it."""
+    if outcome.failure.type != STOPPED or not is_wanted:
+        return outcome.failure
+    if not body.is_stopping:
+        return Failure(type="CancelledError", message="the body cancelled itself")
+    if body.stop_reason.startswith("timed out"):
+        return Failure(type="TimeoutError", message=f"the attempt {body.stop_reason}")
+    return None

@@ -1,0 +1,60 @@
+"""When a run that has nothing to do is given back, and until when. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from holdfast.core import events as e
+from holdfast.core.program import Program
+from holdfast.core.run import Run
+from holdfast.engine.turns import Draft
+from holdfast.ports.journal import Park
+
+NEAR = timedelta(seconds=1)
+"""A timer this close is waited for in memory."""
+
+
+def park_after(run: Run, program: Program, draft: Draft, *, is_quiet: bool) -> Park | None:
+    """The parking that goes with a turn, or None if the run stays. `is_quiet`: no body runs or is about to."""
+    last = draft.outputs[-1] if draft.outputs else None
+    if isinstance(last, e.Continued):
+        return Park(draft.at)
+    if isinstance(last, e.RetryPlanned):
+        return Park(last.at)
+    if not is_quiet or any(isinstance(x, e.StepScheduled) for x in draft.outputs):
+        return None
+    times = [x for x in (next_wake(run, program), *_times_of(draft)) if x is not None]
+    wake = min(times, default=None)
+    if (wake is not None and wake - draft.at <= NEAR) or awaits_children(run, draft):
+        return None
+    return Park(wake)
+
+
+def next_wake(run: Run, program: Program) -> datetime | None:
+    """The earliest of everything the run waits for by time: timers, retries, its deadline, the end of its grace."""
+    times = [step.retry_at for step in run.steps.values() if step.retry_at is not None and not step.is_abandoned]
+    timer = program.next_timer()
+    if timer is not None:
+        times.append(timer)
+    if run.deadline is not None and run.past_deadline is None and run.cancel is None:
+        times.append(run.deadline)
+    if run.grace_until is not None:
+        times.append(run.grace_until)
+    return min(times, default=None)
+
+
+def awaits_children(run: Run, draft: Draft) -> bool:
+    """Whether the end of a child is awaited: such a run stays a little, since children often end soon."""
+    started = any(isinstance(x, e.ChildStarted) and x.awaited for x in draft.outputs)
+    return started or any(wait.kind == "child" and wait.awaited for wait in run.waits.values())
+
+
+def _times_of(draft: Draft) -> list[datetime | None]:
+    """Wake-up times a turn brings that the fold does not know before it is applied."""
+    times: list[datetime | None] = []
+    for event in draft.inputs:
+        if isinstance(event, e.AttemptFailed):
+            times.append(event.retry_at)
+        elif isinstance(event, e.CancelRequested | e.DeadlineReached):
+            times.append(event.grace_until)
+    return times

@@ -1,0 +1,403 @@
+"""Holdfast for plain `def` code: Flask, Django, scripts.
+
+The same names as `holdfast`, blocking instead of awaited. Steps, workflows, policies and errors are the same objects.
+Nothing is written twice: outside a run each call is handed to one event loop in a background thread; inside a `def`
+workflow each verb hands its awaitable to the run's own loop (`authoring.script.bridge`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from types import ModuleType, TracebackType
+from typing import Any, Generic, Self, TypeVar, cast, overload
+
+from holdfast.app import App as AsyncApp
+from holdfast.authoring.handle import JournalEvent, RunView
+from holdfast.authoring.handle import Run as AsyncRun
+from holdfast.authoring.script import verbs
+from holdfast.authoring.script.bridge import block_on
+from holdfast.authoring.script.channels import Channel, RunVar
+from holdfast.authoring.script.channels import SyncSignal as Signal
+from holdfast.authoring.script.channels import SyncTopic as Topic
+from holdfast.authoring.script.children import start
+from holdfast.authoring.script.context import find_program, place, require_program
+from holdfast.authoring.script.resources import Resource, resource
+from holdfast.authoring.script.sagas import Saga as AsyncSaga
+from holdfast.authoring.script.steps import AnyStep, step
+from holdfast.authoring.script.verbs import (
+    continue_as,
+    current,
+    heartbeat,
+    log,
+    now,
+    patched,
+    rng,
+    uuid4,
+)
+from holdfast.authoring.script.workflows import AnyWorkflow, Call, SyncWorkflow, remote, workflow
+from holdfast.core.durations import Duration
+from holdfast.core.retry import Retry
+from holdfast.core.status import Status
+from holdfast.errors import NotAllowedHere
+
+__all__ = [
+    "App",
+    "Retry",
+    "Run",
+    "RunVar",
+    "Signal",
+    "Topic",
+    "continue_as",
+    "current",
+    "each",
+    "gather",
+    "heartbeat",
+    "log",
+    "now",
+    "patched",
+    "remote",
+    "resource",
+    "rng",
+    "saga",
+    "sleep",
+    "start",
+    "step",
+    "uuid4",
+    "wait",
+    "workflow",
+]
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+
+
+# -- verbs of a sync workflow ------------------------------------------------------------------------------------------
+
+
+def sleep(duration: Duration | None = None, *, until: datetime | None = None, name: str | None = None) -> None:
+    """Sleeps durably: parks the run and gives the thread back."""
+    block_on(verbs.durable_sleep(duration, until, name, place(1)), "sleep()")
+
+
+def wait(call: Coroutine[Any, Any, R]) -> R:
+    """Waits for an async step or workflow, called: `wait(greet("you"))`."""
+    require_program("wait()")
+    return block_on(call, "wait()")
+
+
+@overload
+def gather(a: Coroutine[Any, Any, T1], b: Coroutine[Any, Any, T2], /) -> tuple[T1, T2]: ...
+@overload
+def gather(
+    a: Coroutine[Any, Any, T1], b: Coroutine[Any, Any, T2], c: Coroutine[Any, Any, T3], /
+) -> tuple[T1, T2, T3]: ...
+@overload
+def gather(
+    a: Coroutine[Any, Any, T1],
+    b: Coroutine[Any, Any, T2],
+    c: Coroutine[Any, Any, T3],
+    d: Coroutine[Any, Any, T4],
+    /,
+) -> tuple[T1, T2, T3, T4]: ...
+@overload
+def gather(*calls: Coroutine[Any, Any, T]) -> tuple[T, ...]: ...
+def gather(*calls: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
+    """Runs calls together and waits for all: `gather(load.call(1), load.call(2))`."""
+    require_program("gather()")
+
+    async def all_of() -> tuple[Any, ...]:
+        return tuple(await asyncio.gather(*calls))
+
+    return block_on(all_of(), "gather()")
+
+
+def each(function: Callable[[T], R], items: Iterable[T], *, limit: int = 50) -> list[R]:
+    """Calls a step or workflow for every item, at most `limit` at a time; results in the order of the items."""
+    program = require_program("each()")
+    kept: Any = function
+
+    def call(item: T) -> Coroutine[Any, Any, R]:
+        made: Coroutine[Any, Any, R]
+        if isinstance(kept, SyncWorkflow):
+            made = cast("SyncWorkflow[..., R]", kept).call(item)
+        elif isinstance(kept, AnyStep):
+            made = cast("AnyStep[..., R]", kept).durable_call(program, (item,), {})
+        else:
+            made = kept(item)
+        return made
+
+    return block_on(verbs.each(call, items, limit=limit), "each()")
+
+
+class Saga(AsyncSaga):
+    """`with saga():` — on an error or a cancel, undo the completed steps in reverse, each durably."""
+
+    def __enter__(self) -> None:
+        self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+        block_on(self.settle(error), "saga()")
+
+    async def __aenter__(self) -> None:
+        raise NotAllowedHere("in a sync workflow write `with saga():`; `async with` is for holdfast")
+
+
+def saga() -> Saga:
+    """A block whose completed steps are undone in reverse if it fails or is cancelled."""
+    return Saga()
+
+
+# -- the outside -------------------------------------------------------------------------------------------------------
+
+
+class _Portal:
+    """One event loop in a background thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs it there and waits here."""
+        if find_program() is not None:
+            work.close()
+            raise NotAllowedHere("the app is for the outside: in a workflow use start(…), signals and children")
+        return asyncio.run_coroutine_threadsafe(work, self._running()).result()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True).start()
+            return self._loop
+
+    def close(self) -> None:
+        """Ends the thread."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+
+class Run(Generic[R_co]):
+    """A handle on one run, blocking."""
+
+    def __init__(self, run: AsyncRun[R_co], portal: _Portal) -> None:
+        self._run = run
+        self._portal = portal
+        self._call = portal.call
+        self.id = run.id
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """Waits for the end: its value, or the error it ended with."""
+        return self._call(self._run.result(timeout))
+
+    def wait(self, timeout: Duration | None = None) -> Status | None:
+        """Waits for the end and says how it ended; None if the time ran out."""
+        return self._call(self._run.wait(timeout))
+
+    def status(self) -> Status:
+        """The lifecycle word."""
+        return self._call(self._run.status())
+
+    def view(self) -> RunView:
+        """Everything the run's row says."""
+        return self._call(self._run.view())
+
+    def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
+        """Sends a signal: durable when this returns, delivered exactly once."""
+        self._call(self._run.signal(channel, value, id=id))
+
+    def get(self, var: RunVar[T]) -> T | None:
+        """A value the run shows to the outside."""
+        got: T | None = self._call(self._run.get(cast("Any", var)))
+        return got
+
+    def cancel(self, reason: str = "") -> None:
+        """Asks the run to stop."""
+        self._call(self._run.cancel(reason))
+
+    def kill(self, reason: str = "") -> None:
+        """Ends the run at once: no author code, no undo."""
+        self._call(self._run.kill(reason))
+
+    def pause(self, reason: str = "") -> None:
+        """Lets the run stand still until it is resumed."""
+        self._call(self._run.pause(reason))
+
+    def resume(self) -> None:
+        """Lets a paused run go on."""
+        self._call(self._run.resume())
+
+    def retry(self, *, id: str | None = None) -> Run[R_co]:
+        """Starts a new run that takes over what this one has completed."""
+        return Run(self._call(self._run.retry(id=id)), self._portal)
+
+    def follow(self, *, after: int = 0) -> Iterator[JournalEvent]:
+        """The journal, live, until the run ends."""
+        events = self._run.follow(after=after)
+        while True:
+            try:
+                yield self._call(_next(events))
+            except StopAsyncIteration:
+                return
+
+
+class App:
+    """`holdfast.App`, blocking. Wraps an app you already have, or makes one."""
+
+    def __init__(
+        self,
+        app: AsyncApp | str | None = None,
+        *,
+        workflows: Iterable[AnyWorkflow[..., Any] | ModuleType | str] = (),
+        resources: Iterable[Resource[Any]] = (),
+        step_retry: Retry | None = None,
+        step_limit: int | None = 1000,
+        cancel_grace: Duration = "5m",
+    ) -> None:
+        self.app = (
+            app
+            if isinstance(app, AsyncApp)
+            else AsyncApp(
+                app,
+                workflows=workflows,
+                resources=resources,
+                step_retry=step_retry,
+                step_limit=step_limit,
+                cancel_grace=cancel_grace,
+            )
+        )
+        self._portal = _Portal()
+
+    def __repr__(self) -> str:
+        return f"<sync {self.app!r}>"
+
+    def __enter__(self) -> Self:
+        self._portal.call(self.app.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._portal.call(self.app.__aexit__())
+        self._portal.close()
+
+    def close(self) -> None:
+        """Closes the store and ends the background thread."""
+        self._portal.call(self.app.close())
+        self._portal.close()
+
+    @contextmanager
+    def worker(
+        self,
+        *,
+        id: str | None = None,
+        concurrency: int = 100,
+        queues: tuple[str, ...] | list[str] = ("default",),
+        ttl: Duration = "15s",
+        poll: Duration = "1s",
+        grace: Duration = "30s",
+    ) -> Generator[None]:
+        """`with app.worker():` — a worker in this process, for as long as the block lasts."""
+        inner = self.app.worker(id=id, concurrency=concurrency, queues=queues, ttl=ttl, poll=poll, grace=grace)
+        self._portal.call(_enter(inner))
+        try:
+            yield
+        finally:
+            self._portal.call(_exit(inner))
+
+    def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
+        """Starts the call with a worker of its own and returns its result. Same id: same result."""
+        return self.app.run(call, id=id, timeout=timeout)
+
+    def start(
+        self,
+        call: Call[R],
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        delay: Duration | None = None,
+        deadline: Duration | datetime | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Run[R]:
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        made = self.app.start(
+            call,
+            id=id,
+            key=key,
+            delay=delay,
+            deadline=deadline,
+            queue=queue,
+            priority=priority,
+            attributes=attributes,
+        )
+        return Run(self._portal.call(made), self._portal)
+
+    def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
+        """The run of that id, from anywhere; `RunNotFound`."""
+        return Run(self._portal.call(self.app.get(id, workflow)), self._portal)
+
+    def runs(
+        self,
+        *,
+        workflow: str | None = None,
+        version: str | None = None,
+        status: str | Status | None = None,
+        queue: str | None = None,
+        parent: str | None = None,
+        key: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[RunView]:
+        """Runs, newest first."""
+        views = self.app.runs(
+            workflow=workflow,
+            version=version,
+            status=status,
+            queue=queue,
+            parent=parent,
+            key=key,
+            attributes=attributes,
+            limit=limit,
+        )
+        while True:
+            try:
+                yield self._portal.call(_next(views))
+            except StopAsyncIteration:
+                return
+
+    def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
+        """Sends to every run that waits on the topic now; returns whom it woke."""
+        return self._portal.call(self.app.publish(topic, value, id=id))
+
+    def waiting(self, topic: Channel[Any]) -> list[str]:
+        """Ids of the runs that wait on the topic now."""
+        return self._portal.call(self.app.waiting(topic))
+
+
+async def _next(items: Any) -> Any:
+    return await anext(items)
+
+
+async def _enter(context: Any) -> Any:
+    return await context.__aenter__()
+
+
+async def _exit(context: Any) -> None:
+    await context.__aexit__(None, None, None)
