@@ -1,0 +1,66 @@
+"""A worker in a process of its own, with a fuse: it can end itself with SIGKILL before or after its n-th commit.
+
+Run as a module: ``python -m tests.chaos.worker_process DB ID [before|after N] [--ttl SECONDS]``. Prints ``ready`` when
+it serves, and one line for each commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from holdfast import App
+from holdfast.adapters.sqlite.store import SqliteStore, open_sqlite
+from holdfast.ports.journal import Commit, Verdict
+from tests.chaos import orders
+
+
+class Fuse:
+    """Counts commits and ends the process at one of them."""
+
+    def __init__(self, store: SqliteStore, when: str, at: int) -> None:
+        self._commit = store.commit
+        self._when = when
+        self._left = at
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        self._left -= 1
+        if self._left == 0 and self._when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        verdicts = await self._commit(batch)
+        sys.stdout.write(f"commit {len(batch)}\n")
+        sys.stdout.flush()
+        if self._left == 0 and self._when == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return verdicts
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("db")
+    parser.add_argument("id")
+    parser.add_argument("when", nargs="?", default="never")
+    parser.add_argument("at", nargs="?", type=int, default=0)
+    parser.add_argument("--ttl", type=float, default=15)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
+    store = await open_sqlite(given.db)
+    store.commit = Fuse(store, given.when, given.at).commit  # type: ignore[method-assign]
+    app = App(store=store, workflows=[orders.fulfil, orders.ship])
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    async with app.worker(id=given.id, ttl=given.ttl, poll=min(0.2, given.ttl / 3)):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await stopped.wait()
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
