@@ -12,15 +12,15 @@ from holdfast.ports.store import Store
 from tests.conformance.world import START, World
 
 
-async def open_store(kind: str, folder: Path, clock: VirtualClock) -> Store:
-    """A new, empty store."""
+async def open_store(kind: str, folder: Path | None, clock: VirtualClock) -> Store:
+    """A new, empty store. Without a folder it need not survive a power cut, and is faster for it."""
     if kind == "memory":
         from holdfast.adapters.memory.store import MemoryStore
 
         return MemoryStore(clock)
     from holdfast.adapters.sqlite import open_sqlite
 
-    return await open_sqlite(folder / "store.db", clock=clock)
+    return await open_sqlite(folder / "store.db" if folder else "sqlite:///:memory:", clock=clock)
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -188,3 +188,15 @@ async def test_a_run_that_begins_anew_is_told_again(world: World) -> None:
         assert event_of(last).run == "p/a"
         await parent.commits(event_of(last), again, inbox_seen=last.no, is_consuming=True)
     assert await world.unread("p") == []
+
+
+async def test_a_running_child_started_again_tells_its_parent_once(world: World) -> None:
+    """Contract: a child's own message reaches the wait of the same key; adopting it again adds no second one."""
+    parent = await world.held_run("p")
+    await start(parent, "p/a", "a")
+    await parent.commits(e.Continued(workflow="order"))
+    await start(parent, "p/a", "a")
+    child = await world.holder("p/a")
+    ended = e.ChildEnded(key="a", run="p/a", status="completed", value=DONE.value)
+    await child.commits(DONE, messages=(Message(run="p", id="end", kind="child", body=msgspec.json.encode(ended)),))
+    assert await endings(world, "p") == [ended]

@@ -1,16 +1,16 @@
 """The same random operations on the memory store and on another: verdicts, rows, journals and inboxes stay equal.
 
 The memory store is the obvious model. Whatever both ports show is compared after every operation; what they may
-legitimately choose for themselves (the wording of notes, the ids of messages they make up) is left out.
+legitimately choose for themselves is left out: numbers of runs, gaps in seq, the wording of notes, and the ids of the
+messages that they make up.
 """
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,10 +22,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.core import events as e
 from holdfast.core.status import Status
+from holdfast.core.turn import Row
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.journal import Commit, Committed, Park
 from holdfast.ports.leases import Taken, WorkerRow
 from holdfast.ports.runs import Filter, RunRow
+from holdfast.ports.store import Store
 from tests.conformance.conftest import open_store
 from tests.conformance.world import (
     BOOM,
@@ -130,7 +132,11 @@ def comparable(value: Any) -> Any:
     """The value without what a store may choose for itself."""
     match value:
         case RunRow():
-            return msgspec.structs.replace(value, note=bool(value.note))
+            return msgspec.structs.replace(value, no=0, note="" if not value.note else "some")
+        case Row():
+            return msgspec.structs.replace(value, seq=0)
+        case Committed():
+            return ("Committed", value.inbox_last)
         case Unconsumed():
             return (value.no, value.kind, value.body if value.kind != "child" else _ending(value.body))
         case Commit() | Holder():
@@ -156,24 +162,26 @@ class Twins(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.runner = asyncio.Runner()
+        self.resources = ExitStack()
         self.worlds: list[World] = []
-        self.holders: list[list[Holder]] = []
-        self.sent: list[list[Commit]] = []
+        self.holders: list[list[Holder]] = [[], []]
+        self.sent: list[list[Commit]] = [[], []]
+        self.order: list[list[tuple[str, int]]] = []
+
+    def open_both(self) -> None:
+        """Fresh stores on clocks that move together."""
+        self.runner = self.resources.enter_context(asyncio.Runner())
         for kind in ("memory", "sqlite"):
             clock = VirtualClock(START)
-            store = self.runner.run(open_store(kind, Path(self.folder.name), clock))
+            store = self.runner.run(open_store(kind, None, clock))
+            self.resources.callback(self.close, store)
             self.worlds.append(World(store, clock))
-            self.holders.append([])
-            self.sent.append([])
+
+    def close(self, store: Store) -> None:
+        self.runner.run(store.close())
 
     def teardown(self) -> None:
-        for world in self.worlds:
-            self.runner.run(world.verify())
-            self.runner.run(world.store.close())
-        self.runner.close()
-        self.folder.cleanup()
+        self.resources.close()
 
     def both(self, ask: Callable[[World], Awaitable[Any]]) -> list[Any]:
         """Asks both worlds and compares the answers."""
@@ -272,6 +280,7 @@ class Twins(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         """Something to do, so that few steps are spent on empty stores."""
+        self.open_both()
         self.register("i0", "w0", DEFINITIONS, takes_over=False)
         self.register("i1", "w1", DEFINITIONS[:4], takes_over=False)
         for run, workflow in (("r0", "order"), ("r1", "parcel"), ("r2", "order")):
@@ -391,12 +400,15 @@ class Twins(RuleBasedStateMachine):
 
     @invariant()
     def the_stores_show_the_same(self) -> None:
-        self.both(lambda world: world.dump())
+        for dump in self.both(lambda world: world.dump()):
+            rows = sorted((row for rows in dump["rows"].values() for row in rows), key=lambda row: row.seq)
+            self.order.append([(row.run, row.ordinal) for row in rows])
+        assert self.order.pop() == self.order.pop()
 
     @invariant()
     def rows_are_folds(self) -> None:
-        for world in self.worlds:
-            self.runner.run(world.verify())
+        """Of the model; the other store shows the same."""
+        self.runner.run(self.worlds[0].verify())
 
 
 @pytest.mark.slow
@@ -405,4 +417,4 @@ def test_the_stores_cannot_be_told_apart() -> None:
     pytest.importorskip("holdfast.adapters.sqlite.store", reason="no such store yet")
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(Twins, settings=settings(max_examples=60, stateful_step_count=40))
+    run_state_machine_as_test(Twins, settings=settings(stateful_step_count=40))

@@ -13,6 +13,7 @@ from holdfast import (
     Retry,
     RetryAfter,
     RunFailed,
+    Signal,
     StepFailed,
     current,
     heartbeat,
@@ -23,6 +24,9 @@ from holdfast import (
 from tests.support.world import World, crash, events, forget_programs, types
 
 FAST = Retry(10, first="1ms", ceiling="2ms")
+
+
+go = Signal[bool]("go")
 
 
 class Declined(Exception):
@@ -124,7 +128,7 @@ async def test_the_author_sees_only_the_last_failure_and_it_is_memoised(world: W
             await fails()
         except StepFailed as failed:
             caught.append(failed.message)
-            await sleep("1100ms")
+            await go.wait()
             return failed.message
         return "no failure"
 
@@ -133,6 +137,7 @@ async def test_the_author_sees_only_the_last_failure_and_it_is_memoised(world: W
         run = await app.start(work())
         await world.until_parked(run)
         forget_programs(worker)
+        await run.signal(go, True)
         assert await run.result("10s") == "try 3"
     assert tries == [1, 2, 3]
     assert caught == ["try 3", "try 3"]
@@ -244,7 +249,7 @@ async def test_retry_after_is_the_least_wait(still: World) -> None:
 
     async with still.serving(work) as app:
         run = await app.start(work())
-        text = await still.until_waiting(run, "retrying in 1h")
+        text = await still.until_waiting(run, "retrying in 1 h")
         assert "attempt 2 of 2" in text
         row = await still.until_parked(run)
         assert row.available_at == still.clock.now() + timedelta(hours=1)
@@ -291,7 +296,7 @@ async def test_a_declared_exception_arrives_as_itself_live_and_replayed(world: W
             await charge()
         except Declined as declined:
             caught.append(repr(declined))
-            await sleep("1100ms")
+            await go.wait()
             raise
 
     app = world.app(work)
@@ -299,6 +304,7 @@ async def test_a_declared_exception_arrives_as_itself_live_and_replayed(world: W
         run = await app.start(work())
         await world.until_parked(run)
         forget_programs(worker)
+        await run.signal(go, True)
         with pytest.raises(Declined) as raised:
             await run.result("10s")
     assert raised.value.args == ("card", 42)
@@ -436,7 +442,7 @@ async def test_none_is_a_result(world: World) -> None:
     @workflow
     async def work() -> str:
         assert await nothing() is None  # type: ignore[func-returns-value]
-        await sleep("1100ms")
+        await go.wait()
         return "end"
 
     app = world.app(work)
@@ -444,6 +450,7 @@ async def test_none_is_a_result(world: World) -> None:
         run = await app.start(work())
         await world.until_parked(run)
         forget_programs(worker)
+        await run.signal(go, True)
         assert await run.result("10s") == "end"
     assert tries == [1]
 
@@ -674,7 +681,7 @@ async def test_a_large_result_travels_as_a_blob(world: World) -> None:
     @workflow
     async def work(text: str) -> str:
         double = await grow(text)
-        await sleep("1100ms")
+        await go.wait()
         return double + "!"
 
     text = "x" * 200_000
@@ -683,6 +690,7 @@ async def test_a_large_result_travels_as_a_blob(world: World) -> None:
         run = await app.start(work(text))
         await world.until_parked(run)
         forget_programs(worker)
+        await run.signal(go, True)
         assert await run.result("10s") == text * 2 + "!"
     step_event = next(x.data for x in await events(run) if x.type == "step")
     assert step_event["blob"]

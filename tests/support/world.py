@@ -25,7 +25,7 @@ from holdfast.ports.store import Store
 from holdfast.worker.worker import Worker
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
-PATIENCE = 20.0
+PATIENCE = 12.0
 """Seconds after which a condition that does not come true fails its test."""
 
 LONG = "3000d"
@@ -106,20 +106,21 @@ class World:
         """Waits until the run has that status."""
 
         async def reached() -> bool:
-            return (await self.row(run)).status == status
+            row = await self.store.get(run if isinstance(run, str) else run.id)
+            return row is not None and row.status == status
 
         try:
             await self.until(reached)
         except AssertionError:
-            raise AssertionError(f"{run} never became {status}: {await self.row(run)}") from None
+            raise AssertionError(f"{run} never became {status}: {await self.store.get(str(run))}") from None
         return await self.row(run)
 
     async def until_parked(self, run: Run[Any] | str) -> RunRow:
         """Waits until the run has begun and no worker holds it."""
 
         async def parked() -> bool:
-            row = await self.row(run)
-            return row.status is Status.RUNNING and not row.instance
+            row = await self.store.get(run if isinstance(run, str) else run.id)
+            return row is not None and row.status is Status.RUNNING and not row.instance
 
         await self.until(parked, f"{run} parked")
         return await self.row(run)

@@ -179,7 +179,7 @@ class _Builder:
         if issubclass(cls, msgspec.Struct):
             node.refuses_unknown = cls.__struct_config__.forbid_unknown_fields
             node.json_tag = cls.__struct_config__.tag
-            node.kinds = frozenset({"array" if cls.__struct_config__.array_like else "object"})
+            node.is_array = cls.__struct_config__.array_like
         hints = hints_of(cls, f"{_name(cls)}: its")
         node.fields = tuple(
             Field(name, key, self.node(hints.get(name, Any), bindings), default) for name, key, default in parts

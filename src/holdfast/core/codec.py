@@ -43,6 +43,13 @@ class Codec:
         self._decode = decode
         self._is_open = is_open
 
+    def gives(self, value: Any, data: bytes) -> bool:
+        """Whether `value` is written as just these bytes."""
+        try:
+            return self._encode(value) == data
+        except Exception:  # noqa: BLE001 msgspec, or user code in hooks: `round_trip` says what is wrong
+            return False
+
     def round_trip(self, value: Any, path: str, what: str, outer: int = 0) -> tuple[bytes, Any]:
         """The bytes of `value` and the equal copy they decode to."""
         try:

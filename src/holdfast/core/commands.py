@@ -160,7 +160,7 @@ def carry(data: bytes, blobs: dict[str, bytes]) -> tuple[msgspec.Raw, str]:
     return events.NULL, name
 
 
-def record(command: Command, blobs: dict[str, bytes]) -> events.Output:  # noqa: PLR0911 one line for each command
+def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
     """The event that records a command. Large payloads go to `blobs`."""
     match command:
         case RunStep():

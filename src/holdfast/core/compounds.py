@@ -32,11 +32,15 @@ class Fields(Node):
         super().__init__(annotation)
         self.cls: Any = cls
         self.style = style  # "slots" (set attributes), "struct", "tuple" or "dict"
-        self.kinds = frozenset({"array" if style == "tuple" else "object"})
+        self.is_array = style == "tuple"
         self.fields: tuple[Field, ...] = ()
         self.optional: frozenset[str] = frozenset()  # keys a TypedDict may lack
         self.refuses_unknown = False
         self.json_tag: object = None  # of a Struct: msgspec can tell it from other tagged ones
+
+    @property
+    def kinds(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({"array" if self.is_array else "object"})
 
     @property
     def children(self) -> Iterable[Node]:
@@ -51,9 +55,8 @@ class Fields(Node):
     def _to_plain(self, value: Any) -> Any:
         if not self.accepts(value):
             raise Misfit(f"Expected `{self.cls.__name__}`, got `{type(value).__name__}`")
-        if self.style == "tuple":
-            pairs = zip(self.fields, value, strict=True)
-            return [inside(field.node, each, f".{field.name}") for field, each in pairs]
+        if self.is_array:
+            return [inside(field.node, each, f".{field.name}") for field, each in self._parts(value)]
         return {field.key: inside(field.node, each, f".{field.name}") for field, each in self._parts(value)}
 
     def _parts(self, value: Any) -> Iterator[tuple[Field, Any]]:
@@ -64,7 +67,7 @@ class Fields(Node):
                 yield field, value[field.key]
 
     def _from_plain(self, data: Any, path: str) -> Any:
-        if self.style == "tuple":
+        if self.is_array:
             if not is_list(data):
                 raise Misfit(f"Expected `array`, got {shown(data)}", path)
             names = [field.key for field in self.fields]
@@ -195,14 +198,10 @@ def _is_discriminable(members: list[Node]) -> bool:
 
 
 def _tag(annotation: Any) -> str:
-    return annotation.__name__ if isinstance(annotation, type) and not _has_args(annotation) else _full_tag(annotation)
+    return annotation.__name__ if isinstance(annotation, type) else _full_tag(annotation)
 
 
 def _full_tag(annotation: Any) -> str:
-    if isinstance(annotation, type) and not _has_args(annotation):
+    if isinstance(annotation, type):
         return f"{annotation.__module__}.{annotation.__qualname__}".removeprefix("builtins.")
     return repr(annotation).replace("typing.", "").replace("collections.abc.", "")
-
-
-def _has_args(annotation: Any) -> bool:
-    return bool(getattr(annotation, "__args__", ()))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
@@ -185,7 +184,7 @@ def _lost_key(value: dict[Any, Any], back: dict[Any, Any]) -> str | None:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > sys.int_info.bits_per_digit * 16:
+    if isinstance(value, int) and value.bit_length() > 256:
         return f"an int of {value.bit_length()} bits"
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         text = ascii(value)

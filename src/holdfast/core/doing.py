@@ -1,27 +1,39 @@
 """What a run is doing now, and why, as data and as a sentence. Derived from the fold, shown everywhere.
 
 `Doing` is stored in the run's row so that lists need no fold; `describe` turns it into words at the time of reading.
+Its size is bounded, however much a run does at once and however long its errors are.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal, TypeAlias, assert_never
 
 import msgspec
 
 from holdfast.core.durations import format_duration
-from holdfast.core.run import Run
+from holdfast.core.run import OpenStep, Run
 from holdfast.core.status import Status
 
 SHOWN = 4
 """How many of the things a run does at once are kept; the rest are counted."""
 
+SHORT = 200
+"""Characters kept of an error or a reason."""
+
+LONG = 1000
+"""Characters kept of why a run is paused: it says what to do."""
+
+Kind: TypeAlias = Literal[
+    "step", "retry", "sleep", "signal", "topic", "child", "start", "pass", "paused", "cancelling", "overdue"
+]
+
 
 class Occupation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One thing a run does or waits for."""
+    """One thing a run does or waits for. `attempt` is the one in flight, or, between two, the one that failed."""
 
-    kind: Literal["step", "retry", "sleep", "signal", "topic", "child", "start", "pass", "paused", "cancelling"]
+    kind: Kind
     name: str
     until: datetime | None = None
     attempt: int = 0
@@ -39,34 +51,27 @@ class Doing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Doing)
 _IDLE = Doing()
+_SECOND = timedelta(seconds=1)
 
 
 def doing(run: Run) -> Doing:
     """What the run does, from its fold."""
     if run.end is not None:
         return _IDLE
-    found: list[Occupation] = []
-    if run.paused is not None:
-        found.append(Occupation("paused", run.paused.reason, detail=run.paused.detail))
+    if run.paused is not None:  # whatever is open stands still
+        paused = run.paused
+        return Doing((Occupation("paused", paused.reason, detail=one_line(paused.detail, LONG)),))
     if run.status is Status.PENDING:
-        found.append(Occupation("start", run.workflow, run.available_at))
-    if run.cancel is not None:
-        found.append(Occupation("cancelling", run.cancel.reason, run.cancel.grace_until))
+        return Doing((Occupation("start", run.workflow, run.available_at),))
+    found = [*_cleaning_up(run)]
     if run.retry is not None:
-        found.append(
-            Occupation("pass", run.workflow, run.retry.at, run.passes + 1, run.retry.of, run.retry.failure.message[:200])
-        )
-    for step in run.steps.values():
-        if step.is_abandoned:
-            continue
-        if step.retry_at is None:
-            found.append(Occupation("step", step.key, None, step.attempt, step.of))
-        else:
-            detail = step.last.message[:200] if step.last else ""
-            found.append(Occupation("retry", step.key, step.retry_at, step.attempt, step.of, detail))
-    for wait in run.waits.values():
-        if wait.awaited:
-            found.append(Occupation(wait.kind, wait.name, wait.until, detail=wait.run))  # type: ignore[arg-type]
+        again = run.retry
+        why = one_line(again.failure.message, SHORT)
+        found.append(Occupation("pass", run.workflow, again.at, run.passes + 1, again.of, why))
+    else:
+        found += _open_work(run)
+    if not found and not run.worker:
+        found.append(Occupation("start", run.workflow))
     return Doing(tuple(found[:SHOWN]), max(0, len(found) - SHOWN)) if found else _IDLE
 
 
@@ -81,34 +86,92 @@ def decode_doing(data: bytes) -> Doing:
 
 
 def describe(value: Doing, now: datetime) -> str:
-    """The sentence people read: "sleeping until 14:00:00 (2 h left)", "step charge failed, retrying in 30 s, …"."""
+    """The sentence people read: "sleeping until 14:00 UTC, 2 h left", "step charge failed, retrying in 30 s, …"."""
     parts = [_phrase(occupation, now) for occupation in value.now]
     if value.more:
         parts.append(f"and {value.more} more")
     return "; ".join(parts)
 
 
+def _cleaning_up(run: Run) -> Iterator[Occupation]:
+    if run.cancel is not None:
+        yield Occupation("cancelling", one_line(run.cancel.reason, SHORT), run.cancel.grace_until)
+    if run.past_deadline is not None:
+        yield Occupation("overdue", "", run.past_deadline.grace_until)
+
+
+def _open_work(run: Run) -> Iterator[Occupation]:
+    for step in run.steps.values():
+        if not step.is_abandoned:
+            yield _step(step)
+    for wait in run.waits.values():
+        if wait.awaited:
+            yield Occupation(wait.kind, wait.name, wait.until, detail=wait.run)
+
+
+def _step(step: OpenStep) -> Occupation:
+    # Attempts that were cut off cost nothing, so that many more may follow: "attempt 6 of 5" is never said.
+    of = step.of + step.restarts if step.of is not None else None
+    if step.retry_at is None:
+        detail = "waiting for a worker" if step.is_unstarted else ""
+        return Occupation("step", step.key, None, step.attempt, of, detail)
+    detail = one_line(step.last.message, SHORT) if step.last is not None else ""
+    return Occupation("retry", step.key, step.retry_at, step.attempt, of, detail)
+
+
 def _phrase(a: Occupation, now: datetime) -> str:
-    left = f"{format_duration(max(a.until - now, a.until - a.until))} left" if a.until else ""
-    of = f" of {a.of}" if a.of else ""
+    left = f", {_left(a.until, now)} left" if a.until is not None else ""
+    of = f" of {a.of}" if a.of is not None else ""
+    why = f": {a.detail}" if a.detail else ""
     match a.kind:
         case "step":
-            return f"step {a.name}" + (f", attempt {a.attempt}{of}" if a.attempt > 1 else "")
+            attempt = f", attempt {a.attempt}{of}" if a.attempt > 1 else ""
+            return f"step {a.name}{attempt}{f', {a.detail}' if a.detail else ''}"
         case "retry":
-            again = f"retrying in {left.removesuffix(' left')}" if a.until and a.until > now else "retrying now"
-            why = f": {a.detail}" if a.detail else ""
-            return f"step {a.name} failed, {again}, attempt {a.attempt + 1}{of}{why}"
+            return f"step {a.name} failed, retrying {_when(a.until, now)}, attempt {a.attempt + 1}{of}{why}"
         case "sleep":
-            return f"sleeping until {a.until:%Y-%m-%d %H:%M:%S} UTC ({left})"
+            return f"sleeping until {_clock(a.until, now)}{left}"
         case "signal" | "topic":
-            return f"waiting for {a.kind} {a.name}" + (f", {left}" if left else "")
+            return f"waiting for {a.kind} {a.name}{left}"
         case "child":
-            return f"waiting for child {a.name} ({a.detail})" + (f", {left}" if left else "")
+            return f"waiting for child {a.name} ({a.detail}){left}"
         case "start":
-            return f"starts in {left.removesuffix(' left')}" if a.until and a.until > now else "waiting for a worker"
+            is_later = a.until is not None and a.until > now
+            return f"starts {_when(a.until, now)}" if is_later else "waiting for a worker"
         case "pass":
-            return f"failed, pass {a.attempt}{of} begins in {left.removesuffix(' left')}: {a.detail}"
+            return f"failed, pass {a.attempt}{of} begins {_when(a.until, now)}{why}"
         case "paused":
-            return f"paused ({a.name})" + (f": {a.detail}" if a.detail else "")
+            return f"paused ({a.name}){why}"
         case "cancelling":
-            return "cleaning up after a cancel" + (f" ({a.name})" if a.name else "") + (f", {left}" if left else "")
+            return f"cleaning up after a cancel{f' ({a.name})' if a.name else ''}{left}"
+        case "overdue":
+            return f"cleaning up after its deadline{left}"
+        case _:
+            assert_never(a.kind)
+
+
+def _left(until: datetime, now: datetime) -> str:
+    """How long that is; what is past is nothing. From a second on in whole ones, rounded up: 2 d stay 2 d."""
+    left = until - now
+    if left <= timedelta(0):
+        return "0 s"
+    return format_duration(left if left < _SECOND else -(-left // _SECOND) * _SECOND)
+
+
+def _when(until: datetime | None, now: datetime) -> str:
+    return "now" if until is None or until <= now else f"in {_left(until, now)}"
+
+
+def _clock(until: datetime | None, now: datetime) -> str:
+    """The time of day in UTC, with the date if that is another one than today's."""
+    if until is None:
+        return "woken"
+    at = until.astimezone(UTC)
+    day = "" if at.date() == now.astimezone(UTC).date() else f"{at:%Y-%m-%d} "
+    return f"{day}{at:%H:%M:%S}".removesuffix(":00") + " UTC"
+
+
+def one_line(text: str, limit: int) -> str:
+    """On one line, at most that many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -2,46 +2,42 @@
 
 The first use of a name keeps it, later ones become `name:1`, `name:2`, …, skipping names used explicitly. One counter
 serves all kinds of call, starts anew with each pass, and is asked at the moment of the call, never later.
+
+A key is *spent* when an earlier pass did the deed and took it back: the same call now gets a key of its own (`name^2`,
+`name^3`, …), while the calls after it keep theirs.
 """
 
 from __future__ import annotations
 
-import re
-
-_NUMBERED = re.compile(r"@[0-9]+\Z")
-
-
-def outer_key(key: str, *numbers: int) -> str:
-    """What the outside knows a call by: child runs are named, and outside systems are asked, under this key.
-
-    A key is unique in a pass, but a run may use it again for another deed: after `continue_as` (the first number is the
-    generation of the run), or in a later pass after the deed was undone (the second counts that). Different keys and
-    numbers never give the same text; a key used once is known as itself.
-    """
-    for number in numbers:
-        if number or _NUMBERED.search(key):
-            key = f"{key}@{number}"
-    return key
+from collections.abc import Collection
 
 
 class Keys:
     """The keys given out in one pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, spent: Collection[str] = ()) -> None:
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
+        self._spent = spent
 
     def take(self, name: str) -> str:
         """The key of the next call of that name."""
         taken = self._taken
         if name not in taken:
-            taken.add(name)
-            return name
-        number = self._next.get(name, 1)
-        key = f"{name}:{number}"
-        while key in taken:
-            number += 1
+            key = name
+        else:
+            number = self._next.get(name, 1)
             key = f"{name}:{number}"
-        self._next[name] = number + 1
+            while key in taken:
+                number += 1
+                key = f"{name}:{number}"
+            self._next[name] = number + 1
         taken.add(key)
-        return key
+        return self._fresh(key) if key in self._spent else key
+
+    def _fresh(self, key: str) -> str:
+        life = 2
+        while (fresh := f"{key}^{life}") in self._spent or fresh in self._taken:
+            life += 1
+        self._taken.add(fresh)
+        return fresh

@@ -103,9 +103,6 @@ class Anything(Node):
     kinds = frozenset({"null", "bool", "int", "float", "str", "array", "object"})
     is_open = True
 
-    def accepts(self, value: object) -> bool:
-        return True
-
 
 class Scalar(Node):
     """A type without parts that msgspec knows, an enum of ints or strs, or a `Literal` of those."""

@@ -2,7 +2,11 @@
 
 A run starts once, but its body may begin several times: `continue_as` begins it anew with other arguments, a
 workflow-level retry begins it again over everything that is settled, and `run.retry()` starts a new run that adopts
-the settled prefix of an old one. A program is one pass; what went before reaches it as a `Beginning`.
+what an old one had settled. A program is one pass; what went before reaches it as a `Beginning`.
+
+What counts as settled: completed steps, steps that failed for good, sleeps and waits that ended by themselves, children
+that ended. Not what the author's code gave up (a cancelled wait begins anew; a cancelled step counts only if it
+completed all the same), and not what was undone: that deed has been taken back, and its key is spent.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
+
+import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.turn import Turn
@@ -53,116 +59,152 @@ class Beginning:
 
 def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence[Turn]]:
     """The beginning of the pass now running, and the turns of that pass. `turns` is the whole journal."""
-    if not turns or not isinstance(turns[0].events[0], e.Started):
-        raise CorruptJournal(f"run {run}: the journal does not begin with its start")
-    first = turns[0]
-    started = turns[0].events[0]
-    assert isinstance(started, e.Started)
-    begins = [index for index, turn in enumerate(turns) if any(isinstance(x, _BEGINS) for x in turn.events)]
-    beginning = Beginning(run, started, first.at, first.at, 1)
-    _adopt(beginning, first)
-    if not begins:
-        return beginning, turns[1:]
-    collected = _Collected()
-    after = 1
-    for index in range(1, begins[-1] + 1):
-        turn = turns[index]
+    first = _first(run, turns)
+    created_at = turns[0].at
+    last = max((index for index, turn in enumerate(turns) if _begins(turn)), default=0)
+    past = _Past()
+    start: e.Started | e.Continued = first
+    number = origin = 1
+    for turn in turns[: last + 1]:
         for event in turn.events:
             if isinstance(event, e.Continued):
-                beginning = Beginning(
-                    run, event, turn.at, first.at, turn.ordinal, buffered=collected.waiting(), origin=turn.ordinal
-                )
-                collected = _Collected(collected.signals)
-                after = index + 1
+                past, start, number, origin = _Past(past.signals), event, 1, turn.ordinal
             elif isinstance(event, e.RetryPlanned):
-                memo = {**beginning.memo, **collected.memo}
-                undone = beginning.undone | collected.undone
-                for key in undone:
-                    memo.pop(key, None)
-                beginning = Beginning(
-                    run,
-                    beginning.start,
-                    turn.at,
-                    first.at,
-                    turn.ordinal,
-                    beginning.number + 1,
-                    collected.waiting(),
-                    memo,
-                    beginning.patches | collected.patches,
-                    beginning.origin,
-                    undone,
-                )
-                after = index + 1
+                number += 1
             else:
-                collected.take(event)
-    return beginning, turns[after:]
+                past.take(event)
+    beginning = Beginning(
+        run,
+        start,
+        turns[last].at,
+        created_at,
+        turns[last].ordinal,
+        number,
+        list(past.signals.values()),
+        past.memo,
+        past.patches,
+        origin,
+        past.undone,
+    )
+    return beginning, turns[last + 1 :]
 
 
-def settled_prefix(turns: Sequence[Turn]) -> tuple[e.AnyEvent, ...]:
-    """The facts of a finished run that a retry of it takes over: completed steps, fired sleeps, ended children."""
-    facts: dict[str, list[e.AnyEvent]] = {}
-    undone: set[str] = set()
+def last_start(run: str, turns: Sequence[Turn]) -> e.Started:
+    """The start of a run, with the workflow and arguments of its last `continue_as`: what a retry of it begins with."""
+    started = _first(run, turns)
     for turn in turns:
         for event in turn.events:
-            if isinstance(event, e.Adopted):
-                for fact in event.facts:
-                    facts.setdefault(fact.key, []).append(fact)
-            elif isinstance(event, e.StepScheduled | e.SleepStarted | e.ChildStarted):
-                facts[event.key] = [event]
-                undone.discard(event.key)
-            elif isinstance(event, e.StepCompleted | e.TimerFired | e.ChildEnded) and event.key in facts:
-                facts[event.key].append(event)
-                asked = facts[event.key][0]
-                if isinstance(asked, e.StepScheduled) and asked.undoes:
-                    undone |= {asked.key, asked.undoes}
-            elif isinstance(event, e.Continued):
-                facts.clear()
-                undone.clear()
-    kept = [pair for key, pair in facts.items() if len(pair) == 2 and _succeeded(pair[1]) and key not in undone]
-    return tuple(fact for pair in kept for fact in pair)
+            if isinstance(event, e.Continued):
+                started = msgspec.structs.replace(
+                    started, workflow=event.workflow, version=event.version, value=event.value, blob=event.blob
+                )
+    return started
 
 
-_BEGINS = (e.Continued, e.RetryPlanned)
+def settled_prefix(turns: Sequence[Turn]) -> tuple[e.Fact, ...]:
+    """What a retry of a finished run takes over, since its last `continue_as`: completed steps, sleeps that ended,
+    children that completed, messages that waits took, and the signals nobody took. Not failures, not time-outs, and
+    not what was undone."""
+    past = _Past()
+    for turn in turns:
+        for event in turn.events:
+            if isinstance(event, e.Continued):
+                past = _Past(past.signals)
+            else:
+                past.take(event)
+    facts: list[e.Fact] = []
+    for memo in past.memo.values():
+        match memo.opened, memo.settled:
+            case (e.StepScheduled() as asked, e.StepCompleted() as answer):
+                facts += [asked, answer]
+            case (e.SleepStarted() as asked, e.TimerFired() as answer):
+                facts += [asked, answer]
+            case (e.ChildStarted() as asked, e.ChildEnded(status="completed") as answer):
+                facts += [asked, answer]
+            case (e.WaitStarted() as asked, e.TopicReceived() as answer):
+                facts += [asked, answer]
+            case (_, e.WaitEnded() as answer) if memo.message is not None:
+                facts += [memo.message, answer]
+            case _:
+                pass
+    return (*facts, *past.signals.values())
 
 
-def _succeeded(fact: e.AnyEvent) -> bool:
-    return not isinstance(fact, e.ChildEnded) or fact.status == "completed"
+def _first(run: str, turns: Sequence[Turn]) -> e.Started:
+    started = turns[0].events[0] if turns and turns[0].events else None
+    if not isinstance(started, e.Started):
+        raise CorruptJournal(f"run {run}: the journal does not begin with its start")
+    return started
 
 
-class _Collected:
-    """What the turns of finished passes left behind."""
+def _begins(turn: Turn) -> bool:
+    return any(isinstance(event, e.Continued | e.RetryPlanned) for event in turn.events)
+
+
+class _Past:
+    """What the turns of finished passes left behind, since the last `continue_as`. Only signals outlive one."""
 
     def __init__(self, signals: dict[str, e.SignalReceived] | None = None) -> None:
         self.memo: dict[str, Memo] = {}
         self.signals: dict[str, e.SignalReceived] = signals if signals is not None else {}
         self.patches: set[str] = set()
         self.undone: set[str] = set()
+        self._given_up: set[str] = set()
 
     def take(self, event: e.AnyEvent) -> None:
-        if isinstance(event, Opened):
-            self.memo.setdefault(event.key, Memo()).opened = event
-            if isinstance(event, e.StepScheduled) and event.undoes:
-                self.undone.add(event.key)
-        elif isinstance(event, Settled):
-            memo = self.memo.setdefault(event.key, Memo())
-            memo.settled = event
-            if isinstance(event, e.StepCompleted) and isinstance(memo.opened, e.StepScheduled) and memo.opened.undoes:
+        match event:
+            case e.Adopted():
+                for fact in event.facts:
+                    self.take(fact)
+            case e.StepScheduled() | e.SleepStarted() | e.ChildStarted() | e.WaitStarted():
+                self._open(event)
+            case e.StepCompleted() | e.StepFailed():
+                self._settle_step(event)
+            case e.StepAbandoned():
+                self._given_up.add(event.key)
+            case e.TimerFired() | e.TopicReceived() | e.ChildEnded():
+                self._settle_wait(event)
+            case e.WaitEnded():
+                self._end_wait(event)
+            case e.SignalReceived():
+                self.signals[event.message] = event
+            case e.Patched():
+                self.patches.add(event.name)
+            case _:
+                pass
+
+    def _open(self, event: Opened) -> None:
+        self.memo[event.key] = Memo(event)
+        self._given_up.discard(event.key)
+        if isinstance(event, e.StepScheduled) and event.undoes:
+            self.undone.add(event.key)
+
+    def _settle_step(self, event: e.StepCompleted | e.StepFailed) -> None:
+        memo = self.memo.get(event.key)
+        if memo is None or not isinstance(memo.opened, e.StepScheduled):
+            return
+        if memo.opened.undoes:
+            self.memo.pop(event.key)
+            if isinstance(event, e.StepCompleted):
+                self.memo.pop(memo.opened.undoes, None)
                 self.undone.add(memo.opened.undoes)
-            if isinstance(event, e.WaitEnded):
-                memo.message = self.signals.pop(event.message, None)
-        elif isinstance(event, e.SignalReceived):
-            self.signals[event.message] = event
-        elif isinstance(event, e.Patched):
-            self.patches.add(event.name)
+        elif isinstance(event, e.StepCompleted) or event.key not in self._given_up:
+            memo.settled = event
 
-    def waiting(self) -> list[e.SignalReceived]:
-        return list(self.signals.values())
+    def _settle_wait(self, event: e.TimerFired | e.TopicReceived | e.ChildEnded) -> None:
+        memo = self.memo.get(event.key)
+        if memo is None:
+            return  # a time-out of asyncio's, or something from before a `continue_as`
+        if isinstance(event, e.ChildEnded):
+            if isinstance(memo.opened, e.ChildStarted) and memo.opened.run == event.run:
+                memo.settled = event
+        elif not isinstance(memo.opened, e.ChildStarted):  # a child outlives the wait for it
+            memo.settled = event
 
-
-def _adopt(beginning: Beginning, turn: Turn) -> None:
-    collected = _Collected()
-    for event in turn.events:
-        if isinstance(event, e.Adopted):
-            for fact in event.facts:
-                collected.take(fact)
-    beginning.memo = collected.memo
+    def _end_wait(self, event: e.WaitEnded) -> None:
+        message = self.signals.pop(event.message, None)
+        memo = self.memo.get(event.key)
+        if message is not None:
+            self.memo[event.key] = Memo(memo.opened if memo else None, event, message)
+        elif memo is not None and not isinstance(memo.opened, e.ChildStarted):
+            self.memo.pop(event.key)

@@ -162,10 +162,13 @@ class Arguments:
         """The call's arguments by parameter name, defaults applied; `InvalidArguments` if they do not fit."""
         return msgspec.structs.asdict(self._bound(args, kwargs))
 
-    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-        """The JSON object of a call, proven to come back equal."""
+    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any], proven: bytes | None = None) -> bytes:
+        """The JSON object of a call, proven to come back equal. If it is just `proven`, that was done before."""
         bound = self._bound(args, kwargs)
-        return (self._codec or self.check()).round_trip(bound, "", self.what, 1)[0]
+        codec = self._codec or self.check()
+        if proven is not None and codec.gives(bound, proven):
+            return proven
+        return codec.round_trip(bound, "", self.what, 1)[0]
 
     def decode(self, data: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The call that `data` stands for. A parameter missing there gets its default; unknown names are refused."""

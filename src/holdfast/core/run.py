@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
-from holdfast.core.keys import outer_key
 from holdfast.core.status import UNCLAIMED, Status, next_status
 from holdfast.core.turn import GENESIS, Turn
 from holdfast.errors import CorruptJournal, HoldfastError
@@ -24,7 +23,7 @@ WaitKind: TypeAlias = Literal["sleep", "signal", "topic", "child"]
 
 @dataclass(slots=True)
 class OpenStep:
-    """A step without its outcome. `outer` is what the outside knows it by: the same for every attempt."""
+    """A step without its outcome."""
 
     key: str
     step: str
@@ -39,7 +38,6 @@ class OpenStep:
     undo: bool = False
     undoes: str = ""
     progress: bytes = b"null"
-    outer: str = ""
 
     @property
     def in_flight(self) -> bool:
@@ -94,18 +92,16 @@ class Run:
     ended_at: datetime | None = None
     worker: str = ""
     ordinal: int = 0
-    origin: int = 1
+    origin: int = 1  # the row its arguments stand in: after `continue_as` that one
     epoch: int = 0
     checksum: bytes = GENESIS
     steps: dict[str, OpenStep] = field(default_factory=dict[str, OpenStep])
     waits: dict[str, OpenWait] = field(default_factory=dict[str, OpenWait])
     buffered: dict[str, e.SignalReceived] = field(default_factory=dict[str, e.SignalReceived])
     undoable: dict[str, str] = field(default_factory=dict[str, str])
-    undone: dict[str, int] = field(default_factory=dict[str, int])
     exposed: dict[str, e.Exposed] = field(default_factory=dict[str, e.Exposed])
     attempts: int = 0
     passes: int = 1
-    generation: int = 0
     retry: e.RetryPlanned | None = None
     cancel: e.CancelRequested | None = None
     past_deadline: e.DeadlineReached | None = None
@@ -221,14 +217,7 @@ def _released(run: Run, event: e.Released) -> None:
 
 
 def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
-    step = OpenStep(
-        event.key,
-        event.step or event.key,
-        at,
-        undo=event.undo,
-        undoes=event.undoes,
-        outer=outer_key(event.key, run.generation, run.undone.get(event.key, 0)),
-    )
+    step = OpenStep(event.key, event.step or event.key, at, undo=event.undo, undoes=event.undoes)
     earlier = run.steps.get(event.key)
     if earlier is not None:  # an earlier pass left it without an outcome: attempts go on, and so does the budget
         step.attempt, step.failures = earlier.attempt + 1, earlier.failures
@@ -245,8 +234,6 @@ def _completed_step(run: Run, event: e.StepCompleted, at: datetime) -> None:
         run.undoable[event.key] = step.step
     if step.undoes:
         run.undoable.pop(step.undoes, None)
-        for key in (step.undoes, event.key):
-            run.undone[key] = run.undone.get(key, 0) + 1
 
 
 def _attempt_failed(run: Run, event: e.AttemptFailed, at: datetime) -> None:
@@ -356,9 +343,8 @@ def _continued(run: Run, event: e.Continued, at: datetime) -> None:
     for wait in run.waits.values():
         wait.awaited = False  # kept for a cancel only
     run.undoable.clear()
-    run.undone.clear()
     run.attempts, run.passes, run.retry = 0, 1, None
-    run.generation += 1
+    run.origin = run.ordinal
 
 
 def _ended(run: Run, event: e.Terminal, at: datetime) -> None:

@@ -118,10 +118,14 @@ def parse_status(word: str) -> Status:
 
 
 def diagram(table: Mapping[Status, Mapping[str, Status]] | Mapping[str, Mapping[str, str]], first: str) -> str:
-    """The table as a Mermaid state diagram."""
+    """The table as a Mermaid state diagram. What leaves a thing where it is is not drawn."""
     lines = ["stateDiagram-v2", f"    [*] --> {first}"]
     for source, edges in table.items():
-        lines += [f"    {source!s} --> {target!s}: {tag}" for tag, target in edges.items() if str(target) != str(source)]
+        ways: dict[str, list[str]] = {}
+        for tag, target in edges.items():
+            if str(target) != str(source):
+                ways.setdefault(str(target), []).append(tag)
+        lines += [f"    {source!s} --> {target}: {' · '.join(tags)}" for target, tags in ways.items()]
         if not edges:
             lines.append(f"    {source!s} --> [*]")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""What follows from the outcome of an attempt. Budgets count failed attempts of a key: never claims, sleeps, crashes."""
+"""What follows from the outcome of an attempt. Budgets count failed attempts of a key: no claims, sleeps or crashes."""
 
 from __future__ import annotations
 

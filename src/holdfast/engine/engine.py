@@ -6,10 +6,10 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.core import events as e
 from holdfast.core.program import Program
@@ -17,7 +17,7 @@ from holdfast.core.run import Run, fold
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import GENESIS, Row, Turn, decode_rows
 from holdfast.engine.bodies import Bodies
-from holdfast.engine.committer import Committer
+from holdfast.engine.committer import FIRST_PAUSE, LONGEST_PAUSE, Committer
 from holdfast.engine.loading import blobs_wanted, inline, replayed
 from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
@@ -31,6 +31,8 @@ from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
 LOG = logging.getLogger("holdfast.worker")
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -211,10 +213,10 @@ class Engine:
 
     async def _put_back(self, row: RunRow, note: str = "") -> None:
         until = self.clock.now() + _backoff(row.bounces)
-        try:
-            await self.store.release(row.no, epoch=row.epoch, until=until, inbox_seen=row.inbox_last, note=note)
-        except StoreError as error:
-            LOG.warning("run %s: could not be released, its lease will run out: %s", row.id, error)
+        await self._insist(
+            lambda: self.store.release(row.no, epoch=row.epoch, until=until, inbox_seen=row.inbox_last, note=note),
+            f"run {row.id}: release",
+        )
 
     # -- news ----------------------------------------------------------------------------------------------------------
 
@@ -262,17 +264,15 @@ class Engine:
     # -- asked by sessions ---------------------------------------------------------------------------------------------
 
     def release(self, session: Session, until: datetime | None) -> None:
-        """Gives a run back without a turn."""
-        self._spawn(self._release(session, until))
+        """Gives a run back without a turn. What the session has seen is taken now: news that comes while the store
+        answers is unread to it, so the run stays available."""
+        self._spawn(self._release(session, until, session.inbox_seen))
 
-    async def _release(self, session: Session, until: datetime | None) -> None:
-        try:
-            is_ours = await self.store.release(
-                session.no, epoch=session.epoch, until=until, inbox_seen=session.inbox_seen
-            )
-        except StoreError as error:
-            LOG.warning("run %s: release not accepted: %s", session.run.id, error)
-            is_ours = False
+    async def _release(self, session: Session, until: datetime | None, inbox_seen: int) -> None:
+        is_ours = await self._insist(
+            lambda: self.store.release(session.no, epoch=session.epoch, until=until, inbox_seen=inbox_seen),
+            f"run {session.run.id}: release",
+        )
         session.released(is_ours)
 
     def reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
@@ -281,13 +281,30 @@ class Engine:
 
     async def _reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         session.program.close()
-        journals = await self.store.read({session.no: 1})
+        what = f"run {session.run.id}: its journal"
+        journals = await self._insist(lambda: self.store.read({session.no: 1}), what)
         turns = decode_rows(journals[session.no])
         run = fold(session.run.id, turns)
         program = await self._replayed(run, turns, self.spec_of(run))
+        seen = session.inbox_seen
+        inbox = await self._insist(lambda: self.store.unread({session.no: seen}), what)
+        fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
+        events = await self._with_payloads([decode_event(message.body) for message in fresh])
         consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
-        session.rebuilt(run, program, consumed)
-        self.fetch_inbox(session)
+        session.rebuilt(run, program, consumed, events, fresh[-1].no if fresh else seen)
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
+        """Asks again until the store answers. Giving up would leave a run held by a live worker that forgot it."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await ask()
+            except CorruptJournal:
+                raise
+            except StoreError as error:
+                LOG.warning("%s not accepted, trying again in %.2f s: %s", what, pause, error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
 
     def left(self, session: Session, *, is_warm: bool) -> None:
         """A session ended: its program stays warm, or is closed."""

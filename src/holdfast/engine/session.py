@@ -278,6 +278,7 @@ class Session:
                 self.drop(f"fenced by epoch {verdict.epoch}")
             case Unread():
                 inputs: list[e.AnyEvent] = [x for x in draft.inputs if not isinstance(x, e.Claimed | e.Released)]
+                self._is_committing = True  # no turn before the journal is read again
                 self.engine.reload(self, inputs)
 
     def _durable(self, draft: Draft, park: Park | None, verdict: Committed) -> None:
@@ -363,13 +364,21 @@ class Session:
         taken, self._inputs = self._inputs, []
         return taken
 
-    def rebuilt(self, run: Run, program: Program, inputs: list[e.AnyEvent]) -> None:
-        """After a refused end: the state of the journal again, and what has to be journaled next."""
+    def rebuilt(
+        self, run: Run, program: Program, inputs: list[e.AnyEvent], unread: list[e.AnyEvent], inbox_last: int
+    ) -> None:
+        """After a refused end: the state of the journal again, what has to be journaled next, and what was unread."""
+        self._is_committing = False
+        if self._is_gone:
+            program.close()
+            return
         self.run, self.program = run, program
         self._commands = dict(program.open_steps())
         self._inputs = [*self._inputs, *inputs]
         self._is_consuming = True
         self._claimed = e.Claimed(worker=self.engine.worker_id) if run.epoch != self.epoch else None
+        self.messages(unread, inbox_last, then_turn=False)
+        self.turn(is_needed=True)
 
     def _ends_pass(self, draft: Draft) -> bool:
         return bool(draft.outputs) and isinstance(draft.outputs[-1], e.Continued | e.RetryPlanned)

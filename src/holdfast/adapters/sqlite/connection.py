@@ -68,16 +68,17 @@ def pragma(connection: apsw.Connection, name: str, *value: int) -> Any:
     return connection.pragma(name, *value)  # pyright: ignore[reportUnknownMemberType]
 
 
-def begin(connection: apsw.Connection, *, patience: float = PATIENCE) -> None:
+def begin(connection: apsw.Connection) -> None:
     """Begins a write transaction, asking again every 0.3 ms or so while another process writes.
 
     The pause is random so that waiting processes do not ask in step. `StoreUnavailable` when patience runs out.
     """
-    until_free(lambda: run(connection, sql.BEGIN), patience=patience)
+    until_free(lambda: run(connection, sql.BEGIN))
 
 
-def until_free(ask: Callable[[], T], *, patience: float = PATIENCE) -> T:
+def until_free(ask: Callable[[], T], *, patience: float | None = None) -> T:
     """Asks until SQLite is not busy."""
+    patience = PATIENCE if patience is None else patience
     deadline = time.monotonic() + patience
     while True:
         try:

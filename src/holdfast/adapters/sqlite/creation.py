@@ -42,6 +42,8 @@ class CreateRun(msgspec.Struct, frozen=True):
 def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker: str = "") -> RunRow | None:
     """The run's row and the first row of its journal; None, and nothing written, if the id is in use."""
     row, started = new.row, new.started
+    if transaction.row(sql.NO_OF_RUN, (row.run,)) is not None:
+        return None
     available_at = maybe_micros(started.available_at)
     is_due = available_at is None or available_at <= transaction.now
     is_claimed = is_due and bool(instance)
@@ -49,7 +51,7 @@ def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker
         available_at = transaction.now
     claims = int(is_claimed)
     holder, held_by = (instance, worker) if is_claimed else ("", "")
-    created = transaction.row(
+    transaction.run(
         sql.INSERT_RUN,
         (
             row.run,
@@ -77,9 +79,7 @@ def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker
             new.doing,
         ),
     )
-    if created is None:
-        return None
-    no: int = created[0]
+    no = transaction.connection.last_insert_rowid()
     transaction.run(sql.APPEND, (no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
     for name, value in started.attributes.items():
         transaction.run(sql.INSERT_ATTRIBUTE, (no, name, value))

@@ -86,14 +86,12 @@ KEEP_BLOB = "INSERT INTO blobs (name, data) VALUES (?, ?) ON CONFLICT (name) DO 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
-# insert run: nothing is written if the id is in use; any number of callers meet here one after another.
+# insert run: the caller has found the id free; whoever else wants it comes after this transaction. Locks runs.
 INSERT_RUN = """
 INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, inbox_last, inbox_read, claims, instance,
     available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root, code, codec,
     deadline, created_at, updated_at, doing)
 VALUES (?, ?, ?, 'pending', ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO NOTHING
-RETURNING no
 """
 INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"
 
@@ -129,8 +127,8 @@ SELECT ordinal, epoch, at, format, checksum, body, seq FROM events WHERE run = ?
 READ_FROM = """
 SELECT ordinal, epoch, at, format, checksum, body, seq FROM events WHERE run = ? AND ordinal >= ? ORDER BY ordinal
 """
-# read after: seq rises with the ordinal, so a place in the store is a place in the run. A cursor is mostly a row of this
-# run; if it is not, the newest rows are passed over backwards, as many as are new.
+# read after: seq rises with the ordinal, so a place in the store is a place in the run. A cursor is mostly a row of
+# this run; if it is not, the newest rows are passed over backwards, as many as are new.
 READ_AFTER = """
 SELECT ordinal, epoch, at, format, checksum, body, seq FROM events
 WHERE run = ?1 AND ordinal > coalesce(

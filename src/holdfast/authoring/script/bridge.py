@@ -4,7 +4,8 @@ The thread runs only while the loop waits for it, and the other way round, so a 
 async one. A durable verb in the thread hands an awaitable to the loop's side, which awaits it as any async body would;
 that is why sync and async workflows share all their logic.
 
-A thread ends when its program is closed. One that will not end within `PATIENCE` is left behind and counted.
+A thread ends when its program is closed. One that will not end within `PATIENCE` is left behind and counted, and so is
+one that does not come back from its own work within `TURN`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.authoring.script.context import sync_program
 from holdfast.authoring.script.sagas import Unwinding
-from holdfast.errors import NotAllowedHere
+from holdfast.errors import NeverWaits, NotAllowedHere
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
@@ -26,12 +27,19 @@ R = TypeVar("R")
 PATIENCE = 5.0
 """Seconds a closing program waits for its thread to come back from real work."""
 
-_stuck: list[str] = []
+TURN = 60.0
+"""Seconds a sync body may work between two waits before the program gives it up."""
+
+_stuck: list[threading.Thread] = []
 
 
 def stuck_threads() -> tuple[str, ...]:
-    """Sync workflow bodies of this process that did not end when their program was closed."""
-    return tuple(_stuck)
+    """Sync workflow bodies of this process whose program was closed and whose threads have not ended."""
+    _stuck[:] = [thread for thread in _stuck if thread.is_alive()]
+    return tuple(thread.name.removeprefix(_PREFIX) for thread in _stuck)
+
+
+_PREFIX = "holdfast-"
 
 
 class _Finished:
@@ -61,34 +69,47 @@ class SyncBody:
         self._request: Awaitable[Any] | _Finished | None = None
         self._reply: Any = None
         self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
 
     async def main(self) -> Any:
         """The loop's side: awaits what the thread asks for, until it ends."""
         context = contextvars.copy_context()
         context.run(_bodies.set, self)
         context.run(sync_program.set, self._program)
-        name = f"holdfast-{self._program.spec.name}"
-        threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True).start()
-        request = self._thread_turn()
+        name = f"{_PREFIX}{self._program.spec.name}"
+        self._thread = threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True)
+        self._thread.start()
+        request = await self._thread_turn()
         while not isinstance(request, _Finished):
             try:
                 self._reply, self._error = await request, None
             except BaseException as error:  # noqa: BLE001 whatever it is, it belongs to the thread's side
                 self._reply, self._error = None, error
             self._to_thread.release()
-            request = self._thread_turn()
+            request = await self._thread_turn()
         if request.error is not None:
             raise request.error
         return request.value
 
-    def _thread_turn(self) -> Awaitable[Any] | _Finished:
+    def left_behind(self) -> None:
+        """The program is closed; if the thread has not ended, it is counted."""
+        if self._thread is not None and self._thread.is_alive() and self._thread not in _stuck:
+            _stuck.append(self._thread)
+
+    async def _thread_turn(self) -> Awaitable[Any] | _Finished:
         """Waits until the thread asks for something or ends."""
-        if self._program.loop.unwinding:
-            if not self._to_loop.acquire(timeout=PATIENCE):
-                _stuck.append(self._program.spec.name)
-                raise Unwinding
-        else:
-            self._to_loop.acquire()
+        program = self._program
+        is_closing = program.loop.unwinding
+        if not self._to_loop.acquire(timeout=PATIENCE if is_closing else TURN):
+            if not is_closing:
+                program.stop(
+                    NeverWaits(
+                        f"the sync workflow {program.spec.name} worked for {TURN:g} s without waiting for anything "
+                        "durable, while its worker stood still: move the work into a step"
+                    )
+                )
+                await program.loop.outcome_future()  # never comes: the program has stopped
+            raise Unwinding
         return cast("Awaitable[Any] | _Finished", self._request)
 
     def _run(self) -> None:

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.authoring.script.context import Place
-from holdfast.core.commands import RunStep, StartChild, StartTimer
+from holdfast.core.commands import RunStep, StartChild
 from holdfast.core.payload import Shape
 from holdfast.core.retry import Retry
-from holdfast.errors import ResultTimeout, UsageError
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
@@ -60,8 +60,7 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
 
     # -- the coroutine protocol ----------------------------------------------------------------------------------------
 
-    def __await__(self) -> Generator[Any, Any, R]:
-        return self._begin()
+    __await__ = _begin
 
     def send(self, value: Any) -> Any:
         """As a coroutine's."""
@@ -88,7 +87,7 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
 class StepCall(DurableCall[R]):
     """A step asked for."""
 
-    __slots__ = ("args", "decoded", "retry", "scope", "spec", "timeout", "undo", "undoes")
+    __slots__ = ("args", "retry", "scope", "spec", "timeout", "undo", "undoes")
 
     def __init__(
         self,
@@ -98,43 +97,48 @@ class StepCall(DurableCall[R]):
         spec: StepSpec,
         args: bytes,
         *,
-        retry: Retry | None,
-        timeout: timedelta | None,
+        retry: Retry | None = None,
+        timeout: timedelta | None = None,
         scope: Scope | None = None,
         undo: Any = None,
         undoes: str = "",
     ) -> None:
-        super().__init__(program, key, place)
+        self.program = program
+        self.key = key
+        self.place = place
+        self._driver = None
         self.spec = spec
         self.args = args
         self.retry = retry
         self.timeout = timeout
-        self.scope = scope
+        self.scope = scope if undo is not None else None
         self.undo = undo
         self.undoes = undoes
+        self._number = program.announce(self)
 
     def command(self) -> RunStep:
         """What the program asks for."""
+        spec = self.spec
         return RunStep(
             key=self.key,
-            spec=self.spec,
+            spec=spec,
             args=self.args,
-            retry=self.retry or self.spec.retry or self.program.settings.step_retry,
-            timeout=self.timeout or self.spec.timeout,
-            undo=self.scope is not None and self.undo is not None,
+            retry=self.retry or spec.retry or self.program.settings.step_retry,
+            timeout=self.timeout if self.timeout is not None else spec.timeout,
+            undo=self.scope is not None,
             undoes=self.undoes,
         )
 
     def _drive(self) -> Generator[Any, Any, R]:
-        program = self.program
-        is_known, value = program.ask_step(self)
-        if is_known:
-            return cast("R", value)
-        try:
-            return cast("R", (yield from program.future_of(self.key)))
-        except CancelledError:
-            program.abandon_step(self.key)
-            raise
+        steps = self.program.steps
+        outcome = steps.ask(self)
+        if outcome is WAITING:
+            try:
+                outcome = yield from steps.future(self.key)
+            except CancelledError:
+                steps.abandon(self.key)
+                raise
+        return cast("R", outcome)
 
 
 class SleepCall(DurableCall[None]):
@@ -147,15 +151,14 @@ class SleepCall(DurableCall[None]):
         self.until = until
 
     def _drive(self) -> Generator[Any, Any, None]:
-        program = self.program
-        memo = program.memo(self.key)
-        if memo is not None and memo.settled is not None:
+        waits = self.program.waits
+        future = waits.sleep(self)
+        if future is None:
             return
-        until = program.ask_sleep(StartTimer(key=self.key, until=self.until))
         try:
-            yield from program.timer_future(self.key, until)
+            yield from future
         except CancelledError:
-            program.end_wait(self.key)
+            waits.give_up(self.key)
             raise
 
 
@@ -184,19 +187,19 @@ class WaitCall(DurableCall[Any]):
         self.default = default
 
     def _drive(self) -> Generator[Any, Any, Any]:
-        program = self.program
-        outcome = program.ask_wait(self)
-        if outcome is None:
+        waits = self.program.waits
+        outcome = waits.begin(self)
+        if outcome is WAITING:
             try:
-                outcome = yield from program.future_of(self.key)
+                outcome = yield from waits.future(self.key)
             except CancelledError:
-                program.end_wait(self.key)
+                waits.give_up(self.key)
                 raise
-        if outcome is TIMED_OUT:
-            if self.default is NO_DEFAULT:
-                raise TimeoutError(f"no {self.kind} {self.name} came within {self.timeout}")
-            return self.default
-        return self.shape.decode(outcome)
+        if outcome is not TIMED_OUT:
+            return outcome
+        if self.default is NO_DEFAULT:
+            raise TimeoutError(f"no {self.kind} {self.name} came within {self.timeout}")
+        return self.default
 
 
 class ChildCall(DurableCall[Any]):
@@ -212,24 +215,15 @@ class ChildCall(DurableCall[Any]):
         self.command = command
         self.timeout = timeout
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it was awaited."""
+        return self._driver is not None
+
     def _drive(self) -> Generator[Any, Any, Any]:
-        program = self.program
-        program.ask_child(self)
-        return (yield from wait_for_child(program, self.key, self.spec))
-
-
-def wait_for_child(program: ScriptProgram, key: str, spec: WorkflowSpec) -> Generator[Any, Any, Any]:
-    """The result of a child that was started under that key."""
-    outcome = program.child_outcome(key)
-    if outcome is None:
-        try:
-            outcome = yield from program.future_of(key)
-        except CancelledError:
-            program.end_wait(key)
-            raise
-    if outcome is TIMED_OUT:
-        raise ResultTimeout(f"child {spec.label} (key {key}) did not end in time; it goes on without its parent")
-    return program.child_result(outcome, spec)
+        children = self.program.children
+        children.ask(self)
+        return (yield from children.result(self))
 
 
 class _Marker:
@@ -244,6 +238,8 @@ class _Marker:
 
 TIMED_OUT: Any = _Marker("TIMED_OUT")
 NO_DEFAULT: Any = _Marker("NO_DEFAULT")
+WAITING: Any = _Marker("WAITING")  # no outcome yet
+UNREADABLE: Any = _Marker("UNREADABLE")  # stored data that does not fit; the program stops
 
 
 def _ended() -> Generator[Any, Any, Any]:

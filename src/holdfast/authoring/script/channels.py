@@ -6,7 +6,7 @@ The type is read from `Signal[bool]("approved")` when first needed.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, overload
 
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import NO_DEFAULT, WaitCall
@@ -54,7 +54,7 @@ class Channel(Typed[T]):
         program = require_program(verb, in_step="A step gets what it needs as arguments.")
         return WaitCall(
             program,
-            program.keys.take(check_name(name, "name=") if name is not None else self.name),
+            program.take_key(check_name(name, "name=") if name is not None else self.name),
             where,
             kind=self.kind,
             name=self.name,
@@ -89,7 +89,7 @@ class Signal(AsyncChannel[T]):
     def send(self, run: str, value: T) -> None:
         """Sends to another run, from inside a run, with this turn: exactly once."""
         program = require_program("Signal.send()", outside="From outside: await run.signal(…).")
-        key = program.keys.take(f"send {self.name}")
+        key = program.take_key(f"send {self.name}")
         program.ask(Send(key=key, to=run, kind="signal", name=self.name, value=self.encode(value)))
 
 
@@ -101,7 +101,7 @@ class Topic(AsyncChannel[T]):
     def publish(self, value: T) -> None:
         """Publishes from inside a run, with this turn: exactly once."""
         program = require_program("Topic.publish()", outside="From outside: await app.publish(…).")
-        key = program.keys.take(f"publish {self.name}")
+        key = program.take_key(f"publish {self.name}")
         program.ask(Send(key=key, to=self.name, kind="publish", name=self.name, value=self.encode(value)))
 
 
@@ -133,10 +133,12 @@ class RunVar(Typed[T]):
         program.exposed[self.name] = encoded
         program.ask(Expose(name=self.name, value=encoded))
 
-    def get(self, default: D = cast("Any", None)) -> T | D:
+    @overload
+    def get(self) -> T | None: ...
+    @overload
+    def get(self, default: D) -> T | D: ...
+    def get(self, default: Any = None) -> Any:
         """The value this run has set itself."""
         program = require_program("RunVar.get()", outside="From outside: await run.get(var).")
         encoded = program.exposed.get(self.name)
         return default if encoded is None else self.shape.decode(encoded)
-
-

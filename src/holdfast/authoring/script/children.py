@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 import msgspec
 
 from holdfast.authoring.handle import JournalEvent, Run, RunView
-from holdfast.authoring.script.calls import ChildCall, wait_for_child
+from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.workflows import Call
@@ -16,7 +16,7 @@ from holdfast.core.commands import Send
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_id, check_name, child_id
 from holdfast.core.status import Status
-from holdfast.errors import NotAllowedHere
+from holdfast.errors import NotAllowedHere, UsageError
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -36,8 +36,10 @@ def start(
     child = call.child
     if child is None:
         raise NotAllowedHere("start() takes a call made in this run: start(ship(order))")
-    key = program.keys.take(check_name(name, "name=")) if name is not None else child.key
-    run = check_id(id, "id=") if id is not None else child_id(program.beginning.run, key)
+    if child.has_begun or program.children.has(child):
+        raise UsageError(f"start(): {child.key} ({child.place}) was started before; make another call for another run")
+    key = program.take_key(check_name(name, "name=")) if name is not None else child.key
+    run = check_id(id, "id=") if id is not None else child_id(program.beginning.identity, key)
     child.key = key
     child.command = msgspec.structs.replace(
         child.command,
@@ -49,8 +51,8 @@ def start(
     )
     if timeout is not None:
         child.timeout = parse_duration(timeout, what="timeout= of start()")
-    program.ask_child(child)
-    return ChildRun(run, child)
+    program.children.ask(child)
+    return ChildRun(child.command.run, child)
 
 
 class _Result:
@@ -60,7 +62,7 @@ class _Result:
         self._child = child
 
     def __await__(self) -> Any:
-        return wait_for_child(self._child.program, self._child.key, self._child.spec)
+        return self._child.program.children.result(self._child)
 
 
 class ChildRun(Run[R]):
@@ -80,13 +82,13 @@ class ChildRun(Run[R]):
     async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
         """Sends a signal with this turn."""
         program = self._child.program
-        key = program.keys.take(f"send {channel.name}")
+        key = program.take_key(f"send {channel.name}")
         program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=channel.encode(value)))
 
     async def cancel(self, reason: str = "") -> None:
         """Asks the child to stop, with this turn."""
         program = self._child.program
-        program.ask(Send(key=program.keys.take(f"cancel {self.id}"), to=self.id, kind="cancel", name=reason))
+        program.ask(Send(key=program.take_key(f"cancel {self.id}"), to=self.id, kind="cancel", name=reason))
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
         """For clients."""

@@ -6,14 +6,13 @@ variable says it. Nothing else is global.
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from types import CodeType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from holdfast.authoring.script._stdlib import caller_frame, get_running_loop
 from holdfast.authoring.script.loop import DurableLoop
 from holdfast.errors import NotAllowedHere, NotInRun
 
@@ -60,14 +59,12 @@ class StepScope:
 running_step: ContextVar[StepScope | None] = ContextVar("holdfast_step", default=None)
 sync_program: ContextVar[ScriptProgram | None] = ContextVar("holdfast_sync_program", default=None)
 
-_running_loop = asyncio._get_running_loop
-
 
 def find_program() -> ScriptProgram | None:
     """The program whose workflow body is running here, if one is."""
-    loop = _running_loop()
+    loop = get_running_loop()
     if type(loop) is DurableLoop:
-        return loop._host  # type: ignore[return-value]
+        return loop._host  # type: ignore[return-value] # pyright: ignore[reportPrivateUsage, reportReturnType]
     return sync_program.get() if loop is None else None
 
 
@@ -100,5 +97,18 @@ class Place:
 
 def place(depth: int) -> Place:
     """The place `depth` calls above the caller."""
-    frame = sys._getframe(depth + 1)
+    frame = caller_frame(depth + 1)
     return Place(frame.f_code, frame.f_lasti)
+
+
+def authors_place() -> Place | None:
+    """The innermost place on the stack that is neither Holdfast's nor asyncio's, as far as the program's loop."""
+    frame: FrameType | None = caller_frame(1)
+    while frame is not None and frame.f_code is not _LOOP_RUNS:
+        if not frame.f_globals.get("__name__", "").startswith(("holdfast.", "asyncio.", "contextlib")):
+            return Place(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+_LOOP_RUNS: CodeType = vars(DurableLoop)["_run"].__code__

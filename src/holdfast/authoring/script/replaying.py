@@ -8,31 +8,70 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.payload import hash_of
+from holdfast.core.payload import Arguments, hash_of
 from holdfast.core.turn import Turn
 from holdfast.errors import HoldfastError
 
-_DROPPED_AT_END = (c.RunStep, c.AbandonStep, c.StartTimer, c.AwaitMessage, c.EndWait)
-"""What a program asks for in the very turn that ends its run is not done, hence not in the journal."""
+ADVICE = (
+    "The workflow changed while this run was open, or it is not deterministic: gate the change with patched('…'), or "
+    "give the workflow a new version; then resume the run."
+)
 
-_IGNORED = (e.Started, e.Adopted, e.Claimed, e.Released, e.AttemptFailed, e.AttemptStarted, e.PassStarted, e.Paused, e.Resumed)
+_DROPPED_AT_END = (c.RunStep, c.AbandonStep, c.StartTimer, c.AwaitMessage, c.EndWait)
+
+_OUTPUTS = frozenset(e.OUTPUTS)
+_ENDS = frozenset((*e.TERMINAL, e.RetryPlanned, e.Continued))
+_IGNORED = frozenset(
+    (
+        e.Started,
+        e.Adopted,
+        e.Claimed,
+        e.Released,
+        e.AttemptFailed,
+        e.AttemptStarted,
+        e.PassStarted,
+        e.Paused,
+        e.Resumed,
+    )
+)
+_ADMINISTRATIVE = (e.Claimed, e.Released, e.Paused, e.Resumed)
+
+
+def is_kept_at_end(command: c.Command) -> bool:
+    """Whether a command is still done when asked for in the very turn that ends the run or its pass.
+
+    A message that was taken stays taken: a later pass must not take it again.
+    """
+    return not isinstance(command, _DROPPED_AT_END) or (isinstance(command, c.EndWait) and bool(command.message))
+
+
+def is_administrative(events: Sequence[e.AnyEvent]) -> bool:
+    """Whether a row was written about the run, not by its program: paused, resumed, or ended from outside."""
+    if events and isinstance(last := events[-1], e.Failed | e.Cancelled) and last.imposed:
+        return True
+    kinds = {type(event) for event in events}
+    return bool(kinds & {e.Paused, e.Resumed}) and kinds.issubset(_ADMINISTRATIVE)
 
 
 class Cursor:
-    """A place in the recorded turns of one pass."""
+    """A place in the recorded turns of one pass. A turn's inputs are `_row[:_border]`, what was asked for follows."""
 
-    __slots__ = ("_asked", "_index", "_inputs", "_outputs", "_taken", "_turns", "turn")
+    __slots__ = ("_asked", "_border", "_index", "_row", "_taken", "_turns", "ends_run", "is_imposed", "turn")
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self._turns = turns
         self._index = 0
-        self.turn: Turn | None = None
-        self._inputs: list[e.AnyEvent] = []
-        self._outputs: list[e.AnyEvent] = []
+        self._row: Sequence[e.AnyEvent] = ()
+        self._border = 0
         self._taken = 0
         self._asked = 0
+        self.turn: Turn | None = None
+        self.ends_run = False  # this turn ended the run or its pass
+        self.is_imposed = False  # the engine ended the run in this turn, whatever the program wanted
 
     def next_turn(self) -> Turn | None:
         """Moves to the next turn; its inputs begin."""
@@ -41,21 +80,32 @@ class Cursor:
             return None
         self.turn = turn = self._turns[self._index]
         self._index += 1
-        self._inputs, self._outputs = split(turn.events)
-        self._taken = self._asked = 0
+        self._taken = 0
+        events = turn.events
+        if len(events) == 2 and type(events[0]) is e.StepCompleted and type(events[1]) is e.StepScheduled:
+            self._row = events
+            self._border = self._asked = 1
+            self.ends_run = self.is_imposed = False
+            return turn
+        inputs, outputs = split(events)
+        self._row = (*inputs, *outputs)
+        self._border = self._asked = len(inputs)
+        last = outputs[-1] if outputs else None
+        self.ends_run = type(last) in _ENDS
+        self.is_imposed = isinstance(last, e.Failed | e.Cancelled) and last.imposed
         return turn
 
     def next_input(self) -> e.AnyEvent | None:
         """The next input of this turn."""
-        if self._taken >= len(self._inputs):
+        if self._taken >= self._border:
             return None
-        event = self._inputs[self._taken]
+        event = self._row[self._taken]
         self._taken += 1
         return event
 
     def outcome_follows(self, key: str) -> e.StepCompleted | None:
         """The fast path: this turn is used up and the next one begins with the result of `key`. Moves there."""
-        if self._taken < len(self._inputs) or self._asked < len(self._outputs) or self._index >= len(self._turns):
+        if self._taken < self._border or self._asked < len(self._row) or self._index >= len(self._turns):
             return None
         first = self._turns[self._index].events[0]
         if type(first) is not e.StepCompleted or first.key != key:
@@ -66,26 +116,36 @@ class Cursor:
 
     def expected(self) -> e.AnyEvent | None:
         """What the journal says is asked for next in this turn."""
-        return self._outputs[self._asked] if self._asked < len(self._outputs) else None
+        return self._row[self._asked] if self._asked < len(self._row) else None
 
     def confirm(self) -> None:
         """The code asked for just that."""
         self._asked += 1
 
-    @property
-    def ends_run(self) -> bool:
-        """Whether this turn ended the run or its pass."""
-        return bool(self._outputs) and isinstance(self._outputs[-1], (*e.TERMINAL, e.RetryPlanned, e.Continued))
-
-    @property
-    def is_imposed(self) -> bool:
-        """Whether the engine ended the run in this turn, whatever the program wanted."""
-        last = self._outputs[-1] if self._outputs else None
-        return isinstance(last, e.Failed | e.Cancelled) and last.imposed
-
     def skips(self, command: c.Command) -> bool:
         """Whether a command of this turn is not in the journal by rule."""
-        return self.is_imposed or (self.ends_run and isinstance(command, _DROPPED_AT_END))
+        return self.is_imposed or (self.ends_run and not is_kept_at_end(command))
+
+    def recorded_args(self, key: str) -> bytes | None:
+        """The arguments of this turn's next step, if that is its key: proven when they were recorded."""
+        event = self._row[self._asked] if self._asked < len(self._row) else None
+        return bytes(event.value) if type(event) is e.StepScheduled and event.key == key else None
+
+    def records_step(self, key: str, name: str, args: bytes) -> bool:
+        """Whether just this step is what the journal holds next; if so, it is confirmed."""
+        if self._asked >= len(self._row) or self.ends_run:
+            return False
+        event = self._row[self._asked]
+        if (
+            type(event) is not e.StepScheduled
+            or event.key != key
+            or (event.step or key) != name
+            or bytes(event.value) != args
+            or event.blob
+        ):
+            return False
+        self._asked += 1
+        return True
 
 
 def split(events: Sequence[e.AnyEvent]) -> tuple[list[e.AnyEvent], list[e.AnyEvent]]:
@@ -93,14 +153,14 @@ def split(events: Sequence[e.AnyEvent]) -> tuple[list[e.AnyEvent], list[e.AnyEve
     inputs: list[e.AnyEvent] = []
     outputs: list[e.AnyEvent] = []
     for event in events:
-        if isinstance(event, e.OUTPUTS):
+        if type(event) in _OUTPUTS:
             outputs.append(event)
-        elif not isinstance(event, _IGNORED):
+        elif type(event) not in _IGNORED:
             inputs.append(event)
     return inputs, outputs
 
 
-def is_same(event: e.AnyEvent, command: c.Command) -> bool:  # noqa: PLR0911 one line for each command
+def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = None) -> bool:
     """Whether the journal's event records this command. Times are the journal's: a sleep keeps its first end."""
     match command:
         case c.RunStep():
@@ -108,23 +168,32 @@ def is_same(event: e.AnyEvent, command: c.Command) -> bool:  # noqa: PLR0911 one
                 type(event) is e.StepScheduled
                 and event.key == command.key
                 and (event.step or event.key) == command.spec.name
-                and _same_arguments(event, command)
+                and _same_arguments(event, command.args, command.spec.arguments)
             )
         case c.AbandonStep():
             return type(event) is e.StepAbandoned and event.key == command.key
         case c.StartTimer():
             return type(event) is e.SleepStarted and event.key == command.key
         case c.AwaitMessage():
-            return type(event) is e.WaitStarted and (event.key, event.name) == (command.key, command.name)
+            return type(event) is e.WaitStarted and (event.key, event.name, event.kind) == (
+                command.key,
+                command.name,
+                command.kind,
+            )
         case c.EndWait():
             return type(event) is e.WaitEnded and (event.key, event.message) == (command.key, command.message)
         case c.StartChild():
-            return type(event) is e.ChildStarted and (event.key, event.workflow) == (command.key, command.workflow)
+            return (
+                type(event) is e.ChildStarted
+                and (event.key, event.workflow, event.run) == (command.key, command.workflow, command.run)
+                and (reads is None or _same_arguments(event, command.args, reads))
+            )
         case c.Send():
-            return type(event) is e.MessageSent and (event.key, event.to, event.kind) == (
+            return type(event) is e.MessageSent and (event.key, event.to, event.kind, event.name) == (
                 command.key,
                 command.to,
                 command.kind,
+                command.name,
             )
         case c.Expose():
             return type(event) is e.Exposed and event.name == command.name
@@ -142,17 +211,16 @@ def is_same(event: e.AnyEvent, command: c.Command) -> bool:  # noqa: PLR0911 one
             return type(event) is e.Continued and event.workflow == command.workflow
 
 
-def _same_arguments(event: e.StepScheduled, command: c.RunStep) -> bool:
+def _same_arguments(event: e.StepScheduled | e.ChildStarted, args: bytes, arguments: Arguments) -> bool:
     if event.blob:
-        return event.blob == hash_of(command.args)
+        return event.blob == hash_of(args)
     recorded = bytes(event.value)
-    if recorded == command.args:
+    if recorded == args:
         return True
     # A new parameter or field with a default is no other request: read the old one with today's eyes.
-    arguments = command.spec.arguments
     try:
-        args, kwargs = arguments.decode(recorded)
-        return arguments.encode(args, kwargs) == command.args
+        positional, named = arguments.decode(recorded)
+        return arguments.encode(positional, named) == args
     except HoldfastError:
         return False
 
@@ -169,7 +237,7 @@ def say_event(event: e.AnyEvent | None) -> str:
         case e.WaitStarted():
             return f"wait for {event.kind} {event.name!r} (key {event.key!r})"
         case e.ChildStarted():
-            return f"child {event.workflow!r} (key {event.key!r})"
+            return f"child {event.workflow!r} (key {event.key!r}, run {event.run!r}) with {_short(event.value)}"
         case e.Completed() | e.Failed() | e.Cancelled():
             return f"the run's end ({type(event).__name__.lower()})"
         case _:
@@ -188,13 +256,13 @@ def say_command(command: c.Command | None) -> str:
         case c.AwaitMessage():
             return f"wait for {command.kind} {command.name!r} (key {command.key!r})"
         case c.StartChild():
-            return f"child {command.workflow!r} (key {command.key!r})"
+            return f"child {command.workflow!r} (key {command.key!r}, run {command.run!r}) with {_short(command.args)}"
         case c.Complete() | c.Fail() | c.Stop():
             return f"the run's end ({type(command).__name__.lower()})"
         case _:
             return f"{type(command).__name__} {getattr(command, 'key', '') or getattr(command, 'name', '')!r}"
 
 
-def _short(value: object) -> str:
-    text = bytes(value).decode(errors="replace") if isinstance(value, bytes) else bytes(value).decode()  # type: ignore[call-overload]
-    return text if len(text) <= 120 else text[:117] + "…"  # noqa: PLR2004 as much as a line shows
+def _short(value: bytes | msgspec.Raw) -> str:
+    text = bytes(value).decode(errors="replace")
+    return text if len(text) <= 120 else text[:117] + "…"

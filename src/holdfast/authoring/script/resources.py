@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from types import CodeType
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, TypeGuard, TypeVar, cast, overload
 
 from holdfast.authoring.script.checks import place_of
 from holdfast.authoring.script.context import find_program, running_step
@@ -66,7 +66,7 @@ def resources_named_by(functions: Iterable[Callable[..., Any]]) -> list[Resource
             continue
         seen.add(id(function))
         for value in _named(function):
-            if isinstance(value, Resource):
+            if _is_resource(value):
                 found[id(value)] = value
                 pending.append(value.function)
             elif callable(value) and getattr(value, "__module__", "").partition(".")[0] != "holdfast":
@@ -77,6 +77,10 @@ def resources_named_by(functions: Iterable[Callable[..., Any]]) -> list[Resource
                 if undo is not None:
                     pending.append(undo.function)
     return list(found.values())
+
+
+def _is_resource(value: object) -> TypeGuard[Resource[Any]]:
+    return isinstance(value, Resource)
 
 
 def _named(function: Callable[..., Any]) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.script.context import require_program
@@ -18,7 +18,6 @@ from holdfast.errors import CompensationFailed, NotAllowedHere
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from holdfast.authoring.script.calls import StepCall
     from holdfast.authoring.script.program import ScriptProgram
     from holdfast.core.specs import StepSpec
 
@@ -36,19 +35,51 @@ class Done:
     args: bytes
     spec: StepSpec
 
-    def undo_arguments(self, undo: StepSpec) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def undo_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The result first, then the step's own arguments, bound to the undo's parameters by position."""
         args, kwargs = self.spec.arguments.decode(self.args)
         return (self.result, *args), dict(kwargs)
 
 
-@dataclass(slots=True)
 class Scope:
-    """What one saga block has done so far."""
+    """What one saga block has done so far. After it ended well, its parent answers for it, also for what comes late."""
 
-    parent: Scope | None
-    done: list[Done] = field(default_factory=list[Done])
-    in_flight: dict[str, asyncio.Future[None]] = field(default_factory=dict[str, "asyncio.Future[None]"])
+    __slots__ = ("_heir", "_in_flight", "done")
+
+    def __init__(self) -> None:
+        self.done: list[Done] = []
+        self._in_flight: dict[str, asyncio.Future[None]] = {}
+        self._heir: Scope | None = None
+
+    def began(self, key: str, loop: asyncio.AbstractEventLoop) -> None:
+        """A step that can be undone was asked for."""
+        scope = self._answering()
+        scope._in_flight[key] = loop.create_future()
+
+    def settled(self, key: str, done: Done | None) -> None:
+        """Its outcome came: done if it completed."""
+        scope = self._answering()
+        if done is not None:
+            scope.done.append(done)
+        late = scope._in_flight.pop(key, None)
+        if late is not None and not late.done():
+            late.set_result(None)
+
+    def in_flight(self) -> list[asyncio.Future[None]]:
+        """What settles when the outcome of a step comes that is still open."""
+        return list(self._in_flight.values())
+
+    def hand_over(self, parent: Scope) -> None:
+        """The block ended well inside another one."""
+        parent.done.extend(self.done)
+        parent._in_flight.update(self._in_flight)
+        self._heir = parent
+
+    def _answering(self) -> Scope:
+        scope = self
+        while scope._heir is not None:
+            scope = scope._heir
+        return scope
 
 
 current_scope: ContextVar[Scope | None] = ContextVar("holdfast_saga", default=None)
@@ -67,7 +98,8 @@ class Saga:
 
     def __init__(self) -> None:
         self._program: ScriptProgram = require_program("saga()")
-        self._scope = Scope(None)
+        self._scope = Scope()
+        self._parent: Scope | None = None
         self._token: Token[Scope | None] | None = None
 
     async def __aenter__(self) -> None:
@@ -79,23 +111,14 @@ class Saga:
         self.leave()
         await self.settle(error)
 
-    async def settle(self, error: BaseException | None) -> None:
-        """What the end of the block means for what was done in it."""
-        if error is None:
-            self.keep()
-        elif not isinstance(error, Unwinding | ContinueRun | GeneratorExit):
-            await self.undo_all(error)
-
     def __enter__(self) -> None:
         raise NotAllowedHere("in an async workflow write `async with saga():`; `with` is for holdfast.sync")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def open(self) -> None:
         """Enters the scope."""
-        self._scope.parent = current_scope.get()
+        self._parent = current_scope.get()
         self._token = current_scope.set(self._scope)
 
     def leave(self) -> None:
@@ -103,37 +126,58 @@ class Saga:
         if self._token is not None:
             current_scope.reset(self._token)
 
-    def keep(self) -> None:
+    async def settle(self, error: BaseException | None) -> None:
+        """What the end of the block means for what was done in it."""
+        if error is None:
+            self._keep()
+        elif not isinstance(error, Unwinding | ContinueRun | GeneratorExit):
+            await self._undo_all(error)
+
+    def _keep(self) -> None:
         """All went well: an outer saga now answers for what was done."""
-        parent = self._scope.parent
-        if parent is not None:
-            parent.done.extend(self._scope.done)
-            parent.in_flight.update(self._scope.in_flight)
+        if self._parent is not None:
+            self._scope.hand_over(self._parent)
         elif self._scope.done:
             self._program.ask(Keep(keys=tuple(done.key for done in self._scope.done)))
 
-    async def undo_all(self, error: BaseException) -> None:
-        """Undoes in reverse order of completion; collects what fails and goes on."""
+    async def _undo_all(self, error: BaseException) -> None:
+        """Undoes in reverse order of completion; collects what fails and goes on. A cancel waits until it is done."""
         scope = self._scope
-        if scope.in_flight:
-            await asyncio.wait(list(scope.in_flight.values()), timeout=LATE)
+        in_flight = scope.in_flight()
+        cancelled: asyncio.CancelledError | None = None
+        if in_flight:
+            late = asyncio.ensure_future(asyncio.wait(in_flight, timeout=LATE))
+            cancelled = await self._to_the_end(late)
         failures: list[str] = []
         while scope.done:
             done = scope.done.pop()
-            try:
-                await self.undo(done)
-            except Exception as failed:  # noqa: BLE001 one failed undo must not keep the others from running
+            undoing = asyncio.ensure_future(done.undo.undo_call(self._program, done))
+            cancelled = await self._to_the_end(undoing) or cancelled
+            failed = undoing.exception()
+            if isinstance(failed, Exception):  # one failed undo must not keep the others from running
                 failures.append(f"{done.key}: {failed}")
-        if failures and isinstance(error, Exception):
+            elif failed is not None:
+                raise failed
+        if failures:
             raise CompensationFailed(
-                f"{len(failures)} of the undo steps failed after {type(error).__name__}: {error}\n" + "\n".join(failures),
+                f"{len(failures)} of the undo steps failed after {type(error).__name__}: {error}\n"
+                + "\n".join(failures),
                 failures=failures,
             ) from error
+        if cancelled is not None:
+            raise cancelled
 
-    def undo(self, done: Done) -> StepCall[Any]:
-        """The call that undoes one completed step."""
-        call: StepCall[Any] = done.undo.undo_call(self._program, done)
-        return call
+    async def _to_the_end(self, undoing: asyncio.Future[Any]) -> asyncio.CancelledError | None:
+        """Waits for it; the run's cancellation does not stop what is being undone, it is given back."""
+        cancelled: asyncio.CancelledError | None = None
+        while not undoing.done():
+            try:
+                await asyncio.wait([undoing])
+            except asyncio.CancelledError as error:
+                if self._program.loop.unwinding:
+                    raise
+                cancelled = error
+        return cancelled
 
 
 def saga() -> Saga:

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.authoring.script.calls import TIMED_OUT, UNREADABLE
 from holdfast.authoring.script.timers import later
-from holdfast.authoring.script.verdicts import run_error
+from holdfast.authoring.script.verdicts import marked, run_error
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.errors import ResultTimeout
@@ -72,6 +72,11 @@ class StartedChildren:
         if ended is not None:
             self._settle(key, child, ended)
 
+    def has(self, call: ChildCall) -> bool:
+        """Whether that very call was started."""
+        child = self._by_key.get(call.key)
+        return child is not None and child.call is call
+
     def result(self, call: ChildCall) -> Generator[Any, Any, Any]:
         """Waits for a started child: its value, or the error its parent sees."""
         program, key = self._program, call.key
@@ -87,7 +92,7 @@ class StartedChildren:
                 f"child {call.spec.label} (key {key}) did not end in time; it goes on without its parent"
             )
         if outcome.status != "completed":
-            raise run_error(outcome, call.spec)
+            raise marked(run_error(outcome, call.spec))
         value = program.read(call.spec.result, outcome.value)
         if value is UNREADABLE:
             yield from program.loop.outcome_future()
@@ -131,9 +136,10 @@ class StartedChildren:
         """The run is cancelled: so are the children started with `on_cancel="cancel"` that have not ended."""
         for key, memo in self._program.beginning.memo.items():
             opened = memo.opened
-            if isinstance(opened, e.ChildStarted) and opened.on_cancel == "cancel" and key not in self._by_key:
-                if not isinstance(memo.settled, e.ChildEnded) and opened.run not in self._early:
-                    self._send_cancel(key, opened.run, event)
+            if not isinstance(opened, e.ChildStarted) or opened.on_cancel != "cancel" or key in self._by_key:
+                continue
+            if not isinstance(memo.settled, e.ChildEnded) and opened.run not in self._early:
+                self._send_cancel(key, opened.run, event)
         for key, child in self._by_key.items():
             if child.call.command.on_cancel == "cancel" and not child.has_ended:
                 self._send_cancel(key, child.call.command.run, event)

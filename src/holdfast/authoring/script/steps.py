@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec,
 
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import StepCall
-from holdfast.authoring.script.checks import check_function, check_raises, code_of, place_of
-from holdfast.authoring.script.context import Place, find_program, place
+from holdfast.authoring.script.checks import check_function, check_raises, place_of
+from holdfast.authoring.script.context import Place, authors_place, find_program, place
 from holdfast.authoring.script.sagas import Done, current_scope
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name
@@ -52,7 +52,7 @@ class StepOptions:
         self.timeout = parse_duration(timeout, what="timeout= of a step") if timeout is not None else None
         self.once = once
         self.raises = check_raises(raises, "@step")
-        self.executor = executor
+        self.executor: Literal["thread", "process"] | None = executor
         if once and self.retry is not None and self.retry != Retry.none:
             raise DefinitionError("@step(once=True) is tried once: leave out retry=, or give Retry.none")
 
@@ -96,7 +96,7 @@ class AnyStep(Generic[P, R]):
 
     def durable_call(self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall[Any]:
         """The call, in a run (used by `asyncio.to_thread`, `gather` and `each`)."""
-        return self.make_call(program, args, kwargs, place(3))
+        return self.make_call(program, args, kwargs, authors_place() or place(3))
 
     def make_call(
         self,
@@ -111,45 +111,38 @@ class AnyStep(Generic[P, R]):
     ) -> StepCall[Any]:
         """A durable call, its key taken and its arguments encoded now."""
         spec = self.spec
-        encoded = (
-            spec.arguments.encode(args, kwargs)
-            if program.is_replaying
-            else spec.arguments.round_trip(args, kwargs)[0]
-        )
-        return StepCall(
-            program,
-            program.keys.take(key or spec.name),
-            where,
-            spec,
-            encoded,
-            retry=retry,
-            timeout=timeout,
-            scope=current_scope.get(),
-            undo=self.undo_step,
-        )
+        taken = program.take_key(key or spec.name)
+        encoded = program.encode(taken, spec.arguments, args, kwargs)
+        undo = self.undo_step
+        if undo is None:
+            return StepCall(program, taken, where, spec, encoded, retry=retry, timeout=timeout)
+        scope = current_scope.get()
+        return StepCall(program, taken, where, spec, encoded, retry=retry, timeout=timeout, scope=scope, undo=undo)
 
     def undo_call(self, program: ScriptProgram, done: Done) -> StepCall[Any]:
         """This step as the undo of a completed one: the result first, then that step's own arguments."""
         spec = self.spec
-        args, kwargs = done.undo_arguments(spec)
+        args, kwargs = done.undo_arguments()
         return StepCall(
             program,
-            program.keys.take(spec.name),
+            program.take_key(spec.name),
             place(2),
             spec,
             spec.arguments.encode(args, kwargs),
-            retry=None,
-            timeout=None,
             undoes=done.key,
         )
 
     def _register_undo(self, undo: AnyStep[..., Any]) -> None:
-        own = list(inspect.signature(self.function).parameters)
-        theirs = list(inspect.signature(undo.function).parameters)
-        if len(theirs) != len(own) + 1:
+        own = list(inspect.signature(self.function).parameters.values())
+        theirs = list(inspect.signature(undo.function).parameters.values())
+        by_position = [x for x in own if x.kind is not x.KEYWORD_ONLY]
+        by_name = {x.name for x in own if x.kind is x.KEYWORD_ONLY}
+        fits = len([x for x in theirs if x.kind is not x.KEYWORD_ONLY]) == len(by_position) + 1
+        if not fits or {x.name for x in theirs if x.kind is x.KEYWORD_ONLY} != by_name:
+            wanted = ", ".join(["result", *(x.name for x in own)])
             raise DefinitionError(
                 f"{place_of(undo.function)}: the undo of {self.name} takes its result first and then its parameters "
-                f"({', '.join(['result', *own])}), not ({', '.join(theirs)})"
+                f"({wanted}), not ({', '.join(x.name for x in theirs)})"
             )
         if self.undo_step is not None:
             raise DefinitionError(
@@ -206,7 +199,9 @@ class SyncStep(AnyStep[P, R]):
         """The call as a value, for `gather` and `each` of holdfast.sync."""
         program = find_program()
         if program is None:
-            raise NotAllowedHere(f"{self.name}.call(…) makes a durable call and works inside a run only; call it plainly")
+            raise NotAllowedHere(
+                f"{self.name}.call(…) makes a durable call and works inside a run only; call it plainly"
+            )
         return self.make_call(program, args, kwargs, place(1))
 
     def options(
@@ -241,7 +236,7 @@ class _WithOptions(Generic[P, R]):
 
     def durable_call(self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall[Any]:
         """As the step's own."""
-        return self._make(program, args, kwargs, place(3))
+        return self._make(program, args, kwargs, authors_place() or place(3))
 
     def _make(
         self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any], where: Place
@@ -275,7 +270,10 @@ class SyncStepWithOptions(_WithOptions[P, R]):
         if program is None:
             return cast("R", self._step.function(*args, **kwargs))
         if program.spec.is_async:
-            raise NotAllowedHere(f"{self._step.name} is a sync step: write await asyncio.to_thread(…)")
+            raise NotAllowedHere(
+                f"{self._step.name} is a sync step, called directly in an async workflow ({place(1)}): it would block. "
+                f"Write: await asyncio.to_thread({self._step.name}.options(…), …)"
+            )
         return cast("R", block_on(self._make(program, args, kwargs, place(1)), self._step.name))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R]:
@@ -342,7 +340,6 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 def _make_step(function: Callable[..., Any], options: StepOptions) -> Any:
     if isinstance(function, AnyStep):
-        function = function.function
-    _ = code_of(function)
-    kind = Step if inspect.iscoroutinefunction(function) else SyncStep
+        raise DefinitionError(f"{function!r} is a step already: for another name or policy decorate its function again")
+    kind: Any = Step if inspect.iscoroutinefunction(function) else SyncStep
     return kind(function, options)

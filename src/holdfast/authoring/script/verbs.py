@@ -38,7 +38,7 @@ def durable_sleep(duration: Duration | None, until: datetime | None, name: str |
         until = program.at + parse_duration(duration, what="sleep()")
     elif until.tzinfo is None:
         raise InvalidDuration("sleep(until=…) takes an aware datetime: add tzinfo, for example datetime.now(UTC)")
-    key = program.keys.take(check_name(name, "name=") if name is not None else "sleep")
+    key = program.take_key(check_name(name, "name=") if name is not None else "sleep")
     return SleepCall(program, key, where, until.astimezone(UTC))
 
 
@@ -56,9 +56,7 @@ else:
         return durable_sleep(duration, until, name, place(1))
 
 
-async def each(
-    function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T], *, limit: int = 50
-) -> list[R]:
+async def each(function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T], *, limit: int = 50) -> list[R]:
     """Calls a step or workflow for every item, at most `limit` at a time; results in the order of the items.
 
     The first failure cancels the rest and is raised as it is.
@@ -76,11 +74,13 @@ async def each(
 
     tasks = [asyncio.create_task(branch()) for _ in range(min(limit, len(kept)))]
     try:
-        if tasks:
-            await asyncio.gather(*tasks)
+        await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
+        left = [task for task in tasks if not task.done()]
+        for task in left:
             task.cancel()
+        if left:
+            await asyncio.wait(left)
     return [results[index] for index in range(len(kept))]
 
 
@@ -107,6 +107,8 @@ def patched(name: str) -> bool:
 def continue_as(call: Call[Any]) -> NoReturn:
     """Ends this pass and begins the run anew with other arguments: same id, an empty journal to replay."""
     program = require_program("continue_as()")
+    if program.spec.is_async and not program.is_body_running:
+        raise NotAllowedHere("continue_as() in a task: it ends the whole body, so call it there, not in a task of it")
     if call.child is not None:
         program.awaited(call.child)
     program.continuing = ContinueAs(workflow=call.spec.name, version=call.spec.version, args=call.args)
@@ -130,7 +132,8 @@ class Current:
 
 def current() -> Current:
     """The run, and in a step the attempt, this code runs in."""
-    scope = running_step.get()
+    program = find_program()
+    scope = running_step.get() if program is None else None
     if scope is not None:
         return Current(
             scope.run,
@@ -143,7 +146,6 @@ def current() -> Current:
             scope.idempotency_key,
             scope.progress,
         )
-    program = find_program()
     if program is None:
         raise NotInRun("current() works in a workflow or in a step of a run; here there is none")
     begin, spec = program.beginning, program.spec
@@ -161,7 +163,8 @@ class BlobRef(msgspec.Struct, frozen=True):
 async def put_blob(value: Any) -> BlobRef:
     """Stores a step's own large data (bytes, or plain JSON values) and returns a small reference to it."""
     scope = _in_step("put_blob()")
-    data, kind = (bytes(value), "bytes") if isinstance(value, bytes | bytearray) else (_any.encode(value, "value"), "json")
+    is_raw = isinstance(value, bytes | bytearray)
+    data, kind = (bytes(value), "bytes") if is_raw else (_any.encode(value, "value"), "json")
     return BlobRef(await scope.surroundings.put_blob(data), len(data), kind)
 
 
@@ -179,8 +182,7 @@ def heartbeat(progress: Any = None) -> None:
 
 
 def _in_step(verb: str) -> Any:
-    scope = running_step.get()
-    if scope is not None:
+    if find_program() is None and (scope := running_step.get()) is not None:
         return scope
     if find_program() is not None:
         raise NotAllowedHere(f"{verb} is for the body of a step; in a workflow it would not replay")
@@ -193,13 +195,13 @@ class RunLogger(logging.LoggerAdapter[logging.Logger]):
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 logging's name
         """As logging's, and never during a replay."""
         program = find_program()
-        return (program is None or not program.is_replaying) and self.logger.isEnabledFor(level)
+        return (program is None or not program.is_quiet) and self.logger.isEnabledFor(level)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         """Adds the run's fields."""
         fields: dict[str, Any] = {}
-        scope = running_step.get()
         program = find_program()
+        scope = running_step.get() if program is None else None
         if scope is not None:
             fields = {"run": scope.run, "workflow": scope.workflow, "step": scope.key, "attempt": scope.attempt}
         elif program is not None:

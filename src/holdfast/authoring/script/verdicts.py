@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.authoring.script.calls import DurableCall
 from holdfast.authoring.script.sagas import ContinueRun
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure, from_exception, rebuild
-from holdfast.core.specs import WorkflowSpec
+from holdfast.core.specs import StepSpec, WorkflowSpec
 from holdfast.core.step import UNKNOWN
 from holdfast.errors import (
+    CompensationFailed,
     DeadlineExceeded,
     HoldfastError,
     NotAwaited,
     OutcomeUnknown,
+    Permanent,
     RunCancelled,
     RunFailed,
     StepFailed,
+    UsageError,
 )
 
 if TYPE_CHECKING:
@@ -29,21 +32,26 @@ if TYPE_CHECKING:
 _FROM_STEP = "__holdfast_from_step__"
 
 
-def error_of(event: e.StepFailed, command: c.RunStep) -> BaseException:
+def error_of(event: e.StepFailed, step: StepSpec) -> BaseException:
     """What the author sees: a declared exception as itself, everything else as `StepFailed`."""
     failure = event.failure
-    error = rebuild(failure, command.spec.raises)
+    error = rebuild(failure, step.raises)
     if error is None:
         kind = OutcomeUnknown if failure.type == UNKNOWN else StepFailed
         error = kind(
-            f"step {command.spec.name} failed after {event.attempts} attempt(s): {failure.type}: {failure.message}",
-            step=command.spec.name,
+            f"step {step.name} failed after {event.attempts} attempt(s): {failure.type}: {failure.message}",
+            step=step.name,
             attempts=event.attempts,
             type=failure.type,
             message=failure.message,
             traceback=failure.traceback,
         )
-    setattr(error, _FROM_STEP, True)
+    return marked(error)
+
+
+def marked(error: BaseException) -> BaseException:
+    """The error of a step or child, marked: if it leaves the body as it is, trying the body again would not help."""
+    error.__dict__[_FROM_STEP] = True
     return error
 
 
@@ -69,46 +77,62 @@ def run_error(ended: e.ChildEnded, spec: WorkflowSpec) -> BaseException:
     )
 
 
-def ending(program: ScriptProgram, main: asyncio.Task[Any], unawaited: str) -> c.Command:
-    """The command with which a program ends. Cancel wins over every other end."""
-    error = _error_of(main)
-    if isinstance(error, ContinueRun) and program.continuing is not None and program.cancel is None:
-        return program.continuing
+def ending(program: ScriptProgram, main: asyncio.Task[Any], unawaited: Sequence[DurableCall[Any]]) -> c.Command:
+    """The command with which a program ends. Cancel wins over every other end, then the deadline."""
+    error = _error_of(main, program.loop.callback_errors)
     if program.cancel is not None:
-        reason = program.cancel.reason
-        if error is not None and not isinstance(error, asyncio.CancelledError | ContinueRun):
-            reason = f"{reason} (the clean-up failed: {type(error).__name__}: {error})".strip()
+        reason = f"{program.cancel.reason}{_failed_cleanup(error)}".strip()
         return c.Stop(reason=reason, actor=program.cancel.actor)
     if program.past_deadline:
-        return c.Fail(failure=from_exception(DeadlineExceeded("the run's deadline passed")), from_step=True)
+        exceeded = DeadlineExceeded(f"the run's deadline passed{_failed_cleanup(error)}")
+        return c.Fail(failure=from_exception(exceeded), from_step=True)
+    if isinstance(error, ContinueRun) and program.continuing is not None:
+        return program.continuing
     if error is not None:
-        failure = from_exception(error, declared=program.spec.raises)
-        return c.Fail(failure=failure, from_step=_is_from_step(error))
+        from_step = _is_from_step(error)
+        return c.Fail(failure=from_exception(error, declared=program.spec.raises), from_step=from_step)
     if unawaited:
-        return c.Fail(failure=from_exception(NotAwaited(unawaited)), from_step=True)
+        failure = from_exception(NotAwaited(_say_unawaited(unawaited, is_async=program.spec.is_async)))
+        return c.Fail(failure=failure, from_step=True)
     try:
-        value, _ = program.spec.result.round_trip(main.result(), f"result of {program.spec.name}")
+        value = program.spec.result.encode(main.result(), f"result of {program.spec.name}")
     except HoldfastError as refused:
         return c.Fail(failure=from_exception(refused), from_step=True)
     return c.Complete(value=value)
 
 
-def say_unawaited(calls: Sequence[DurableCall[Any]]) -> str:
-    """What to say of calls that nobody awaited; empty if there are none."""
-    if not calls:
-        return ""
+def _say_unawaited(calls: Sequence[DurableCall[Any]], *, is_async: bool) -> str:
     shown = "; ".join(f"{call.key} at {call.place}" for call in calls[:3])
-    more = f" and {len(calls) - 3} more" if len(calls) > 3 else ""  # noqa: PLR2004 three are shown
-    return f"called but never awaited: {shown}{more}. Write `await` before the call, or do not make it."
+    more = f" and {len(calls) - 3} more" if len(calls) > 3 else ""
+    cure = (
+        "Write `await` before the call, or do not make it."
+        if is_async
+        else "In a sync workflow call a `def` step, or wait for the call with gather(…) or wait(…) of holdfast.sync."
+    )
+    return f"called but never awaited: {shown}{more}. {cure}"
 
 
-def _error_of(main: asyncio.Task[Any]) -> BaseException | None:
-    if main.cancelled():
-        return asyncio.CancelledError()
-    return main.exception()
+def _error_of(main: asyncio.Task[Any], stray: Sequence[BaseException]) -> BaseException | None:
+    """What ended the body: its own error, or one that left a callback nobody awaits."""
+    if main.done():
+        error = asyncio.CancelledError() if main.cancelled() else main.exception()
+        if error is not None:
+            return error
+    return stray[0] if stray else None
+
+
+def _failed_cleanup(error: BaseException | None) -> str:
+    if error is None or isinstance(error, asyncio.CancelledError | ContinueRun):
+        return ""
+    return f" (the clean-up failed: {type(error).__name__}: {error})"
 
 
 def _is_from_step(error: BaseException) -> bool:
+    """Whether trying the whole body again could not help: a step's or child's last word, or code that is wrong."""
     if isinstance(error, BaseExceptionGroup):
-        return any(_is_from_step(x) for x in error.exceptions)
-    return getattr(error, _FROM_STEP, False) or isinstance(error, StepFailed)
+        members = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return any(_is_from_step(member) for member in members)
+    if isinstance(error, CompensationFailed) and error.__cause__ is not None:
+        return _is_from_step(error.__cause__)
+    marked = error.__dict__.pop(_FROM_STEP, False)
+    return marked or isinstance(error, StepFailed | RunFailed | RunCancelled | UsageError | Permanent)

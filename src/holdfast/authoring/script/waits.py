@@ -41,7 +41,7 @@ class Waits:
         memo = program.memo(key)
         if memo is not None and isinstance(memo.settled, e.TimerFired):
             return None
-        program.timers.set(key, program.sleep_until(c.StartTimer(key=key, until=call.until), str(call.place)))
+        program.timers.set(key, program.sleep_until(c.StartTimer(key=key, until=call.until), call.place))
         return self.future(key)
 
     def begin(self, call: WaitCall) -> Any:

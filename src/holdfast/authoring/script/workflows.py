@@ -41,10 +41,10 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
         self.child: ChildCall | None = None
         program = find_program()
         if program is not None:
-            key = program.keys.take(spec.name)
+            key = program.take_key(spec.name)
             command = StartChild(
                 key=key,
-                run=child_id(program.beginning.run, key),
+                run=child_id(program.beginning.identity, key),
                 workflow=spec.name,
                 version=spec.version,
                 args=args,
@@ -143,7 +143,7 @@ class AnyWorkflow(Generic[P, R]):
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], where: Place) -> Call[R]:
         spec = self.spec
-        return Call(spec, spec.arguments.round_trip(args, kwargs)[0], where)
+        return Call(spec, spec.arguments.encode(args, kwargs), where)
 
 
 class Workflow(AnyWorkflow[P, R]):
@@ -223,5 +223,5 @@ def remote(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 def _make_workflow(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     if isinstance(function, AnyWorkflow):
         raise DefinitionError(f"{function.where}: {function.name} is a workflow already")
-    is_async = inspect.iscoroutinefunction(function)
-    return (Workflow if is_async else SyncWorkflow)(function, **options)
+    kind: Any = Workflow if inspect.iscoroutinefunction(function) else SyncWorkflow
+    return kind(function, **options)

@@ -1,0 +1,49 @@
+"""Which layer a function of the profile belongs to."""
+
+from __future__ import annotations
+
+PROGRAM = "program and its loop"
+CODEC = "payload codec"
+FOLD = "core: fold, events, rows"
+ENGINE = "engine and worker"
+CLIENT = "client and app"
+ADAPTER = "sqlite adapter (Python)"
+SQLITE = "SQLite itself"
+ASYNCIO = "asyncio"
+BODIES = "workflow and step bodies"
+OTHER = "other"
+LAYERS = (PROGRAM, CODEC, FOLD, ENGINE, CLIENT, ADAPTER, SQLITE, ASYNCIO, BODIES, OTHER)
+
+_BY_PATH = (
+    ("holdfast/authoring/", PROGRAM),
+    ("holdfast/core/payload", CODEC),
+    ("holdfast/core/codec", CODEC),
+    ("holdfast/core/nodes", CODEC),
+    ("holdfast/core/", FOLD),
+    ("holdfast/engine/", ENGINE),
+    ("holdfast/worker/", ENGINE),
+    ("holdfast/client/", CLIENT),
+    ("holdfast/app", CLIENT),
+    ("holdfast/adapters/", ADAPTER),
+    ("benchmarks/", BODIES),
+    ("/asyncio/", ASYNCIO),
+    ("/selectors.py", ASYNCIO),
+    ("/concurrent/", ASYNCIO),
+)
+_BY_NAME = (
+    ("apsw", SQLITE),
+    ("msgspec", CODEC),
+    ("blake2", FOLD),
+    ("_asyncio", ASYNCIO),
+    ("_contextvars", ASYNCIO),
+    ("Context", ASYNCIO),
+    ("select.", ASYNCIO),
+    ("_socket", ASYNCIO),
+)
+
+
+def layer_of(file: str, name: str) -> str:
+    """By its file, or, of a function in C, by its name."""
+    if file == "~":
+        return next((layer for part, layer in _BY_NAME if part in name), OTHER)
+    return next((layer for part, layer in _BY_PATH if part in file), OTHER)

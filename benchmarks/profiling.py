@@ -1,0 +1,193 @@
+"""Where a step's time goes: what is done per step (counted), and which layer's code does it (profiled).
+
+Three passes over the same work, each on a new store: a plain one for the times, one that counts, one under cProfile in
+every thread. A profiler slows small functions most, so its times are used as shares of the plain pass's processor time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import pstats
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.counting import Connections, counted_hops, counted_syncs
+from benchmarks.layers import LAYERS, layer_of
+from benchmarks.program import app_at, many, one
+from benchmarks.report import shown
+from benchmarks.scale import SCALES, Scale
+from benchmarks.throughput import BEST_CONCURRENCY, finished, url_of
+from holdfast import Call
+
+PROFILED = ("W1", "W2", "W3")
+TOP = 25
+
+WAITING = ("'acquire' of '_thread", "'get' of '_queue", "'poll' of 'select")
+"""Functions that only wait. A thread that is in one when its profile ends would have the time of another added."""
+
+Place = tuple[str, int, str]
+"""File, line and function, as cProfile names them."""
+
+
+def calls_of(workload: str, scale: Scale) -> tuple[list[Call[Any]], int]:
+    """What is run, and how many steps that is."""
+    if workload == "W1":
+        return [one(n) for n in range(scale.w1_runs)], scale.w1_runs
+    if workload == "W2":
+        return [many(scale.w2_steps)], scale.w2_steps
+    return [many(scale.w3_steps) for _ in range(scale.w3_runs)], scale.w3_runs * scale.w3_steps
+
+
+class Profiles:
+    """cProfile in the calling thread and in every thread that begins in the block, by processor time."""
+
+    def __init__(self) -> None:
+        self._profiles: list[cProfile.Profile] = []
+
+    def begin(self, *_: object) -> None:
+        """In the thread that calls it. Also what `threading.setprofile` calls in a new one."""
+        profile = cProfile.Profile(time.thread_time)
+        self._profiles.append(profile)
+        profile.enable()
+
+    def result(self) -> dict[Place, tuple[int, float]]:
+        """Calls and own seconds of every function."""
+        found: dict[Place, tuple[int, float]] = {}
+        for profile in self._profiles:
+            profile.disable()
+            stats: Any = pstats.Stats(profile)
+            for place, (_, calls, own, _, _) in stats.stats.items():
+                if any(word in place[2] for word in WAITING):
+                    continue
+                before = found.get(place, (0, 0.0))
+                found[place] = (before[0] + calls, before[1] + own)
+        return found
+
+
+async def _run(workload: str, scale: Scale, folder: Path, around: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds, and processor seconds, of the work itself; `around()` is a block around it."""
+    async with app_at(url_of(folder, f"{time.monotonic_ns()}.db")) as app, app.worker(concurrency=BEST_CONCURRENCY):
+        await finished(app, [many(1), one(1)])
+        calls, _ = calls_of(workload, scale)
+        with around():
+            started, processed = time.perf_counter(), time.process_time()
+            await finished(app, calls)
+            return time.perf_counter() - started, time.process_time() - processed
+
+
+class _Block:
+    """A block of two functions."""
+
+    def __init__(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        self._begin, self._end = begin, end
+
+    def __enter__(self) -> None:
+        self._begin()
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+
+def profile(workload: str, scale: Scale, folder: Path) -> str:
+    """The report."""
+    steps = calls_of(workload, scale)[1]
+    wall, processor = asyncio.run(_run(workload, scale, folder, lambda: _Block(_nothing, _nothing)))
+    counts = _counted(workload, scale, folder)
+    profiles = Profiles()
+    stats: dict[Place, tuple[int, float]] = {}
+
+    def keep() -> None:
+        stats.update(profiles.result())
+
+    threading.setprofile(profiles.begin)
+    try:
+        asyncio.run(_run(workload, scale, folder, lambda: _Block(profiles.begin, keep)))
+    finally:
+        threading.setprofile(None)
+    each = processor / steps * 1e6
+    times = f"a step takes {shown(wall / steps * 1e6)} µs, {shown(each)} µs of them processor"
+    head = f"{workload}: {steps} steps, {shown(steps / wall)}/s; {times}"
+    counted = _said_counts(counts, stats, steps)
+    return "\n".join([head, "", *counted, "", *_said_layers(stats, each), "", *_said_functions(stats, steps, each)])
+
+
+def _nothing() -> None:
+    return None
+
+
+def _counted(workload: str, scale: Scale, folder: Path) -> Counter[str]:
+    found: Counter[str] = Counter()
+    with counted_syncs() as syncs, Connections() as connections, counted_hops() as hops:
+        blocks: list[Any] = []
+
+        def begin() -> None:
+            syncs.clear()
+            hops.clear()
+            blocks.append(connections.counted())
+            blocks.append(blocks[0].__enter__())
+
+        def end() -> None:
+            blocks[0].__exit__(None, None, None)
+            found.update(syncs)
+            found.update({f"thread {name}": count for name, count in hops.items()})
+            found.update({f"SQL {text[:90]}": count for text, count in blocks[1].items()})
+
+        asyncio.run(_run(workload, scale, folder, lambda: _Block(begin, end)))
+    return found
+
+
+def _said_counts(counts: Counter[str], stats: dict[Place, tuple[int, float]], steps: int) -> Sequence[str]:
+    coded = Counter[str]()
+    for (_, _, name), (calls, _) in stats.items():
+        if "msgspec" in name:
+            coded[next((kind for kind in ("encodes", "decodes") if kind[:-1] in name), "others")] += calls
+    statements = Counter({text: count for text, count in counts.items() if text.startswith("SQL ")})
+    rest = {text: count for text, count in counts.items() if not text.startswith("SQL ")}
+    commits = counts["SQL COMMIT"] / steps
+    lines = [f"per step   statements {sum(statements.values()) / steps:.2f}, commits {commits:.3f}"]
+    lines += [f"           {name} {count / steps:.3f}" for name, count in sorted(rest.items())]
+    lines += [f"           msgspec {name} {count / steps:.2f}" for name, count in sorted(coded.items())]
+    lines += [f"           {count / steps:8.3f}  {text[4:]}" for text, count in statements.most_common(12)]
+    return lines
+
+
+def _said_layers(stats: dict[Place, tuple[int, float]], microseconds: float) -> Sequence[str]:
+    layers: Counter[str] = Counter()
+    for (file, _, name), (_, own) in stats.items():
+        layers[layer_of(file, name)] += own  # type: ignore[assignment]
+    total = sum(layers.values()) or 1.0
+    return [
+        f"{layer:32} {layers[layer] / total:6.1%}  {shown(layers[layer] / total * microseconds):>7} µs/step"
+        for layer in sorted(LAYERS, key=lambda layer: -layers[layer])
+        if layers[layer]
+    ]
+
+
+def _said_functions(stats: dict[Place, tuple[int, float]], steps: int, microseconds: float) -> Sequence[str]:
+    total = sum(own for _, own in stats.values()) or 1.0
+    ordered = sorted(stats.items(), key=lambda entry: -entry[1][1])[:TOP]
+    return [
+        f"{own / total * microseconds:7.1f} µs/step {calls / steps:8.2f} calls/step  {_named(place)}"
+        for place, (calls, own) in ordered
+    ]
+
+
+def _named(place: Place) -> str:
+    file, line, name = place
+    if file == "~":
+        return name
+    parts = Path(file).parts
+    return f"{'/'.join(parts[-2:])}:{line} {name}"
+
+
+def main(workload: str, scale: str, parent: str | None) -> int:
+    """What `dev.py bench --profile` runs."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=parent) as folder:
+        print(profile(workload, SCALES[scale], Path(folder)))
+    return 0

@@ -1,0 +1,134 @@
+"""The steps a program has asked for, until their outcomes are delivered."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.authoring.script.calls import UNREADABLE, WAITING, StepCall
+from holdfast.authoring.script.replaying import ADVICE, is_same
+from holdfast.authoring.script.sagas import Done
+from holdfast.authoring.script.verdicts import error_of
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.errors import Diverged
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.core.turn import Turn
+
+
+@dataclass(slots=True)
+class _Open:
+    """A step asked for, whose outcome is wanted."""
+
+    call: StepCall[Any]
+    command: c.RunStep
+    future: asyncio.Future[Any] | None = None
+
+
+class AskedSteps:
+    """By key: those whose outcome is wanted, and those the author's code gave up whose outcome may still come."""
+
+    __slots__ = ("_abandoned", "_open", "_program")
+
+    def __init__(self, program: ScriptProgram) -> None:
+        self._program = program
+        self._open: dict[str, _Open] = {}
+        self._abandoned: dict[str, _Open] = {}
+
+    def commands(self) -> dict[str, c.RunStep]:
+        """What was asked for, and is still wanted."""
+        return {key: kept.command for key, kept in self._open.items()}
+
+    def pending(self) -> list[asyncio.Future[Any]]:
+        """Every future somebody may await."""
+        return [kept.future for kept in self._open.values() if kept.future is not None]
+
+    def ask(self, call: StepCall[Any]) -> Any:
+        """Asks for a step; its outcome at once if it is known already, else `WAITING`."""
+        program = self._program
+        loop = program.loop
+        if loop.unwinding:
+            return WAITING
+        key = call.key
+        if program.beginning.memo:
+            known = self._memoised_step(call)
+            if known is not WAITING:
+                return known
+        if call.scope is not None:
+            call.scope.began(key, loop)
+        cursor = program.cursor
+        if cursor is not None and cursor.records_step(key, call.spec.name, call.args):
+            outcome = cursor.outcome_follows(key) if loop.idle else None
+            if outcome is not None:
+                program.set_time(cast("Turn", cursor.turn).at)
+                return self._completed(call, outcome)
+            self._open[key] = _Open(call, call.command())
+        else:
+            command = call.command()
+            self._open[key] = _Open(call, command)
+            program.ask(command, call.place)
+        return WAITING
+
+    def future(self, key: str) -> asyncio.Future[Any]:
+        """What a step's call awaits until its outcome is delivered."""
+        future = self._program.loop.outcome_future()
+        kept = self._open.get(key)
+        if kept is not None:
+            kept.future = future
+        return future
+
+    def abandon(self, key: str) -> None:
+        """The author's code cancelled a step."""
+        kept = self._open.pop(key, None)
+        if kept is not None and not self._program.loop.unwinding:
+            self._abandoned[key] = kept
+            self._program.ask(c.AbandonStep(key=key), kept.call.place)
+
+    def _memoised_step(self, call: StepCall[Any]) -> Any:
+        """What an earlier pass, or the run this one retries, got from that step."""
+        memo = self._program.beginning.memo.get(call.key)
+        if memo is None or not isinstance(memo.settled, e.StepCompleted | e.StepFailed):
+            return WAITING
+        opened = memo.opened
+        begin = self._program.beginning.start
+        if isinstance(begin, e.Started) and begin.retried_from:
+            if opened is None or not is_same(opened, call.command()):
+                return WAITING  # the new run's code asks for something else: that has not been done
+        elif isinstance(opened, e.StepScheduled) and (opened.step or opened.key) != call.spec.name:
+            self._program.diverge(opened, call.command(), call.place)
+            return WAITING
+        if isinstance(memo.settled, e.StepFailed):
+            raise error_of(memo.settled, call.spec)
+        return self._completed(call, memo.settled)
+
+    def _completed(self, call: StepCall[Any], event: e.StepCompleted) -> Any:
+        """The value of a completed step, or `WAITING` for ever if it cannot be read."""
+        value = self._program.read(call.spec.result, event.value)
+        if value is UNREADABLE:
+            return WAITING
+        if call.scope is not None:
+            call.scope.settled(call.key, Done(call.key, call.undo, value, call.args, call.spec))
+        return value
+
+    def deliver(self, event: e.StepCompleted | e.StepFailed) -> None:
+        """An outcome came."""
+        key = event.key
+        kept = self._open.pop(key, None) or self._abandoned.pop(key, None)
+        if kept is None:
+            said = f"the journal holds the outcome of step {key!r}, which the code never asked for"
+            self._program.stop(Diverged(f"run {self._program.beginning.run}: {said}. {ADVICE}"))
+            return
+        future, call = kept.future, kept.call
+        is_wanted = future is not None and not future.done()
+        if isinstance(event, e.StepCompleted):
+            value = self._completed(call, event)
+            if is_wanted and value is not WAITING:
+                cast("asyncio.Future[Any]", future).set_result(value)
+            return
+        if call.scope is not None:
+            call.scope.settled(key, None)
+        if is_wanted:
+            cast("asyncio.Future[Any]", future).set_exception(error_of(event, call.spec))

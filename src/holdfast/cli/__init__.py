@@ -1,0 +1,24 @@
+"""The command line: a client like any other, and the process of a worker.
+
+::
+
+    root ──▶ one file per command: working · starting · listing · showing
+                 │            │
+              loading      output (terminal · plain lines · JSON)      logs (text · JSON)
+                                └────────────── escaping ──────────────┘
+
+Nothing here knows SQL. What comes from users' data passes `escaping` before it reaches a terminal or a log. Commands
+import what they need when they run, so that `holdfast --help` stays light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The `holdfast` command: runs it and ends the process with its exit code."""
+    from holdfast.cli.root import run
+
+    run(arguments)

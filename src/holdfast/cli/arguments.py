@@ -1,0 +1,135 @@
+"""The arguments of a call, from JSON or from words, through the workflow's own signature.
+
+Each argument is decoded by its own annotation, so that what is wrong is named by argument and path: `order.cents`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.cli.loading import did_you_mean
+from holdfast.core.annotations import hints_of
+from holdfast.core.payload import Shape
+from holdfast.core.specs import WorkflowSpec
+from holdfast.errors import InvalidArguments, InvalidInput, NotDecodable
+
+_MISFIT = "the stored data does not fit the annotation"
+_ADVICE = ". Was the type changed since it was stored?"
+
+Bound = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments."""
+
+
+def from_json(spec: WorkflowSpec, data: bytes) -> Bound:
+    """From an object (by name) or an array (by position)."""
+    try:
+        value = cast(object, msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"--input is not JSON: {error}") from None
+    if isinstance(value, list):
+        return _bound(spec, [msgspec.json.encode(item) for item in cast("list[object]", value)], {})
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return _bound(spec, [], {name: msgspec.json.encode(item) for name, item in items})
+    raise InvalidInput("--input takes an object (arguments by name) or an array (by position)")
+
+
+def from_words(spec: WorkflowSpec, words: Mapping[str, str]) -> Bound:
+    """From `name=value`: what fits as a text is that text, everything else is JSON."""
+    hints = hints_of(spec.function, "its")
+    return _bound(spec, [], {name: _word(spec, name, text, hints.get(name, Any)) for name, text in words.items()})
+
+
+def _word(spec: WorkflowSpec, name: str, text: str, annotation: Any) -> bytes:
+    as_text = msgspec.json.encode(text.encode(errors="surrogateescape").decode(errors="replace"))
+    try:
+        msgspec.json.decode(text)
+        as_json = text.encode()
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return as_text
+    if annotation is Any or annotation is inspect.Parameter.empty:
+        return as_json
+    shape = Shape[Any](annotation, what=name)
+    text = _attempt(shape, as_text)
+    fits_as_text_only = text is not _NOTHING and _attempt(shape, as_json) is _NOTHING
+    return as_text if isinstance(text, str) or fits_as_text_only else as_json
+
+
+_NOTHING: Any = object()
+"""Stands for what does not decode."""
+
+
+def _attempt(shape: Shape[Any], data: bytes) -> Any:
+    try:
+        return shape.decode(data)
+    except NotDecodable:
+        return _NOTHING
+
+
+def _bound(spec: WorkflowSpec, by_place: list[bytes], by_name: dict[str, bytes]) -> Bound:
+    """Decodes every argument by its own parameter, then lets Python's rules say whether they make a call."""
+    signature = spec.arguments.signature
+    hints = hints_of(spec.function, "its")
+    parameters = signature.parameters
+    places = [x for x in parameters.values() if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+    rest = next((x for x in parameters.values() if x.kind is x.VAR_POSITIONAL), None)
+    others = next((x for x in parameters.values() if x.kind is x.VAR_KEYWORD), None)
+    args: list[Any] = []
+    for number, data in enumerate(by_place):
+        parameter = places[number] if number < len(places) else rest
+        if parameter is None:
+            raise InvalidArguments(
+                f"{spec.arguments.what} takes {len(places)} argument(s) by position, {len(by_place)} are given. "
+                f"{_takes(spec)}"
+            )
+        args.append(_decoded(spec, parameter.name, data, hints.get(parameter.name, Any)))
+    kwargs: dict[str, Any] = {}
+    for name, data in by_name.items():
+        parameter = parameters.get(name)
+        if parameter is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            parameter = others
+        if parameter is None:
+            hint = did_you_mean(name, list(parameters))
+            raise InvalidArguments(f"{spec.arguments.what} has no argument {name!r}.{hint} {_takes(spec)}")
+        kwargs[name] = _decoded(spec, name, data, hints.get(parameter.name, Any))
+    first = [x.name for x in places if x.kind is x.POSITIONAL_ONLY and x.name in kwargs]
+    args += [kwargs.pop(name) for name in first]
+    _check_complete(spec, args, kwargs)
+    return tuple(args), kwargs
+
+
+def _check_complete(spec: WorkflowSpec, args: list[Any], kwargs: dict[str, Any]) -> None:
+    try:
+        spec.arguments.signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise InvalidArguments(f"{spec.arguments.what}: {error}. {_takes(spec)}") from None
+
+
+def _decoded(spec: WorkflowSpec, name: str, data: bytes, annotation: Any) -> Any:
+    try:
+        return Shape[Any](annotation, what=name).decode(data)
+    except NotDecodable as error:
+        text = str(error)
+        if _MISFIT in text:
+            text = text.partition(_MISFIT)[2].partition(_ADVICE)[0].removeprefix(f" at {error.path}").removeprefix(": ")
+        path = error.path if not error.path or error.path.startswith("[") else f".{error.path}"
+        raise InvalidArguments(f"{spec.arguments.what}: {name}{path}: {text}. {_takes(spec)}") from None
+
+
+def _takes(spec: WorkflowSpec) -> str:
+    """The parameters, about as their author wrote them."""
+    shown: list[str] = []
+    for parameter in spec.arguments.signature.parameters.values():
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        kind = "" if parameter.annotation is parameter.empty else f": {_annotation(parameter.annotation)}"
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!s:.40}"
+        shown.append(f"{stars}{parameter.name}{kind}{default}")
+    return f"It takes ({', '.join(shown)})." if shown else "It takes no arguments."
+
+
+def _annotation(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)

@@ -1,0 +1,112 @@
+"""`holdfast runs`: which runs there are, newest first."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.authoring.handle import RunView
+from holdfast.cli.loading import opened_client
+from holdfast.cli.output import Output, Part, ago_text, at_text, status_part
+from holdfast.cli.parameters import by_name, pair, status
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.core.status import Status
+from holdfast.ports.runs import Filter
+
+PAGE = 500
+
+
+@click.command("runs", cls=HoldfastCommand, short_help="List runs, newest first.")
+@click.argument("target", metavar="[MODULE:APP]", required=False)
+@click.option("--url", help="The store; else that of MODULE:APP, $HOLDFAST_URL, sqlite:///holdfast.db.")
+@click.option("--workflow", metavar="NAME")
+@click.option("--status", "statuses", type=status, multiple=True, help="May be repeated.")
+@click.option("--queue", metavar="NAME")
+@click.option("--parent", metavar="RUN", help="Children of this run.")
+@click.option(
+    "--attribute", "attributes", type=pair, multiple=True, metavar="NAME=VALUE", help="May be repeated: all must match."
+)
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--after", default="", metavar="CURSOR", help="Go on where an earlier list ended.")
+@click.option("--json", "is_json", is_flag=True, help="One object per line, the cursor last.")
+def command(
+    target: str | None,
+    url: str | None,
+    workflow: str | None,
+    statuses: tuple[Status, ...],
+    queue: str | None,
+    parent: str | None,
+    attributes: tuple[tuple[str, str], ...],
+    limit: int,
+    after: str,
+    is_json: bool,
+) -> None:
+    """List runs, newest first.
+
+    On a terminal a table; in a pipe one line for each run, tab-separated: id, status, workflow, created (UTC), queue,
+    what it is doing. The cursor of the next page comes last: below the table, as {"next": …} with --json, and on
+    standard error when plain lines go into a pipe.
+    """
+    which = Filter(
+        workflow=workflow or "",
+        statuses=statuses,
+        queue=queue or "",
+        parent=parent or "",
+        attributes=by_name(attributes, "attribute"),
+    )
+    run_async(_list(target, url, which, after, limit, Output(is_json=is_json)))
+
+
+async def _list(target: str | None, url: str | None, which: Filter, after: str, limit: int, out: Output) -> None:
+    async with opened_client(target, url) as client:
+        views: list[RunView] = []
+        while True:
+            page, after = await client.page(which, after=after, limit=min(PAGE, limit - len(views)))
+            views += page
+            if not after or len(views) >= limit:
+                break
+    print_runs(views, out)
+    if out.is_json:
+        out.record({"next": after})
+    elif after:
+        more = out if out.is_terminal else Output(stream=sys.stderr)
+        more.line((f"more: --after {shlex.quote(after)}", "dim"))
+    elif not views and out.is_terminal:
+        out.line(("no runs match" if which != Filter() else "no runs yet", "dim"))
+
+
+def print_runs(views: list[RunView], out: Output) -> None:
+    """Runs as rows, or as objects."""
+    if out.is_json:
+        for view in views:
+            out.record(run_object(view))
+    elif out.is_terminal:
+        rows = [_row(view) for view in views]
+        if rows:
+            out.table(("RUN", "STATUS", "WORKFLOW", "AGE", "DOING"), rows)
+    else:
+        out.table(
+            (),
+            [(x.id, x.status.value, label_of(x), at_text(x.created_at), x.queue, x.waiting) for x in views],
+        )
+
+
+def run_object(view: RunView) -> dict[str, Any]:
+    """A run's row as programs read it."""
+    shown: dict[str, Any] = msgspec.to_builtins(view)
+    shown["waiting"] = view.waiting
+    return shown
+
+
+def label_of(view: RunView) -> str:
+    """The workflow and its version."""
+    return f"{view.workflow} {view.version}" if view.version else view.workflow
+
+
+def _row(view: RunView) -> tuple[Part, ...]:
+    age = ago_text(view.seen_at - view.created_at)
+    return view.id, status_part(view.status.value), label_of(view), age, view.waiting

@@ -1,0 +1,209 @@
+"""What commands print: a picture for a terminal, plain lines for a pipe, JSON for programs. Decided here, once.
+
+Commands hand over texts and rows and do not know which of the three it is; what they hand over is escaped here. rich is
+imported when there is a terminal to print to, and not before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from holdfast.cli.escaping import lines_of, one_line, to_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+Part: TypeAlias = str | tuple[str, str]
+"""A text, or a text and its style."""
+
+Cells: TypeAlias = Sequence[Part]
+
+NARROWEST = 16
+"""A column that would get fewer characters than this goes on a line of its own."""
+
+STATUS_STYLES = {
+    "pending": "cyan",
+    "running": "blue",
+    "paused": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "magenta",
+}
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Whether a person reads this stream."""
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def has_color(stream: IO[str]) -> bool:
+    """Whether colours may be used on it."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def prepare(*streams: IO[str]) -> None:
+    """Lets characters that a stream cannot write become escapes instead of errors."""
+    for stream in streams:
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def status_part(status: str) -> Part:
+    """A status in its colour."""
+    return (status, STATUS_STYLES.get(status, ""))
+
+
+def at_text(at: datetime | None) -> str:
+    """An instant for programs and for people alike: UTC, to the millisecond."""
+    return "" if at is None else f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+
+
+def ago_text(past: timedelta) -> str:
+    """How long ago, in one unit: "now", "12 s", "3 h", "40 d"."""
+    seconds = past.total_seconds()
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return "now"
+
+
+class Output:
+    """Where a command's answer goes."""
+
+    def __init__(self, *, is_json: bool = False, stream: IO[str] | None = None) -> None:
+        self._stream = sys.stdout if stream is None else stream
+        self.is_json = is_json
+        self.is_terminal = not is_json and is_terminal(self._stream)
+        self._console: Console | None = None
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return max(20, shutil.get_terminal_size((80, 24)).columns)
+
+    def record(self, value: Any) -> None:
+        """A line of JSON."""
+        encoding = (getattr(self._stream, "encoding", None) or "").lower().replace("-", "")
+        self._write(to_json(value, ascii_only=encoding != "utf8"))
+
+    def line(self, *parts: Part) -> None:
+        """A line of text. On a terminal it is folded at the width, later lines indented like the first."""
+        if not self.is_terminal:
+            self._write("".join(_plain(part) for part in parts))
+            return
+        text = self._text(parts)
+        indent = len(text.plain) - len(text.plain.lstrip())
+        self._print_hanging(text[:indent], text[indent:])
+
+    def fields(self, pairs: Sequence[tuple[str, Part]]) -> None:
+        """Names and values below each other; those without a value are left out."""
+        shown = [(name, value) for name, value in pairs if _plain(value)]
+        widest = max((len(name) for name, _ in shown), default=0)
+        for name, value in shown:
+            label = f"{name:{widest}}  "
+            if self.is_terminal:
+                self._print_hanging(self._text([(label, "dim")]), self._text([value]))
+            else:
+                self._write(label + _plain(value))
+
+    def hanging(self, head: Part, body: Part) -> None:
+        """A head and a text beside it, folded so that further lines begin where the first one did."""
+        if self.is_terminal:
+            self._print_hanging(self._text([head]), self._text([body]))
+        else:
+            self._write(_plain(head) + _plain(body))
+
+    def block(self, text: str, *, indent: int = 2, style: str = "") -> None:
+        """A text of several lines, such as a traceback, as it is."""
+        for part in lines_of(text):
+            if self.is_terminal:
+                self._rich().print(self._text([(" " * indent + part, style)]), soft_wrap=True)
+            else:
+                self._write(" " * indent + part)
+
+    def table(self, header: Sequence[str], rows: Sequence[Cells], *, never_cut: int = 0) -> None:
+        """Rows below a header; the last column gets the room that is left. In a pipe: tab-separated, no header.
+
+        Cells are cut to fit a terminal, except those of the column `never_cut`, which people copy.
+        """
+        if not self.is_terminal:
+            for row in rows:
+                self._write("\t".join(_plain(cell) for cell in row))
+            return
+        texts = [[self._text([cell]) for cell in row] for row in rows]
+        titles = [self._text([(name, "bold")]) for name in header]
+        widths = [max(text.cell_len for text in column) for column in zip(titles, *texts, strict=True)]
+        left = self.width - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        if left < min(NARROWEST, widths[-1]):
+            self._stacked(texts, never_cut)
+            return
+        widths[-1] = min(widths[-1], left)
+        for cells in [titles, *texts]:
+            fitted = [_fitted(text, width) for text, width in zip(cells, widths, strict=True)]
+            self._rich().print(self._joined(fitted, "  "), soft_wrap=True)
+
+    def _stacked(self, rows: Sequence[Sequence[Text]], first: int) -> None:
+        """For a terminal too narrow for a table: each row on two lines or more."""
+        for row in rows:
+            rest = [text for number, text in enumerate(row) if number != first and text.plain]
+            self._rich().print(row[first], soft_wrap=True)
+            self._print_hanging(self._text(["  "]), self._joined(rest, " · "))
+
+    # -- below ---------------------------------------------------------------------------------------------------------
+
+    def _write(self, text: str) -> None:
+        self._stream.write(f"{text}\n")
+
+    def _rich(self) -> Console:
+        if self._console is None:
+            from rich.console import Console
+
+            has_no_color = not has_color(self._stream)
+            self._console = Console(
+                file=self._stream, width=self.width, highlight=False, markup=False, emoji=False, no_color=has_no_color
+            )
+        return self._console
+
+    def _text(self, parts: Cells) -> Text:
+        from rich.text import Text
+
+        text = Text()
+        for part in parts:
+            word, style = (part, "") if isinstance(part, str) else part
+            text.append(one_line(word), style or None)
+        return text
+
+    def _joined(self, texts: Sequence[Text], between: str) -> Text:
+        from rich.text import Text
+
+        joined = Text(between).join(texts)
+        joined.rstrip()
+        return joined
+
+    def _print_hanging(self, head: Text, body: Text) -> None:
+        """The body beside its head, folded at the width; further lines begin where the first one did."""
+        console = self._rich()
+        room = max(20, self.width - head.cell_len)
+        for number, part in enumerate(body.wrap(console, room)):
+            part.rstrip()
+            console.print((head if number == 0 else self._text([" " * head.cell_len])) + part, soft_wrap=True)
+
+
+def _plain(part: Part) -> str:
+    return one_line(part if isinstance(part, str) else part[0])
+
+
+def _fitted(text: Text, width: int) -> Text:
+    fitted = text.copy()
+    fitted.truncate(width, overflow="ellipsis", pad=True)
+    return fitted

@@ -1,0 +1,61 @@
+"""The kinds of values that options take; a wrong one is wrong usage, named before anything is done.
+
+Each is a function from what was typed to what is meant, and its name is what `--help` shows.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import click
+
+from holdfast.core.durations import ACCEPTED, parse_duration
+from holdfast.core.status import Status, parse_status
+from holdfast.errors import InvalidInput
+
+
+def duration(text: str) -> timedelta:
+    """`500ms`, `30s`, `1h30m`, `3d`."""
+    try:
+        return parse_duration(text)
+    except InvalidInput as error:
+        problem = str(error).removeprefix("duration: ").removesuffix(ACCEPTED).strip()
+        problem = problem.replace(" for seconds, or the number without quotes", " for seconds")
+        raise click.BadParameter(f"{problem} Durations are written 500ms, 30s, 1h30m, 3d, 2w.") from error
+
+
+def moment(text: str) -> timedelta | datetime:
+    """A duration from now, or an instant such as `2026-07-01T12:00Z`."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return duration(text)
+    if at.tzinfo is None:
+        raise click.BadParameter(f"{text!r} has no time zone: add Z for UTC, or an offset such as +02:00")
+    return at
+
+
+def status(text: str) -> Status:
+    """The lifecycle word of a run."""
+    try:
+        return parse_status(text)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def pair(text: str) -> tuple[str, str]:
+    """`name=value`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{text!r} is not of the form name=value")
+    return name, value
+
+
+def by_name(given: tuple[tuple[str, str], ...], what: str) -> dict[str, str]:
+    """Repeated `name=value` as a dict; a name given twice is refused."""
+    found: dict[str, str] = {}
+    for name, text in given:
+        if name in found:
+            raise click.UsageError(f"{what} {name!r} is given twice")
+        found[name] = text
+    return found

@@ -1,0 +1,169 @@
+"""The command itself: which commands there are, and how every one of them ends.
+
+Exit codes: 0 done, 1 an error (one sentence on standard error), 2 wrong usage, 130 interrupted. A reader that went away
+(`holdfast runs | head -1`) is no error. `--debug`, before or after the command's name, shows tracebacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from holdfast.cli.escaping import one_line
+from holdfast.cli.output import prepare
+from holdfast.errors import HoldfastError
+
+T = TypeVar("T")
+
+COMMANDS = {
+    "worker": "working",
+    "start": "starting",
+    "runs": "listing",
+    "show": "showing",
+    "version": "about",
+}
+"""The module of each command, imported when it is needed."""
+
+
+def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.find_root().meta["debug"] = True
+
+
+def _debug_option() -> click.Option:
+    return click.Option(
+        ["--debug"], is_flag=True, expose_value=False, callback=_set_debug, help="Show the traceback of an error."
+    )
+
+
+class HoldfastCommand(click.Command):
+    """A command with the options that every one has."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params.append(_debug_option())
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and loads the module of one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which people meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name."""
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = importlib.import_module(f"holdfast.cli.{module}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, with a hint for a word that is no command."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from holdfast.cli.loading import did_you_mean
+
+            raise click.UsageError(f"there is no command {args[0]!r}.{did_you_mean(args[0], list(COMMANDS))}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        import holdfast
+
+        click.echo(f"holdfast {holdfast.__version__}")
+        context.exit()
+
+
+root = LazyGroup(
+    "holdfast",
+    help="Durable workflows in ordinary Python: run workers, start runs, see what they do.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    params=[
+        _debug_option(),
+        click.Option(["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+                     help="Show the version and exit."),
+    ],
+    epilog="MODULE:APP is where your App is: shop:app for `app = App(…)` in shop.py.",
+)  # fmt: skip
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Runs a command's coroutine."""
+    return asyncio.run(work)
+
+
+def run(arguments: Sequence[str] | None) -> NoReturn:
+    """Runs the command line and ends the process."""
+    prepare(sys.stdout, sys.stderr)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    context: list[click.Context] = []
+
+    def work() -> int:
+        with root.make_context("holdfast", words) as made:
+            context.append(made)
+            code = root.invoke(made)
+        return code if isinstance(code, int) else 0
+
+    code = _guarded(work, lambda: bool(context and context[0].meta.get("debug")) or "--debug" in words)
+    _flush_and_exit(code)
+
+
+def _guarded(work: Callable[[], int], is_debug: Callable[[], bool]) -> int:
+    try:
+        return work()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:
+        return 0
+    except click.ClickException as error:
+        _complain(error, error.format_message(), is_debug=is_debug())
+        return error.exit_code
+    except HoldfastError as error:
+        _complain(error, str(error), is_debug=is_debug())
+        return 1
+    except OSError as error:
+        _complain(
+            error, f"{error.strerror or error}: {error.filename}" if error.filename else f"{error}", is_debug=is_debug()
+        )
+        return 1
+    except Exception as error:  # noqa: BLE001 a bug: say so in a line, and how to see more
+        text = f"this should not have happened: {type(error).__name__}: {error} (--debug shows where)"
+        _complain(error, text, is_debug=is_debug())
+        return 1
+
+
+def _complain(error: BaseException, sentence: str, *, is_debug: bool) -> None:
+    lines: list[str] = []
+    if is_debug:
+        lines += "".join(traceback.format_exception(error)).rstrip().splitlines()
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        lines.append(error.ctx.get_usage())
+    lines.append(f"error: {sentence}")
+    try:
+        for line in lines:
+            sys.stderr.write(f"{one_line(line)}\n")
+        sys.stderr.flush()
+    except OSError:  # nobody listens
+        return
+
+
+def _flush_and_exit(code: int) -> NoReturn:
+    """Ends quietly also when the reader of our output has gone."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

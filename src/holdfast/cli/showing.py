@@ -1,0 +1,274 @@
+"""`holdfast show`: one run, told from its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, cast
+
+import click
+import msgspec
+
+from holdfast.authoring.handle import RunView
+from holdfast.cli.listing import label_of, print_runs, run_object
+from holdfast.cli.loading import CommandError, did_you_mean, opened_client
+from holdfast.cli.output import STATUS_STYLES, Output, Part, at_text, status_part
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.client import Client
+from holdfast.client.run import ClientRun, view_of
+from holdfast.core import events as e
+from holdfast.core.durations import format_duration
+from holdfast.core.entry import Entry, say
+from holdfast.core.failure import Failure
+from holdfast.core.ids import check_id
+from holdfast.core.timeline import Timeline
+from holdfast.core.turn import Turn
+from holdfast.errors import InvalidId
+from holdfast.ports.runs import Filter
+
+RECENT = 500
+"""How many runs are looked at for a hint, and how many children are shown."""
+
+SHOWN_VALUE = 400
+
+_STYLES = {"failed": "red", "cut off": "yellow", "timed out": "yellow", "open": "bold", "not begun": "bold"}
+
+
+@click.command("show", cls=HoldfastCommand, short_help="Show one run: what it does, and how it got there.")
+@click.argument("run_id", metavar="RUN")
+@click.argument("target", metavar="[MODULE:APP]", required=False)
+@click.option("--url", help="The store; else that of MODULE:APP, $HOLDFAST_URL, sqlite:///holdfast.db.")
+@click.option("--json", "is_json", is_flag=True, help="One object.")
+def command(run_id: str, target: str | None, url: str | None, is_json: bool) -> None:
+    """Show one run: what it is doing, its facts, its timeline, errors with tracebacks, children. Times are UTC."""
+    run_async(_show(run_id, target, url, Output(is_json=is_json)))
+
+
+class Story(msgspec.Struct, frozen=True):
+    """Everything that is shown of a run."""
+
+    view: RunView
+    turns: list[Turn]
+    payloads: dict[str, bytes]
+    exposed: dict[str, Any]
+    children: list[RunView]
+
+    def value(self, event: e.Carrier) -> Any:
+        """The payload of an event."""
+        return msgspec.json.decode(self.payloads[event.blob] if event.blob else event.value)
+
+    @property
+    def timeline(self) -> Timeline:
+        """How it got here."""
+        line = Timeline()
+        for turn in self.turns:
+            line.take(turn)
+        return line
+
+    @property
+    def started(self) -> e.Started:
+        """The first event."""
+        return cast("e.Started", self.turns[0].events[0])
+
+    @property
+    def end(self) -> e.Completed | e.Failed | e.Cancelled | None:
+        """The last event, if the run has ended."""
+        last = self.turns[-1].events[-1]
+        return last if isinstance(last, e.Completed | e.Failed | e.Cancelled) else None
+
+
+async def _show(run_id: str, target: str | None, url: str | None, out: Output) -> None:
+    async with opened_client(target, url) as client:
+        story = await read_story(client, run_id)
+    if out.is_json:
+        out.record(_object(story))
+    else:
+        _print(story, out)
+
+
+async def read_story(client: Client, run_id: str) -> Story:
+    """Reads all of it; an id that is not there gets a hint."""
+    try:
+        row = await client.store.get(check_id(run_id, "run id"))
+    except InvalidId as error:
+        raise click.UsageError(str(error)) from error
+    if row is None:
+        recent, _ = await client.page(Filter(), limit=RECENT)
+        hint = did_you_mean(run_id, [view.id for view in recent])
+        raise CommandError(f"no run {run_id!r} in {client.store.url}.{hint or ' `holdfast runs` lists them.'}")
+    turns = await ClientRun[Any](client, row.id, None).history()
+    row = await client.store.get(run_id) or row
+    ends = [turns[0].events[0], turns[-1].events[-1]]
+    names = [event.blob for event in ends if isinstance(event, e.Carrier) and event.blob]
+    exposures = await client.store.exposures(run_id)
+    blobs = await client.store.get_blobs([*names, *(blob for _, _, blob in exposures if blob)])
+    children, _ = await client.page(Filter(parent=run_id), limit=RECENT)
+    return Story(
+        view=view_of(row, client.store.clock.now()),
+        turns=turns,
+        payloads=dict(blobs),
+        exposed={name: msgspec.json.decode(blobs[blob] if blob else value) for name, value, blob in exposures},
+        children=children[::-1],
+    )
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+def _print(story: Story, out: Output) -> None:
+    view = story.view
+    out.line(("run ", "dim"), (view.id, "bold"), " ", status_part(view.status.value), *_sentence(story))
+    out.line("")
+    out.fields(_facts(story))
+    _heading(out, "timeline")
+    begin = story.turns[0].at
+    line = story.timeline
+    if line.omitted:
+        out.line((f"  … {line.omitted} earlier entries", "dim"))
+    rows = [(_since(entry.at, begin), (say(entry) + _outlook(entry), _style(entry))) for entry in line.entries]
+    widest = max(len(since) for since, _ in rows)
+    for since, what in rows:
+        out.hanging((f"  {since:>{widest}}  ", "dim"), what)
+    for title, failure in _failures(story.turns):
+        _heading(out, title)
+        out.block(failure.traceback or f"{failure.type}: {failure.message}", style="red")
+    if story.children:
+        _heading(out, "children")
+        print_runs(story.children, out)
+
+
+def _heading(out: Output, text: str) -> None:
+    out.line("")
+    out.line((text, "bold"))
+
+
+def _sentence(story: Story) -> list[Part]:
+    view, end = story.view, story.end
+    if end is None:
+        return [f": {view.waiting}"] if view.waiting else []
+    took = format_duration((view.ended_at or view.updated_at) - view.created_at)
+    match end:
+        case e.Completed():
+            return [f" after {took}"]
+        case e.Failed():
+            return [f" after {took}: {end.failure.type}: {end.failure.message}"]
+        case e.Cancelled():
+            how = " (killed)" if end.imposed else ""
+            return [f"{how} after {took}" + (f": {end.reason}" if end.reason else "")]
+
+
+def _facts(story: Story) -> list[tuple[str, Part]]:
+    view, end = story.view, story.end
+    held = view.worker if end is None and view.status.value == "running" else ""
+    return [
+        ("workflow", label_of(view)),
+        ("input", _short(story.value(story.started))),
+        ("result", _short(story.value(end)) if isinstance(end, e.Completed) else ""),
+        *((f"shows {name}", _short(value)) for name, value in story.exposed.items()),
+        ("created", at_text(view.created_at)),
+        ("started", at_text(view.started_at)),
+        ("ended", at_text(view.ended_at)),
+        ("deadline", at_text(view.deadline)),
+        ("queue", view.queue + (f", priority {view.priority}" if view.priority else "")),
+        ("key", view.key),
+        ("attributes", " ".join(f"{name}={text}" for name, text in view.attributes.items())),
+        ("parent", view.parent),
+        ("retry of", story.started.retried_from),
+        ("last worker", f"{held}, epoch {view.epoch}" if held else ""),
+        ("left running", ", ".join(end.left) if end is not None else ""),
+        ("not undone", ", ".join(end.undone) if isinstance(end, e.Failed | e.Cancelled) else ""),
+    ]
+
+
+def _short(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}… ({len(text)} characters; --json shows all)"
+
+
+def _since(at: datetime, begin: datetime) -> str:
+    """As "+0.012 s" for what is near the beginning, with larger units later."""
+    seconds = (at - begin).total_seconds()
+    return f"+{seconds:.3f} s" if seconds < 60 else f"+{format_duration(at - begin)}"
+
+
+def _outlook(entry: Entry) -> str:
+    """What comes next by itself."""
+    if entry.until is None:
+        return ""
+    if entry.outcome == "open":
+        return (
+            f", until {at_text(entry.until)} at the latest"
+            if entry.kind != "sleep"
+            else f", until {at_text(entry.until)}"
+        )
+    if entry.outcome == "failed" and entry.ended_at is not None:
+        return f"; next attempt {format_duration(entry.until - entry.ended_at)} later"
+    return ""
+
+
+def _style(entry: Entry) -> str:
+    if entry.kind == "ended":
+        return f"bold {STATUS_STYLES[entry.outcome]}"
+    if entry.kind in {"claimed", "released", "kept", "patched"}:
+        return "dim"
+    return _STYLES.get(entry.outcome, "")
+
+
+def _failures(turns: Sequence[Turn]) -> list[tuple[str, Failure]]:
+    """The last failure of each step that did not get over it, and the one that ended the run."""
+    found: dict[str, tuple[str, Failure]] = {}
+    for turn in turns:
+        for event in turn.events:
+            match event:
+                case e.AttemptFailed():
+                    found[event.key] = (f"error of step {event.key}, attempt {event.attempt}", event.failure)
+                case e.StepFailed():
+                    found[event.key] = (f"error of step {event.key}", event.failure)
+                case e.StepCompleted():
+                    found.pop(event.key, None)
+                case e.RetryPlanned() | e.Failed():
+                    found[""] = ("error", event.failure)
+                case e.PassStarted() | e.Continued() | e.Completed():
+                    found.pop("", None)
+                case _:
+                    pass
+    return list(found.values())
+
+
+# -- for programs ------------------------------------------------------------------------------------------------------
+
+
+def _object(story: Story) -> dict[str, Any]:
+    end = story.end
+    return {
+        **run_object(story.view),
+        "input": story.value(story.started),
+        "result": story.value(end) if isinstance(end, e.Completed) else None,
+        "failure": _failure(end.failure) if isinstance(end, e.Failed) else None,
+        "exposed": story.exposed,
+        "timeline": [_entry(entry) for entry in story.timeline.entries],
+        "events": [_event(event, turn) for turn in story.turns for event in turn.events],
+        "children": [run_object(child) for child in story.children],
+    }
+
+
+def _failure(failure: Failure) -> dict[str, str]:
+    return {"type": failure.type, "message": failure.message, "traceback": failure.traceback}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.to_builtins(entry)
+    return {**shown, "text": say(entry)}
+
+
+def _event(event: e.AnyEvent, turn: Turn) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
+    kind = data.pop("t")
+    return {
+        "seq": turn.seq,
+        "ordinal": turn.ordinal,
+        "epoch": turn.epoch,
+        "at": at_text(turn.at),
+        "type": kind,
+        "data": data,
+    }

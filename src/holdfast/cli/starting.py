@@ -1,0 +1,154 @@
+"""`holdfast start`: a run from the command line."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.app import App
+from holdfast.authoring.handle import Run
+from holdfast.authoring.script.context import place
+from holdfast.authoring.script.workflows import Call
+from holdfast.cli.arguments import from_json, from_words
+from holdfast.cli.loading import CommandError, did_you_mean, load_app, refuse_private
+from holdfast.cli.output import Output
+from holdfast.cli.parameters import by_name, duration, moment, pair
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.core.specs import WorkflowSpec
+from holdfast.core.status import Status
+from holdfast.errors import HoldfastError, InvalidInput
+
+
+@click.command("start", cls=HoldfastCommand, short_help="Start a run.")
+@click.argument("target", metavar="MODULE:APP")
+@click.argument("workflow")
+@click.argument("words", metavar="[NAME=VALUE]...", type=pair, nargs=-1)
+@click.option(
+    "--input", "given", metavar="JSON", help="All arguments: an object by name, or an array; @FILE, or - for stdin."
+)
+@click.option("--version", metavar="VERSION", help="Which version of the workflow; else the one registered last.")
+@click.option("--id", metavar="ID", help="Names the run for ever: the same id again is the same run.")
+@click.option("--key", metavar="KEY", help="Idempotency key, for 24 hours.")
+@click.option("--delay", type=duration, help="Start later.")
+@click.option("--deadline", type=moment, metavar="DURATION|INSTANT", help="When it must have ended.")
+@click.option("--queue", default="default", show_default=True, metavar="NAME")
+@click.option("--priority", type=int, default=0, show_default=True, help="Higher comes first within its queue.")
+@click.option(
+    "--attribute", "attributes", type=pair, multiple=True, metavar="NAME=VALUE", help="To find it by; may be repeated."
+)
+@click.option("--wait", "is_waiting", is_flag=True, help="Wait for the end and print the result, as JSON.")
+@click.option("--timeout", type=duration, help="With --wait: for how long.")
+@click.option("--json", "is_json", is_flag=True, help="One object.")
+def command(
+    target: str,
+    workflow: str,
+    words: tuple[tuple[str, str], ...],
+    given: str | None,
+    version: str | None,
+    is_waiting: bool,
+    timeout: timedelta | None,
+    is_json: bool,
+    attributes: tuple[tuple[str, str], ...],
+    **options: Any,
+) -> int:
+    """Start a run of WORKFLOW and print its id. A worker will take it.
+
+    Arguments are given as NAME=VALUE, where VALUE is JSON or, for texts, dates and the like, just the text; or all
+    together with --input.
+
+    \b
+      holdfast start shop:app ship order='{"id": "42", "cents": 999}' express=true
+      holdfast start shop:app ship --input @order.json --id order-42 --wait
+    """
+    if timeout is not None and not is_waiting:
+        raise click.UsageError("--timeout is for --wait; a run itself is limited with --deadline")
+    if given is not None and words:
+        raise click.UsageError("give the arguments with --input or as NAME=VALUE, not both")
+    app = load_app(target)
+    refuse_private(app.url)
+    spec = _find(app, workflow, version)
+    try:
+        arguments = from_words(spec, by_name(words, "argument")) if given is None else from_json(spec, _read(given))
+        call: Call[Any] = Call(spec, spec.arguments.round_trip(*arguments)[0], place(0))
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from error
+    options["attributes"] = by_name(attributes, "attribute")
+    return run_async(_start(app, call, options, Output(is_json=is_json), timeout, target, is_waiting=is_waiting))
+
+
+async def _start(
+    app: App,
+    call: Call[Any],
+    options: dict[str, Any],
+    out: Output,
+    timeout: timedelta | None,
+    target: str,
+    *,
+    is_waiting: bool,
+) -> int:
+    async with app:
+        run = await app.start(call, **options)
+        if not is_waiting:
+            out.record({"run": run.id}) if out.is_json else out.line(run.id)
+            return 0
+        await _warn_without_worker(app, run, target)
+        return await _end_of(run, call.spec, out, timeout)
+
+
+async def _end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timedelta | None) -> int:
+    try:
+        value = await run.result(timeout)
+    except HoldfastError as error:
+        status, problem = await run.status(), str(error)
+    except Exception as error:  # noqa: BLE001 an exception the workflow declares: the way it says no
+        status, problem = Status.FAILED, f"run {run.id} failed: {type(error).__name__}: {error}"
+    else:
+        result = msgspec.json.decode(spec.result.encode(value))
+        out.record({"run": run.id, "status": Status.COMPLETED.value, "result": result} if out.is_json else result)
+        return 0
+    if not out.is_json:
+        raise CommandError(problem)
+    out.record({"run": run.id, "status": status.value, "error": problem})
+    return 1
+
+
+async def _warn_without_worker(app: App, run: Run[Any], target: str) -> None:
+    """Waiting for a run that nobody will take is the first mistake everybody makes."""
+    view = await run.view()
+    if view.status.is_terminal:
+        return
+    workers = await (await app.client()).store.workers()
+    wanted = (view.workflow, view.version)
+    if not any(x.is_live and view.queue in x.queues and wanted in x.definitions for x in workers):
+        queue = "" if view.queue == "default" else f" --queue {view.queue}"
+        text = f"run {run.id}: no worker serves it at the moment. Start one: holdfast worker {target}{queue}"
+        Output(stream=sys.stderr).line(text)
+
+
+def _find(app: App, name: str, version: str | None) -> WorkflowSpec:
+    known = {spec.name: spec for spec in app.registry}
+    spec = known.get(name) if version is None else app.registry.declared(name, version)
+    if spec is not None:
+        return spec
+    if name in known:
+        versions = sorted(spec.version or "(none)" for spec in app.registry if spec.name == name)
+        raise CommandError(f"workflow {name!r} has no version {version!r} here; it has {', '.join(versions)}")
+    served = f"It serves {', '.join(sorted(known))}." if known else "It serves none."
+    raise CommandError(f"no workflow {name!r} in this app.{did_you_mean(name, sorted(known))} {served}")
+
+
+def _read(given: str) -> bytes:
+    """The text of `--input`: itself, a file's, or standard input's."""
+    if given == "-":
+        return sys.stdin.buffer.read()
+    if given.startswith("@"):
+        try:
+            return Path(given[1:]).read_bytes()
+        except OSError as error:
+            raise click.UsageError(f"--input {given}: {error.strerror}") from error
+    return given.encode(errors="surrogateescape")

@@ -1,0 +1,169 @@
+"""`holdfast worker`: a worker as a process.
+
+The first SIGTERM, SIGINT or SIGHUP stops it in order (no more claims, runs given back as they fall quiet, at most the
+grace time); a second one ends it at once, whatever it is doing, and leaves its runs to the lease. The handlers are
+Python's own, not the event loop's, so that they work while the author's code blocks the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from types import FrameType
+from typing import Any
+
+import click
+
+from holdfast.app import App
+from holdfast.cli.loading import CommandError, load_app
+from holdfast.cli.logs import LOG, LogFormat, configure
+from holdfast.cli.parameters import duration
+from holdfast.cli.root import HoldfastCommand
+from holdfast.core.durations import format_duration
+from holdfast.errors import HoldfastError
+
+STOPPING = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+
+THREADS_END = 1.0
+"""Seconds given to threads after the worker has stopped; those of bodies that never end are left behind."""
+
+
+@click.command("worker", cls=HoldfastCommand, short_help="Run a worker until it is told to stop.")
+@click.argument("target", metavar="MODULE:APP")
+@click.option(
+    "--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; may be repeated. [default: default]"
+)
+@click.option("--concurrency", type=click.IntRange(min=1), default=100, show_default=True, help="Runs at a time.")
+@click.option("--id", metavar="ID", help="A name of its own: after a restart its runs come back at once.")
+@click.option("--ttl", type=duration, default="15s", show_default=True, help="How long a silent worker keeps its runs.")
+@click.option("--poll", type=duration, default="1s", show_default=True, help="How often to look without being told.")
+@click.option(
+    "--grace", type=duration, default="30s", show_default=True, help="How long bodies may go on after a stop."
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def command(
+    target: str,
+    queues: tuple[str, ...],
+    concurrency: int,
+    id: str | None,
+    ttl: timedelta,
+    poll: timedelta,
+    grace: timedelta,
+    log_format: LogFormat,
+    log_level: str,
+) -> int:
+    """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
+
+    The first signal lets running steps end and hands the runs on; a second one exits at once. The log goes to standard
+    error, one line for each event.
+    """
+    signals = StopSignals(configure(log_format, log_level), ttl)
+    signals.install()
+    try:
+        app = load_app(target)
+        _check(app, target)
+        options = {"id": id, "concurrency": concurrency, "queues": queues or ("default",)}
+        return asyncio.run(_serve(app, signals, **options, ttl=ttl, poll=poll, grace=grace))
+    except (HoldfastError, CommandError) as error:
+        if log_format != "json":
+            raise
+        LOG.error("%s", error, extra={"event": "failed"})
+        return 1
+
+
+class StopSignals:
+    """Counts the signals that ask a worker to stop."""
+
+    def __init__(self, formatter: logging.Formatter, ttl: timedelta) -> None:
+        self._formatter = formatter
+        self._ttl = ttl
+        self._first: signal.Signals | None = None
+        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def install(self) -> None:
+        """Takes the signals over, except those that whoever started us (nohup, a shell) wants ignored."""
+        for number in STOPPING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._received)
+
+    async def wait(self) -> signal.Signals:
+        """Waits for the first one."""
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        self._waiter = loop, event
+        if self._first is None:
+            await event.wait()
+        assert self._first is not None
+        return self._first
+
+    def _received(self, number: int, _: FrameType | None) -> None:
+        received = signal.Signals(number)
+        if self._first is not None:
+            self._exit_now(received)
+        self._first = received
+        if self._waiter is not None:
+            loop, event = self._waiter
+            with suppress(RuntimeError):  # the loop has just ended
+                loop.call_soon_threadsafe(event.set)
+
+    def _exit_now(self, received: signal.Signals) -> None:
+        """Writes past the logging, which this handler may have interrupted, and is gone."""
+        lease = format_duration(self._ttl)
+        text = f"{received.name} again: exiting now; runs in flight go on elsewhere when the lease of {lease} ends"
+        record = logging.makeLogRecord(
+            {"name": LOG.name, "levelno": logging.WARNING, "levelname": "WARNING", "msg": text}
+        )
+        record.event = "killed"
+        with suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), f"{self._formatter.format(record)}\n".encode(errors="backslashreplace"))
+        os._exit(130 if received is signal.SIGINT else 1)
+
+
+async def _serve(app: App, signals: StopSignals, **options: Any) -> int:
+    threads = ThreadPoolExecutor(thread_name_prefix="holdfast-io")
+    asyncio.get_running_loop().set_default_executor(threads)
+    async with app.worker(**options) as worker:
+        name = (await signals.wait()).name
+        held = len(worker.engine.sessions)
+        LOG.info(
+            "worker %s: stopping (%s), %d run(s) in hand; a second signal exits now",
+            worker.options.id,
+            name,
+            held,
+            extra={"event": "stopping", "worker": worker.options.id},
+        )
+    threads.shutdown(wait=False, cancel_futures=True)
+    _leave_threads_behind()
+    return 0
+
+
+def _check(app: App, target: str) -> None:
+    if not app.registry.held:
+        raise CommandError(f"{target} serves no workflow: give it some, App(workflows=[…])")
+    if app.url.startswith("memory:"):
+        LOG.warning("%s: the store is memory://, which no other process can reach", target)
+
+
+def _leave_threads_behind() -> None:
+    """A thread cannot be ended from outside: if a body never returns, its process must not wait for it."""
+    until = time.monotonic() + THREADS_END
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(max(0, until - time.monotonic()))
+    stuck = [x.name for x in threading.enumerate() if x is not threading.current_thread() and not x.daemon]
+    if stuck:
+        LOG.warning("%d thread(s) are still busy and are left behind: %s", len(stuck), ", ".join(sorted(stuck)))
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(0)

@@ -1,0 +1,121 @@
+"""One entry of a run's timeline, and how it reads. `core.timeline` makes them from a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.core.doing import one_line
+from holdfast.core.durations import format_duration
+from holdfast.core.failure import Failure
+
+LENGTH = 500
+"""Characters kept of an error, a reason, a list or a value."""
+
+Kind: TypeAlias = Literal[
+    "started", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child", "received",
+    "sent", "exposed", "patched", "kept", "cancel", "deadline", "paused", "resumed", "retry", "pass", "continued",
+    "ended",
+]  # fmt: skip
+Outcome: TypeAlias = Literal[
+    "", "open", "not begun", "completed", "failed", "cancelled", "cut off", "abandoned", "left", "woke", "received",
+    "timed out", "over",
+]  # fmt: skip
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """One thing that happened, or goes on.
+
+    `number` counts the entries of a run from 1 and stays while an entry goes on. `at` is when it happened or began: for
+    an attempt, when its body could begin. `outcome` is empty for what happens in a moment. `worker` and `epoch` are
+    those under which it began, `until` is when it ends by itself at the latest, or, after a failure, when the next
+    attempt or pass begins. `run` is the other run: a child, a parent, whom a message went to.
+    """
+
+    number: int
+    ordinal: int
+    at: datetime
+    kind: Kind
+    name: str = ""
+    key: str = ""
+    attempt: int = 0
+    of: int | None = None
+    outcome: Outcome = ""
+    ended_at: datetime | None = None
+    until: datetime | None = None
+    worker: str = ""
+    epoch: int = 0
+    run: str = ""
+    actor: str = ""
+    detail: str = ""
+    error: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """It has begun, or may begin, and has not ended."""
+        return self.outcome in {"open", "not begun"}
+
+    @property
+    def duration(self) -> timedelta | None:
+        """How long it took, where that can be known."""
+        return None if self.ended_at is None else self.ended_at - self.at
+
+
+def say(entry: Entry) -> str:
+    """The entry on one line, without its time: "step charge, attempt 2 of 5: failed after 3 s: CardDeclined: 42"."""
+    text = _subject(entry)
+    if entry.outcome:
+        text += f": {entry.outcome}"
+        if entry.duration:
+            text += f" after {format_duration(entry.duration)}"
+    texts = [text, entry.detail if entry.kind != "sent" else "", entry.error]
+    return ": ".join(x for x in texts if x) + (f" (by {entry.actor})" if entry.actor else "")
+
+
+def _subject(entry: Entry) -> str:
+    name = f" {entry.name}" if entry.name else ""
+    match entry.kind:
+        case "step":
+            of = f" of {entry.of}" if entry.of is not None else ""
+            return f"step {entry.key}" + (f", attempt {entry.attempt}{of}" if entry.attempt > 1 else "")
+        case "signal" | "topic":
+            return f"wait for {entry.kind}{name}"
+        case "child":
+            return f"child{name} ({entry.run})"
+        case "received":
+            return f"signal{name} received" + (f" from {entry.run}" if entry.run else "")
+        case "sent":
+            return f"{entry.detail}{name} sent to {entry.run}"
+        case "claimed" | "taken over" | "released":
+            return f"{entry.kind} by{name}"
+        case "cancel":
+            return "cancel asked for"
+        case "deadline":
+            return "deadline passed"
+        case "retry":
+            return "the body failed, to be tried again"
+        case "pass":
+            return f"pass {entry.attempt} began"
+        case "kept":
+            return "saga kept"
+        case _:
+            return f"{entry.kind}{name}"
+
+
+def error_text(failure: Failure) -> str:
+    """A failure on one line."""
+    return one_line(f"{failure.type}: {failure.message}", LENGTH)
+
+
+def list_text(keys: Iterable[str]) -> str:
+    """Keys on one line."""
+    return one_line(", ".join(keys), LENGTH)
+
+
+def rest_text(left: tuple[str, ...], undone: tuple[str, ...]) -> str:
+    """What an end leaves behind. `undone` names what no undo was done for."""
+    parts = [f"left running: {list_text(left)}" if left else "", f"not undone: {list_text(undone)}" if undone else ""]
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,119 @@
+"""A disk that fails at the n-th call: an error or success, never wrong data, and afterwards everything goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.adapters.sqlite import open_sqlite
+from holdfast.core import events as e
+from holdfast.errors import DiskFull, StoreError
+from holdfast.ports.journal import Committed
+from tests.conformance.world import START, World
+
+
+class Faults(apsw.VFS):
+    """SQLite's own file system, except that one call (or, if persistent, every call from then on) fails."""
+
+    def __init__(self) -> None:
+        super().__init__("faults", "", makedefault=True)
+        self.verb = ""
+        self.code: type[apsw.Error] = apsw.IOError
+        self.left = -1
+        self.stays = False
+        self.hits = 0
+
+    def arm(self, verb: str, number: int, code: type[apsw.Error], *, stays: bool = False) -> None:
+        self.verb, self.left, self.code, self.stays, self.hits = verb, number, code, stays, 0
+
+    def disarm(self) -> None:
+        self.verb = ""
+
+    def meet(self, verb: str) -> None:
+        """Raises if it is time to."""
+        if verb != self.verb:
+            return
+        self.left -= 1
+        if self.left == 0 or (self.stays and self.left < 0):
+            self.hits += 1
+            raise self.code("injected")
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> FaultyFile:  # noqa: N802 - SQLite's name
+        return FaultyFile(self, name, flags)
+
+
+class FaultyFile(apsw.VFSFile):
+    """A file of that file system."""
+
+    def __init__(self, faults: Faults, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+        self._faults = faults
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        self._faults.meet("write")
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        self._faults.meet("sync")
+        super().xSync(flags)
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        self._faults.meet("read")
+        return super().xRead(amount, offset)
+
+
+@pytest.fixture
+def faults() -> Iterator[Faults]:
+    vfs = Faults()
+    yield vfs
+    vfs.unregister()
+
+
+FAULTS = [
+    pytest.param(verb, code, stays, id=f"{verb} {code.__name__}{' for good' if stays else ''}")
+    for verb, code in (
+        ("write", apsw.IOError),
+        ("write", apsw.FullError),
+        ("sync", apsw.IOError),
+        ("read", apsw.IOError),
+    )
+    for stays in (False, True)
+]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # apsw reports what a VFS method raised
+@pytest.mark.parametrize(("verb", "code", "stays"), FAULTS)
+@pytest.mark.parametrize("number", [1, 2, 3, 5])
+async def test_a_failing_disk_never_gives_wrong_data(
+    number: int, verb: str, code: type[apsw.Error], *, stays: bool, faults: Faults, path: Path
+) -> None:
+    """Contract: a turn is committed or refused with a store's error; what was committed is there, once, afterwards."""
+    clock = VirtualClock(START)
+    store = await open_sqlite(path, clock=clock)
+    world = World(store, clock)
+    holder = await world.held_run("order-1")
+    await holder.commits(e.StepScheduled(key="step:0"))
+    faults.arm(verb, number, code, stays=stays)
+    turn = holder.turn(e.StepCompleted(key="step:0"))
+    for count in range(1, 6):
+        try:
+            (verdict,) = await store.commit([turn])
+        except StoreError as error:
+            assert isinstance(error, DiskFull) == (code is apsw.FullError)
+            assert faults.hits
+        else:
+            assert isinstance(verdict, Committed)
+            holder.accept(turn)
+            turn = holder.turn(e.StepScheduled(key=f"step:{count}"))
+    faults.disarm()
+    assert isinstance(await holder.submit(turn), Committed)
+    await world.verify()
+    await store.close()
+    again = World(await open_sqlite(path, clock=clock), clock)
+    await again.verify()
+    assert (await again.get("order-1")).next_ordinal == holder.run.ordinal + 1
+    await again.store.close()
