@@ -1,0 +1,76 @@
+"""Every row of behaviour owed is shown by a named test, or stands with the decision that replaces it."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.docs.specification import DECISIONS, ROWS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "explanation" / "specification.md"
+UPDATE = "HOLDFAST_UPDATE_SNAPSHOTS"
+
+
+def marked(path: Path) -> Iterator[tuple[str, str]]:
+    """(row, test) for every `pytest.mark.spec(…)` in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.spec":
+                for argument in decorator.args:
+                    yield ast.literal_eval(argument), f"{path.relative_to(ROOT)}::{node.name}"
+
+
+def shown() -> dict[str, list[str]]:
+    """Row → the tests that show it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for row, test in marked(path):
+            found[row].append(test)
+    return found
+
+
+def page() -> str:
+    """The table, as the docs hold it."""
+    tests = shown()
+    lines = [
+        "# How each promise is shown",
+        "",
+        "Row by row: what Holdfast owes, and the test that fails when it is broken, or the decision that replaces it.",
+        "Generated from the tests (`tests/docs/specification.py`).",
+        "",
+        "| row | behaviour | shown by |",
+        "|---|---|---|",
+    ]
+    for row in {**ROWS, **DECISIONS}:
+        entries = [f"`{test}`" for test in tests.get(row, [])]
+        if row in DECISIONS:
+            entries.insert(0, f"*decision:* {DECISIONS[row]}")
+        lines.append(f"| {row} | {ROWS.get(row, '')} | {'<br>'.join(entries)} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_every_row_is_shown_by_a_test_or_stands_with_a_decision() -> None:
+    """Promise: nothing owed is forgotten."""
+    tests = shown()
+    missing = [row for row in ROWS if row not in tests and row not in DECISIONS]
+    assert not missing, f"no test is marked with: {', '.join(missing)}"
+
+
+def test_no_test_names_a_row_that_does_not_exist() -> None:
+    """Promise: a typo in a marker is found."""
+    unknown = {row: tests for row, tests in shown().items() if row not in ROWS and row not in DECISIONS}
+    assert not unknown
+
+
+def test_the_page_is_what_the_tests_say() -> None:
+    """Promise: the table in the docs is current; HOLDFAST_UPDATE_SNAPSHOTS=1 writes it."""
+    if os.environ.get(UPDATE):
+        PAGE.parent.mkdir(parents=True, exist_ok=True)
+        PAGE.write_text(page())
+    assert PAGE.read_text() == page(), f"out of date: run the tests once with {UPDATE}=1"
