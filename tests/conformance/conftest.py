@@ -27,10 +27,7 @@ async def open_store(kind: str, folder: Path | None, clock: VirtualClock) -> Sto
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     """Contract of every test: whatever it did, at its end each row equals the fold of its journal."""
     clock = VirtualClock(START)
-    try:
-        store = await open_store(request.param, tmp_path, clock)
-    except ModuleNotFoundError as missing:
-        pytest.skip(f"no such store yet: {missing}")
+    store = await open_store(request.param, tmp_path, clock)
     made = World(store, clock)
     yield made
     await made.verify()

@@ -264,7 +264,7 @@ async def test_a_foreign_cursor_is_refused(world: World, cursor: str) -> None:
         await world.store.list(Filter(), after=cursor)
 
 
-FILTERS = {
+FILTERS: dict[str, tuple[Filter, set[str]]] = {
     "any": (Filter(), {"a", "b", "c", "d"}),
     "workflow": (Filter(workflow="parcel"), {"d"}),
     "unknown workflow": (Filter(workflow="Order"), set()),

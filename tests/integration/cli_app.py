@@ -72,7 +72,7 @@ async def refuses() -> None:
 @step
 async def slow(release: str) -> int:
     """Goes on until its file is there."""
-    while not (TRACES / release).exists():
+    while not (TRACES / release).exists():  # noqa: ASYNC110 another process makes it
         await asyncio.sleep(0.01)
     return os.getpid()
 
@@ -93,7 +93,7 @@ def stuck() -> None:
 
 @workflow
 async def hangs() -> None:
-    await stuck()
+    await asyncio.to_thread(stuck)
 
 
 @step
@@ -109,6 +109,20 @@ async def blocked() -> None:
     await blocks()
 
 
+@step(executor="process", retry=Retry.none)
+def apart(release: str) -> int:
+    """A process of its own that goes on until its file is there."""
+    (TRACES / "begun").touch()
+    while not (TRACES / release).exists():
+        signal.sigtimedwait([signal.SIGUSR1], 0.01)
+    return os.getpid()
+
+
+@workflow
+async def outside(release: str) -> int:
+    return await asyncio.to_thread(apart, release)
+
+
 @workflow
 async def parent(name: str) -> str:
     return await hello(name)
@@ -119,12 +133,10 @@ async def shouts(text: str) -> None:
     log.info(text)
     log.info("badly %d formatted", text, extra={"time": "mine", "odd": float("nan"), "what": {1: {2, 3}}})
     try:
-        raise ValueError(text)
+        int(text)
     except ValueError:
         log.exception("caught")
 
 
-app = App(
-    workflows=[hello, priced, approval, fails, refuses, handed_over, hangs, blocked, parent, shouts],
-)
+app = App(workflows=[hello, priced, approval, fails, refuses, handed_over, hangs, blocked, outside, parent, shouts])
 not_an_app = approval

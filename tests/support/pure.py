@@ -25,7 +25,7 @@ from holdfast.core.retry import Retry
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.status import Status
-from holdfast.core.step import on_attempt_failed, on_workflow_failed
+from holdfast.core.step import STOPPED, on_attempt_failed, on_workflow_failed
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, decode_row, encode_events, micros
 from holdfast.errors import InvalidInput, Permanent, UsageError
 
@@ -49,6 +49,7 @@ class PureRun:
         self.commands: list[c.Command] = []
         self.blobs: dict[str, bytes] = {}
         self.messages = 0
+        self.asked: dict[str, c.RunStep] = {}
         self._write([e.Started(workflow=call.spec.name, version=call.spec.version, value=msgspec.Raw(call.args))])
         self.program = self._new_program()
 
@@ -58,6 +59,7 @@ class PureRun:
         """One turn: these inputs, and what the program asks for, written as a row."""
         self.at += after
         self.commands = self.program.activate(self.at, inputs)
+        self.asked |= {command.key: command for command in self.commands if isinstance(command, c.RunStep)}
         claimed = [e.Claimed(worker="w")] if self.fold.status is Status.PENDING else []
         self._write([*claimed, *inputs, *(self._recorded(command) for command in self.commands)])
         last = self.turns[-1].events[-1] if self.turns[-1].events else None
@@ -67,8 +69,8 @@ class PureRun:
         return self.commands
 
     def outcome(self, key: str) -> e.StepCompleted | e.StepFailed | e.AttemptFailed:
-        """Runs the body of an open step, here and now."""
-        command = self.program.open_steps()[key]
+        """Runs the body of a step, here and now."""
+        command = self.asked[key]
         spec = command.spec
         args, kwargs = spec.arguments.decode(command.args)
         try:
@@ -160,15 +162,17 @@ class PureRun:
         waiting = list(happenings)
         while self.end is None:
             self._guard()
-            choices = [*self.runnable(), *(["happening"] if waiting else [])]
+            given_up = [key for key, step in self.fold.steps.items() if step.is_abandoned]
+            choices = [*self.runnable(), *given_up, *(["happening"] if waiting else [])]
             can_fire = self.fold.retry is not None or self.program.next_timer() is not None or self._retries()
             if can_fire and (not choices or self.chance.random() < 0.25):
                 self.fire()
                 continue
             assert choices, "nothing left that could happen"
             chosen = self.chance.sample(choices, self.chance.choice([1, 1, 1, 2, 3]) % (len(choices) + 1) or 1)
-            inputs = [self._happens(choice, waiting) for choice in chosen]
-            self.turn(*(x for x in inputs if x is not None))
+            inputs = [x for x in (self._happens(choice, waiting) for choice in chosen) if x is not None]
+            if inputs:
+                self.turn(*inputs)
         self.program.close()
         return self
 
@@ -181,6 +185,10 @@ class PureRun:
 
     def _happens(self, choice: str, waiting: list[Happening]) -> e.Input | None:
         if choice != "happening":
+            step = self.fold.steps[choice]
+            if step.is_abandoned and self.chance.random() < 0.5:
+                failure = Failure(type=STOPPED, message="the workflow no longer wants it")
+                return e.StepFailed(key=choice, failure=failure)
             return self.outcome(choice)
         event = waiting[0](self)
         if event is not None:
@@ -201,7 +209,7 @@ class PureRun:
         return c.record(command, self.blobs)
 
     def _write(self, events: Sequence[e.AnyEvent]) -> None:
-        body = encode_events(events)
+        body = encode_events([_untraced(event) for event in events])
         ordinal, at = self.fold.ordinal + 1, micros(self.at)
         digest = checksum(self.fold.checksum, ordinal, 1, at, body)
         turn = decode_row(Row(self.fold.id, ordinal, 1, at, FORMAT, digest, body))
@@ -212,6 +220,14 @@ class PureRun:
         beginning, _ = last_beginning(self.fold.id, self.turns)
         spec = self.specs[self.fold.workflow, self.fold.version]
         return ScriptProgram(spec, beginning, self.settings)
+
+
+def _untraced(event: e.AnyEvent) -> e.AnyEvent:
+    """Without the traceback: it names files of this machine."""
+    failure = getattr(event, "failure", None)
+    if failure is None:
+        return event
+    return msgspec.structs.replace(event, failure=msgspec.structs.replace(failure, traceback=""))
 
 
 def run_here(body: Coroutine[Any, Any, Any]) -> Any:
@@ -267,7 +283,7 @@ def check_replays(spec: WorkflowSpec, turns: Sequence[Turn], settings: Settings 
 
 
 def _comparable(events: Sequence[e.AnyEvent]) -> list[bytes]:
-    """Encoded, without the traceback (its line numbers are the driver's) and without what the engine makes of a failure."""
+    """Encoded, without the traceback (its lines are the driver's) and without what the engine makes of a failure."""
     plain: list[e.AnyEvent] = []
     for event in events:
         if isinstance(event, e.Failed | e.RetryPlanned):

@@ -11,12 +11,14 @@ from typing import Any, cast
 
 import msgspec
 
+from holdfast.cli.escaping import text_of
 from holdfast.cli.loading import did_you_mean
 from holdfast.core.annotations import hints_of
 from holdfast.core.payload import Shape
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import InvalidArguments, InvalidInput, NotDecodable
 
+_STARS: dict[int, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _MISFIT = "the stored data does not fit the annotation"
 _ADVICE = ". Was the type changed since it was stored?"
 
@@ -124,12 +126,16 @@ def _takes(spec: WorkflowSpec) -> str:
     """The parameters, about as their author wrote them."""
     shown: list[str] = []
     for parameter in spec.arguments.signature.parameters.values():
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        stars = _STARS.get(parameter.kind, "")
         kind = "" if parameter.annotation is parameter.empty else f": {_annotation(parameter.annotation)}"
-        default = "" if parameter.default is parameter.empty else f" = {parameter.default!s:.40}"
+        default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default):.40}"
         shown.append(f"{stars}{parameter.name}{kind}{default}")
     return f"It takes ({', '.join(shown)})." if shown else "It takes no arguments."
 
 
 def _annotation(annotation: Any) -> str:
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def _default(value: Any) -> str:
+    return repr(value) if value is None or isinstance(value, str | bytes) else text_of(value)

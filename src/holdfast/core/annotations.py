@@ -175,11 +175,12 @@ class _Builder:
         if read is None:
             raise Unsupported(f"{_name(cls)} cannot be stored. {ADVICE}")
         style, parts = read
-        node = self._classes[annotation] = Fields(annotation, cls, style)
-        if issubclass(cls, msgspec.Struct):
-            node.refuses_unknown = cls.__struct_config__.forbid_unknown_fields
-            node.json_tag = cls.__struct_config__.tag
-            node.is_array = cls.__struct_config__.array_like
+        config = cls.__struct_config__ if style == "struct" else None
+        is_array = style == "tuple" or (config is not None and config.array_like)
+        node = self._classes[annotation] = Fields(annotation, cls, style, is_array=is_array)
+        if config is not None:
+            node.refuses_unknown = config.forbid_unknown_fields
+            node.json_tag = config.tag
         hints = hints_of(cls, f"{_name(cls)}: its")
         node.fields = tuple(
             Field(name, key, self.node(hints.get(name, Any), bindings), default) for name, key, default in parts

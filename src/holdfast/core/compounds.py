@@ -28,19 +28,16 @@ class Field(NamedTuple):
 class Fields(Node):
     """A dataclass, attrs class, Struct, NamedTuple or TypedDict."""
 
-    def __init__(self, annotation: Any, cls: type, style: str) -> None:
+    def __init__(self, annotation: Any, cls: type, style: str, *, is_array: bool = False) -> None:
         super().__init__(annotation)
         self.cls: Any = cls
         self.style = style  # "slots" (set attributes), "struct", "tuple" or "dict"
-        self.is_array = style == "tuple"
+        self.is_array = is_array
+        self.kinds = frozenset({"array" if is_array else "object"})
         self.fields: tuple[Field, ...] = ()
         self.optional: frozenset[str] = frozenset()  # keys a TypedDict may lack
         self.refuses_unknown = False
         self.json_tag: object = None  # of a Struct: msgspec can tell it from other tagged ones
-
-    @property
-    def kinds(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset({"array" if self.is_array else "object"})
 
     @property
     def children(self) -> Iterable[Node]:

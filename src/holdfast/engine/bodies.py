@@ -101,7 +101,13 @@ class Bodies:
         task = asyncio.get_running_loop().create_task(self._run(body, report))
         body.attach(task)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            self._tasks.discard(done)
+            if done.cancelled():  # asked to stop before its first line: nobody else reports it
+                report(body, _stopped(body))
+
+        task.add_done_callback(ended)
         return body
 
     async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
@@ -123,7 +129,7 @@ class Bodies:
                 return
             encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
         except asyncio.CancelledError:
-            report(body, Broke(Failure(type=STOPPED, message=body.stop_reason or "the body was cancelled")))
+            report(body, _stopped(body))
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
             report(body, classify(error, spec.raises))
         else:
@@ -151,6 +157,10 @@ class Bodies:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=1)
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _stopped(body: Body) -> Broke:
+    return Broke(Failure(type=STOPPED, message=body.stop_reason or "the body was cancelled"))
 
 
 def classify(error: BaseException, declared: tuple[type[Exception], ...]) -> Broke:

@@ -16,6 +16,7 @@ from holdfast.core.program import Program
 from holdfast.core.run import Run, fold
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import GENESIS, Row, Turn, decode_rows
+from holdfast.engine import parking
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import FIRST_PAUSE, LONGEST_PAUSE, Committer
 from holdfast.engine.loading import blobs_wanted, inline, replayed
@@ -31,6 +32,8 @@ from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
 LOG = logging.getLogger("holdfast.worker")
+SPARE = 100
+"""So many programs (about 10 kB each) stay in memory whatever they wait for; beyond, only those that wake soon."""
 
 T = TypeVar("T")
 
@@ -53,7 +56,7 @@ class Engine:
         *,
         worker_id: str,
         threads: int = 32,
-        warm: int = 10_000,
+        warm: int = 1_000,
         freed: Callable[[], None] = lambda: None,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -67,6 +70,7 @@ class Engine:
         self.committer = Committer(store)
         self.bodies = Bodies(surroundings, threads)
         self.sessions: dict[str, Session] = {}
+        self.resting = 0
         self.freed = freed
         self.chance = chance
         self._warm: OrderedDict[str, _Warm] = OrderedDict()
@@ -79,7 +83,7 @@ class Engine:
     @property
     def busy(self) -> int:
         """Runs that occupy a slot: a session that only waits for something near does not."""
-        return sum(1 for session in self.sessions.values() if not session.is_resting)
+        return len(self.sessions) - self.resting
 
     def spec_of(self, run: Run) -> WorkflowSpec:
         """The definition of a run it holds."""
@@ -169,13 +173,9 @@ class Engine:
     def _open(self, row: RunRow, run: Run, program: Program, events: list[e.AnyEvent], last: int) -> None:
         session = Session(self, row, run, program)
         self.sessions[row.id] = session
-        LOG.info(
-            "run %s: %s",
-            row.id,
-            "claimed" if row.claims <= 1 else f"taken over, claim {row.claims}",
-            extra={"event": "claimed", "run": row.id, "workflow": row.workflow, "worker": self.worker_id,
-                   "epoch": row.epoch},
-        )  # fmt: skip
+        if LOG.isEnabledFor(logging.INFO):
+            how = "claimed" if row.claims <= 1 else f"taken over, claim {row.claims}"
+            LOG.info("run %s: %s", row.id, how, extra=session.fields("claimed"))
         session.open(events, last)
 
     async def _with_payloads(self, events: list[e.AnyEvent]) -> list[e.AnyEvent]:
@@ -311,13 +311,16 @@ class Engine:
         if self.sessions.get(session.run.id) is session:
             del self.sessions[session.run.id]
         spec = self.registry.find(session.run.workflow, session.run.version)
-        if is_warm and spec is not None and spec.is_async and not self._is_draining:
+        if is_warm and spec is not None and spec.is_async and not self._is_draining and self._is_worth_memory(session):
             self._warm[session.run.id] = _Warm(session.run, session.program)
             while len(self._warm) > self._warm_limit:
                 self._warm.popitem(last=False)[1].program.close()
         else:
             session.program.close()
         self.freed()
+
+    def _is_worth_memory(self, session: Session) -> bool:
+        return len(self._warm) < SPARE or parking.wakes_soon(session.run, session.program, self.clock.now())
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

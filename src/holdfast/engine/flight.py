@@ -45,7 +45,7 @@ class Flight:
         if step is None or step.is_abandoned or command.key in self._bodies:
             return
         assert run.created_at is not None
-        progress = msgspec.json.decode(step.progress)
+        progress = None if step.progress == b"null" else msgspec.json.decode(step.progress)
         attempt = Attempt(run.id, run.workflow, run.version, run.created_at, command, step.attempt, progress)
         if LOG.isEnabledFor(logging.INFO):
             LOG.info(

@@ -49,7 +49,8 @@ def replayed(
     beginning, rest = last_beginning(run_id, turns)
     program = registry.program(spec, beginning, settings)
     try:
-        program.replay(rest)
+        if rest:
+            program.replay(rest)
     except BaseException:
         program.close()
         raise

@@ -13,6 +13,9 @@ from holdfast.ports.journal import Park
 NEAR = timedelta(seconds=1)
 """A timer this close is waited for in memory."""
 
+SOON = timedelta(seconds=60)
+"""What parks for longer than this, with nothing but time to wake it, is the first to leave memory."""
+
 
 def park_after(run: Run, program: Program, draft: Draft, *, is_quiet: bool) -> Park | None:
     """The parking that goes with a turn, or None if the run stays. `is_quiet`: no body runs or is about to."""
@@ -28,6 +31,14 @@ def park_after(run: Run, program: Program, draft: Draft, *, is_quiet: bool) -> P
     if (wake is not None and wake - draft.at <= NEAR) or awaits_children(run, draft):
         return None
     return Park(wake)
+
+
+def wakes_soon(run: Run, program: Program, at: datetime) -> bool:
+    """Whether a parked run may be back soon: a message may wake it, or a time that is not far."""
+    wake = next_wake(run, program)
+    if wake is None or wake - at <= SOON:
+        return True
+    return any(wait.kind != "sleep" and wait.awaited for wait in run.waits.values())
 
 
 def next_wake(run: Run, program: Program) -> datetime | None:

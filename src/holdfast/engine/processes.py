@@ -1,7 +1,7 @@
 """`executor="process"`: a sync body in a process of its own, which can really be ended.
 
 The function is found again in the child by the module and name it has here, never by a name from data; arguments and
-result travel as the same JSON that is journaled. Run as a module, this file is the child's side.
+result travel as the same JSON that is journaled. `main` is the child's side.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ async def run_in_process(attempt: Attempt, scope: StepScope) -> Outcome:
     job = msgspec.json.encode(_job(attempt, scope))
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-m",
-        "holdfast.engine.processes",
+        "-c",
+        "from holdfast.engine.processes import main; main()",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # a terminal's Ctrl-C is for the worker, which lets its bodies end
     )
     try:
         out, _ = await process.communicate(job)
@@ -165,7 +166,3 @@ def main() -> None:
     answer = msgspec.json.encode(_work(job))
     with os.fdopen(answer_to, "wb") as out:
         out.write(answer)
-
-
-if __name__ == "__main__":
-    main()

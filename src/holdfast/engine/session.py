@@ -22,6 +22,7 @@ from holdfast.engine import parking
 from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload
 from holdfast.engine.flight import Flight
 from holdfast.engine.turns import Draft, finish
+from holdfast.engine.wheel import Alarm
 from holdfast.errors import Diverged, HoldfastError, NeverWaits
 from holdfast.ports.journal import Committed, Fenced, Park, Unread, Verdict
 from holdfast.ports.runs import RunRow
@@ -33,6 +34,9 @@ LOG = logging.getLogger("holdfast.worker")
 
 LINGER = timedelta(milliseconds=50)
 """How long a parent of running children stays before it parks."""
+
+WATCH = timedelta(seconds=60)
+"""How far ahead the alarm of a run whose bodies run is set: what the wheel keeps of an ended run goes that soon."""
 
 DRAIN = timedelta(seconds=10)
 """How long the end of a run waits for bodies that were asked to stop."""
@@ -48,7 +52,7 @@ class Session:
         self.no = row.no
         self.epoch = row.epoch
         self.inbox_seen = row.inbox_read
-        self.is_resting = False
+        self._is_resting = False
         self._inputs: list[e.AnyEvent] = []
         self._flight = Flight(self)
         self._claimed: e.Claimed | None = None
@@ -59,6 +63,8 @@ class Session:
         self._is_consuming = False
         self._ending: Draft | None = None
         self._end_at: datetime | None = None
+        self._alarm = Alarm(engine.wheel, self.turn)
+        self._has_news = False
         self._draft: Draft | None = None
         self._park: Park | None = None
         self._drain = ""
@@ -121,6 +127,13 @@ class Session:
                 self._inputs.append(event)
         if then_turn and events:
             self.turn()
+
+    def news(self) -> None:
+        """Something may be in the inbox. During a write, its verdict mostly tells, and often the run is over then."""
+        if self._is_committing:
+            self._has_news = True
+        else:
+            self.engine.fetch_inbox(self)
 
     def drain(self) -> None:
         """The worker is going: give the run back as soon as it falls quiet."""
@@ -194,6 +207,9 @@ class Session:
             self._stop_for(error, at)
             return None
         draft = decide(self.run, self.program, at, inputs, commands, self.engine)
+        for event in inputs:
+            if isinstance(event, e.StepCompleted | e.StepFailed):
+                self._commands.pop(event.key, None)
         for command in commands:
             if isinstance(command, c.RunStep):
                 self._commands[command.key] = command
@@ -225,7 +241,7 @@ class Session:
         draft.inputs = [offload(event, blobs) for event in draft.inputs]
         self._draft, self._park = draft, park
         self._is_committing = True
-        self.is_resting = False
+        self._set_resting(False)
         commit = finish(
             self.run,
             self.no,
@@ -297,11 +313,16 @@ class Session:
             for key in to_start:
                 if key in self._commands:
                     self._flight.start(self._commands[key])
-        if verdict.inbox_last > self.inbox_seen:
+        if verdict.inbox_last > self.inbox_seen or self._has_news:
+            self._has_news = False
             self.engine.fetch_inbox(self)
-        self.turn()
+        if self._flight and not self._inputs:
+            self._watch_time(draft.at)  # the common case: nothing to do before a body lands or a time comes
+        else:
+            self.turn()
 
     def _leave(self, *, is_warm: bool) -> None:
+        self._set_resting(False)
         self._is_gone = True
         self.engine.left(self, is_warm=is_warm)
 
@@ -332,12 +353,15 @@ class Session:
 
     def _rest(self, at: datetime) -> None:
         """Nothing to do now: wait in memory for what is near, else give the run back."""
-        if self._flight or self._is_gone:
+        if self._is_gone:
+            return
+        if self._flight:
+            self._watch_time(at)
             return
         wake = parking.next_wake(self.run, self.program)
         lingers = parking.awaits_children(self.run, Draft(at, [])) and not self._drain
-        if (wake is not None and wake - at <= parking.NEAR and not self._drain) or (lingers and not self.is_resting):
-            self.is_resting = True
+        if (wake is not None and wake - at <= parking.NEAR and not self._drain) or (lingers and not self._is_resting):
+            self._set_resting(True)
             until = at + LINGER if lingers else wake
             if wake is not None and until is not None:
                 until = min(until, wake)
@@ -347,6 +371,17 @@ class Session:
             return
         self._is_committing = True
         self.engine.release(self, at if self._drain else wake)
+
+    def _watch_time(self, at: datetime) -> None:
+        """While bodies run: a timer, a retry or the deadline may come due."""
+        wake = parking.next_wake(self.run, self.program)
+        if wake is not None:
+            self._alarm.set(min(wake, at + WATCH))
+
+    def _set_resting(self, is_resting: bool) -> None:
+        if is_resting is not self._is_resting:
+            self._is_resting = is_resting
+            self.engine.resting += 1 if is_resting else -1
 
     def released(self, is_ours: bool) -> None:
         """The store answered a release."""

@@ -41,12 +41,12 @@ def finish(
     run: Run, no: int, epoch: int, draft: Draft, *, inbox_seen: int, is_consuming: bool, park: Park | None
 ) -> Commit:
     """Applies the draft to the fold and makes the commit of it."""
-    watching = {key for key, wait in run.waits.items() if wait.kind == "topic"}
+    watching = [key for key, wait in run.waits.items() if wait.kind == "topic"] if run.waits else ()
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
     run.apply(turn)
     unwatch = tuple(key for key in watching if key not in run.waits)
     extras: dict[str, Any] = {}
-    if draft.outputs:
+    if any(type(event) is not e.StepScheduled for event in draft.outputs):  # most turns only ask for steps
         extras = _consequences(run, draft)
     return Commit(
         no=no,

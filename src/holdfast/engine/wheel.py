@@ -61,3 +61,24 @@ class Wheel:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
+
+
+class Alarm:
+    """Calls back at the earliest of the times it was set to since it last did."""
+
+    __slots__ = ("_at", "_callback", "_wheel")
+
+    def __init__(self, wheel: Wheel, callback: Callable[[], None]) -> None:
+        self._wheel = wheel
+        self._callback = callback
+        self._at: datetime | None = None
+
+    def set(self, when: datetime) -> None:
+        """Also then. A later time than the one it is set to changes nothing."""
+        if self._at is None or when < self._at:
+            self._at = when
+            self._wheel.at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._at = None
+        self._callback()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
 
 LOG = logging.getLogger("holdfast.worker")
-LOOK = 0.05
-"""Seconds between two looks for changes of other processes."""
+FIRST_LOOK, LONGEST_LOOK = 0.005, 0.05
+"""Seconds between two looks for changes of other processes: the least right after one, the most when all is quiet."""
 
 
 async def watch_until_stopped(worker: Worker) -> None:
@@ -25,14 +25,19 @@ async def watch_until_stopped(worker: Worker) -> None:
     poll = worker.options.poll.total_seconds()
     compared_at = loop.time()
     seen = worker.store.changes()
+    pause = LONGEST_LOOK
+    has_news = False
     while not worker.is_stopped:
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.25, LONGEST_LOOK)
         try:
             changes = worker.store.changes()
             if changes != seen:
+                seen, pause, has_news = changes, FIRST_LOOK, True
                 worker.work_hinted.set()
-            if changes != seen or loop.time() - compared_at >= poll:
-                compared_at, seen = loop.time(), changes
+            since = loop.time() - compared_at
+            if since >= poll or (has_news and since >= LONGEST_LOOK):
+                compared_at, has_news = loop.time(), False
                 await worker.engine.check_held(worker.options.instance)
         except StoreError as error:
             LOG.warning("held runs not compared, trying again: %s", error)

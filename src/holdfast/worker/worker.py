@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -75,6 +76,8 @@ class Worker:
         self._unsubscribe: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
+        self._hints: deque[str] = deque()
+        self._is_told = False
 
     @property
     def free(self) -> int:
@@ -179,15 +182,23 @@ class Worker:
             return
         if threading.get_ident() == self._thread:
             self._news(run)
-        else:
-            loop.call_soon_threadsafe(self._news, run)
+            return
+        self._hints.append(run)
+        if not self._is_told:  # one wake-up for all hints of a transaction
+            self._is_told = True
+            loop.call_soon_threadsafe(self._take_hints)
+
+    def _take_hints(self) -> None:
+        self._is_told = False
+        while self._hints:
+            self._news(self._hints.popleft())
 
     def _news(self, run: str) -> None:
         session = self.engine.sessions.get(run)
         if session is None:
             self.work_hinted.set()
         else:
-            self.engine.fetch_inbox(session)
+            session.news()
 
     def _beaten(self, beat: Beat) -> None:
         if beat.orphaned and self._loop is not None:

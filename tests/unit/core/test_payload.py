@@ -602,7 +602,7 @@ ADVICE = (
         (complex, f"complex cannot be stored. {ADVICE}"),
         (range, "range cannot be stored."),
         (type[int], "type cannot be stored."),
-        (Callable[[], int], "Callable cannot be stored."),
+        (Callable[[], int], "collections.abc.Callable cannot be stored."),
         (collections.deque[int], "collections.deque cannot be stored."),
         (5, "5 cannot be stored."),
         (
@@ -612,8 +612,8 @@ ADVICE = (
                 "Use str, int, float, an enum, datetime or UUID, or a list of pairs instead of the dict."
             ),
         ),
-        (dict[None, int], "cannot be JSON keys."),
-        (dict[bool, int], "cannot be JSON keys."),
+        (dict[None, int], "the keys of dict[None, int] cannot be JSON keys."),
+        (dict[bool, int], "the keys of dict[bool, int] cannot be JSON keys."),
         ("Order", "the annotation 'Order' cannot be resolved. A class defined inside a function"),
     ],
     ids=[str(number) for number in range(12)],
@@ -621,8 +621,7 @@ ADVICE = (
 def test_a_type_that_cannot_be_stored_is_refused_at_definition(annotation: Any, problem: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         Shape(annotation, what="result of shop.f").check()
-    assert str(caught.value).startswith("result of shop.f: ")
-    assert problem in str(caught.value)
+    assert str(caught.value).startswith(f"result of shop.f: {problem}")
     with pytest.raises(DefinitionError):
         Shape(annotation, what="x").decode(b"1")
 

@@ -7,7 +7,7 @@ import enum
 import pathlib
 import typing
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 import pydantic
@@ -235,6 +235,34 @@ def test_a_class_named_like_a_builtin_is_told_apart() -> None:
     shape: Shape[Any] = Shape(other | dict, what="f")
     assert shape.encode(other(1)) == b'{"$elsewhere.dict":{"number":1}}'
     assert shape.encode({"a": 1}) == b'{"$dict":{"a":1}}'
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclasses.dataclass
+class Table(Generic[K, V]):
+    rows: dict[K, V | Card | Cash]
+    first: tuple[V, Card | Cash] | None = None
+
+
+def test_the_arguments_of_a_generic_class_reach_its_parts() -> None:
+    shape: Shape[Any] = Shape(Table[int, str], what="f")
+    table = Table({1: "a", 2: Cash(2)}, ("x", Card(1)))
+    assert shape.round_trip(table)[1] == table
+    assert refused(Table[int, str], Table({1: 1})).path == "v.rows[1]"
+    assert refused(Table[int, str], Table({}, (1, Card(1)))).path == "v.first[0]"
+    assert unread(Table[int, str], b'{"rows":{"a":{"$str":"x"}}}').path == ".rows['a']".removeprefix(".")
+
+
+@pytest.mark.parametrize("length", [195, 196, 197])
+def test_a_path_of_two_hundred_characters_is_shown_whole(length: int) -> None:
+    error = refused(list[float], [float("nan")], "p" * length)
+    whole = "p" * length + "[0]"
+    assert error.path == whole
+    assert (f"f: {whole} is nan" in str(error)) == (length <= 197)
+    assert f"f: {'p' * 100} … " in str(refused(list[float], [float("nan")], "p" * 198))
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

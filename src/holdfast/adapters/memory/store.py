@@ -212,11 +212,12 @@ class MemoryStore:
             due = [run for run in self._waiting(worker.queues) if run.available_at and run.available_at <= write.now]
             for run in sorted(due, key=lambda run: (-run.priority, run.available_at, run.no)):
                 definition = (run.workflow, run.version)
+                if len(taken) == limit:
+                    break
                 if only and run.id not in only:
                     continue
                 if definition in worker.definitions:
-                    if len(taken) < limit:
-                        taken.append(write.hold(run, worker.instance, worker.worker, is_claim=True))
+                    taken.append(write.hold(run, worker.instance, worker.worker, is_claim=True))
                 elif definition not in elsewhere:
                     write.bounce(run, write.now + _put_off(run.bounces), _missing(run))
             next_due = min(

@@ -143,7 +143,9 @@ def _ready_definitions(ask: Ask, queue: str) -> Iterator[Definition]:
     found = ask(sql.FIRST_READY, (queue,))
     while found:
         yield found[0]
-        found = ask(sql.NEXT_READY, (queue, *found[0]))
+        workflow, version = found[0]
+        found = ask(sql.NEXT_VERSION_READY, (queue, workflow, version))
+        found = found or ask(sql.NEXT_WORKFLOW_READY, (queue, workflow))
 
 
 def _ready(transaction: Transaction, queue: str, definition: Definition, now: int, limit: int) -> list[Candidate]:

@@ -44,8 +44,7 @@ class Readers:
                 answer = until_free(lambda: ask(lent), patience=_PATIENCE)
         except apsw.Error as error:
             if connection is not None:
-                with suppress(apsw.Error):
-                    connection.close(force=True)
+                _close(connection)
             raise translated(error) from error
         except BaseException:
             self._give_back(connection)
@@ -57,12 +56,17 @@ class Readers:
         """Closes those that are not lent; a lent one is closed when it comes back."""
         self._is_closed = True
         while self._idle:
-            self._idle.pop().close(force=True)
+            _close(self._idle.pop())
 
     def _give_back(self, connection: apsw.Connection | None) -> None:
         if connection is None:
             return
         if self._is_closed or len(self._idle) >= _KEPT:
-            connection.close(force=True)
+            _close(connection)
         else:
             self._idle.append(connection)
+
+
+def _close(connection: apsw.Connection) -> None:
+    with suppress(apsw.Error):  # it was only reading: nothing can be lost
+        connection.close(force=True)

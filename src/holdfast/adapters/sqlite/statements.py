@@ -161,14 +161,19 @@ SELECT no, id, kind, body FROM inbox WHERE run = ? AND no > ? AND consumed_ordin
 
 # -- leases ------------------------------------------------------------------------------------------------------------
 
-# What is claimable in a queue is met definition by definition, each in one seek, so a claim costs the same among a
-# million rows and behind any backlog of workflows that this worker does not hold.
+# What is claimable in a queue is met definition by definition, each in a seek or two, so a claim costs the same among
+# a million rows and behind any backlog of workflows that this worker does not hold. (Comparing (workflow, version) as a
+# pair would be one statement, but SQLite then reads every row of the definition it starts from.)
 FIRST_READY = """
 SELECT workflow, version FROM runs INDEXED BY runs_ready WHERE ready = 1 AND queue = ?
 ORDER BY workflow, version LIMIT 1
 """
-NEXT_READY = """
-SELECT workflow, version FROM runs INDEXED BY runs_ready WHERE ready = 1 AND queue = ? AND (workflow, version) > (?, ?)
+NEXT_VERSION_READY = """
+SELECT workflow, version FROM runs INDEXED BY runs_ready WHERE ready = 1 AND queue = ? AND workflow = ? AND version > ?
+ORDER BY version LIMIT 1
+"""
+NEXT_WORKFLOW_READY = """
+SELECT workflow, version FROM runs INDEXED BY runs_ready WHERE ready = 1 AND queue = ? AND workflow > ?
 ORDER BY workflow, version LIMIT 1
 """
 READY = """

@@ -78,7 +78,9 @@ class SqliteStore:
         self._pid = os.getpid()
         self._listeners = Listeners()
         self._readers = Readers(location.path)
-        self._writer = Writer(self._link(), clock, self._listeners.tell)
+        link = self._link()
+        link.connected()  # open as long as the store is: who closes last must be able to empty the log
+        self._writer = Writer(link, clock, self._listeners.tell)
         self._end = weakref.finalize(self, _let_go, location, audit.watch(location.path), self._pid)
 
     @property
@@ -104,8 +106,8 @@ class SqliteStore:
         """Finishes what was accepted, closes every connection."""
         self._check_process()
         self._writer.flush()
-        await asyncio.to_thread(self._writer.close)
         self._readers.close()
+        await asyncio.to_thread(self._writer.close)
         self._end()
 
     # -- journal -------------------------------------------------------------------------------------------------------

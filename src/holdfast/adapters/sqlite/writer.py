@@ -6,9 +6,10 @@
                                     └──────────── else ──▶ queue ──▶ writer thread: one transaction for all
 
 An outbox is emptied one turn of its event loop later, so requests made together travel together, and a lone one saves
-the hops to the thread and back (0.1 ms). The inline path tries once and never waits: if another process writes, the
-request goes to the thread, which may wait. Whoever holds `_lock` owns the connection. Answers are given only after
-COMMIT. There is no timer: while one transaction is synced, the next one gathers.
+the hops to the thread and back (0.1 ms). While requests keep coming one by one they do not even wait that turn. The
+inline path tries once and never waits: if another process writes, the request goes to the thread, which may wait.
+Whoever holds `_lock` owns the connection. Answers are given only after COMMIT. There is no timer: while one transaction
+is synced, the next one gathers.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from holdfast.adapters.sqlite.attempt import Hints, Work, perform
+from holdfast.adapters.sqlite.attempt import Hints, perform
 from holdfast.adapters.sqlite.link import CHECKPOINT_PAGES, Link
+from holdfast.adapters.sqlite.outbox import Outbox, Request
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.clock import Clock
@@ -31,43 +33,8 @@ T = TypeVar("T")
 _MOST_AT_ONCE = 500
 
 
-class _Request(Work):
-    """Work that somebody waits for on an event loop."""
-
-    __slots__ = ("future", "is_large")
-
-    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any], *, is_large: bool) -> None:
-        super().__init__(operation)
-        self.future = future
-        self.is_large = is_large
-
-    def answer(self) -> None:
-        """Tells whoever waits. On the thread of their loop."""
-        if self.future.done():  # cancelled meanwhile; what was written stays written
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
-
-
-class _Outbox:
-    """Requests of one event loop that have not left it yet."""
-
-    __slots__ = ("loop", "requests")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.requests: list[_Request] = []
-
-    def emptied(self) -> list[_Request]:
-        """What was in it. It is empty before anything is done with them, whatever happens then."""
-        requests, self.requests = self.requests, []
-        return requests
-
-
 class _OfThread(threading.local):
-    outbox: _Outbox | None = None
+    outbox: Outbox | None = None
 
 
 class Writer:
@@ -79,7 +46,7 @@ class Writer:
         self._on_commit = on_commit
         self._lock = threading.Lock()  # owns the link
         self._gate = threading.Lock()  # nothing enters the queue after its end
-        self._queue: SimpleQueue[_Request | None] = SimpleQueue()  # None: look up (a checkpoint is due, or the end)
+        self._queue: SimpleQueue[Request | None] = SimpleQueue()  # None: look up (a checkpoint is due, or the end)
         self._is_closed = False
         self._of_thread = _OfThread()
         self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
@@ -92,9 +59,14 @@ class Writer:
         loop = asyncio.get_running_loop()
         outbox = self._of_thread.outbox
         if outbox is None or outbox.loop is not loop:
-            outbox = self._of_thread.outbox = _Outbox(loop)
+            outbox = self._of_thread.outbox = Outbox(loop)
+        request = Request(operation, is_large=is_large)
+        if not is_large and outbox.was_calm() and self._run_inline(request):
+            result: T = request.outcome()
+            return result
         future: asyncio.Future[T] = loop.create_future()
-        outbox.requests.append(_Request(operation, future, is_large=is_large))
+        request.future = future
+        outbox.requests.append(request)
         if len(outbox.requests) == 1:
             loop.call_soon(self._send, outbox)
         return await future
@@ -127,12 +99,14 @@ class Writer:
 
     # -- on the caller's thread ----------------------------------------------------------------------------------------
 
-    def _send(self, outbox: _Outbox) -> None:
+    def _send(self, outbox: Outbox) -> None:
         requests = outbox.emptied()
-        if len(requests) != 1 or requests[0].is_large or not self._run_inline(requests[0]):
+        if len(requests) == 1 and not requests[0].is_large and self._run_inline(requests[0]):
+            requests[0].answer()
+        else:
             self._hand_over(requests)
 
-    def _hand_over(self, requests: list[_Request]) -> None:
+    def _hand_over(self, requests: list[Request]) -> None:
         with self._gate:
             if not self._is_closed:
                 for request in requests:
@@ -142,7 +116,7 @@ class Writer:
             request.error = _closed()
             request.answer()
 
-    def _run_inline(self, request: _Request) -> bool:
+    def _run_inline(self, request: Request) -> bool:
         if not self._queue.empty() or not self._lock.acquire(blocking=False):
             return False
         try:
@@ -153,7 +127,6 @@ class Writer:
         if hints is None:
             return False
         self._on_commit(hints)
-        request.answer()
         if is_log_long:
             self._queue.put(None)
         return True
@@ -173,9 +146,9 @@ class Writer:
                 with self._lock:
                     self._link.checkpoint()
 
-    def _gathered(self) -> tuple[list[_Request], bool]:
+    def _gathered(self) -> tuple[list[Request], bool]:
         """What waits, once something does; and whether it is the last."""
-        requests: list[_Request] = []
+        requests: list[Request] = []
         request = self._queue.get()
         with suppress(Empty):
             while request is not None:
@@ -187,9 +160,9 @@ class Writer:
         return requests, False
 
 
-def _answer(requests: list[_Request]) -> None:
+def _answer(requests: list[Request]) -> None:
     """One wake-up per event loop, whatever the number of answers."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[Request]] = {}
     for request in requests:
         by_loop.setdefault(request.future.get_loop(), []).append(request)
     for loop, answered in by_loop.items():
@@ -197,7 +170,7 @@ def _answer(requests: list[_Request]) -> None:
             loop.call_soon_threadsafe(_answer_all, answered)
 
 
-def _answer_all(requests: list[_Request]) -> None:
+def _answer_all(requests: list[Request]) -> None:
     for request in requests:
         request.answer()
 

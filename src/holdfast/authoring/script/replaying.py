@@ -107,7 +107,8 @@ class Cursor:
         """The fast path: this turn is used up and the next one begins with the result of `key`. Moves there."""
         if self._taken < self._border or self._asked < len(self._row) or self._index >= len(self._turns):
             return None
-        first = self._turns[self._index].events[0]
+        events = self._turns[self._index].events
+        first = events[0] if events else None
         if type(first) is not e.StepCompleted or first.key != key:
             return None
         self.next_turn()
@@ -219,8 +220,7 @@ def _same_arguments(event: e.StepScheduled | e.ChildStarted, args: bytes, argume
         return True
     # A new parameter or field with a default is no other request: read the old one with today's eyes.
     try:
-        positional, named = arguments.decode(recorded)
-        return arguments.encode(positional, named) == args
+        return arguments.decode(recorded) == arguments.decode(args)
     except HoldfastError:
         return False
 

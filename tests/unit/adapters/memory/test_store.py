@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from threading import Barrier
+from typing import TypeVar
 
 import pytest
 
 from holdfast.adapters.memory import MemoryStore, VirtualClock
 from holdfast.errors import CorruptJournal
-from holdfast.ports.inbox import Accepted
+from holdfast.ports.inbox import Accepted, Delivery
 from holdfast.ports.journal import Committed
 from holdfast.ports.runs import Made
 from holdfast.ports.store import Store
 from tests.conformance.world import START, World, signal
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -25,35 +29,35 @@ def world() -> World:
     return World(store, clock)
 
 
-def in_threads(world: World, count: int, work: str) -> list[object]:
+def in_threads(count: int, work: Callable[[int], Awaitable[T]]) -> list[T]:
     """The same work in several threads at once, each with a loop of its own."""
     barrier = Barrier(count)
 
-    async def one(number: int) -> object:
+    async def begin_together(number: int) -> T:
         barrier.wait(timeout=10)
-        match work:
-            case "create":
-                return await world.create(world.new("r", key="k"))
-            case "send":
-                return [await world.store.send(signal("r", f"{number}-{each}")) for each in range(50)]
-            case _:
-                worker = await world.worker(f"i{number}")
-                return [run.id for _ in range(20) for run in (await world.claim(worker, limit=1)).runs]
+        return await work(number)
+
+    def on_a_loop(number: int) -> T:
+        return asyncio.run(begin_together(number))
 
     with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(lambda number: asyncio.run(one(number)), range(count)))
+        return list(pool.map(on_a_loop, range(count)))
 
 
 def test_threads_with_loops_of_their_own_make_one_run(world: World) -> None:
     """Contract: one store serves any number of threads and event loops."""
-    creations = in_threads(world, 8, "create")
+    creations = in_threads(8, lambda _: world.create(world.new("r", key="k")))
     assert sum(isinstance(creation, Made) for creation in creations) == 1
 
 
 def test_threads_lose_no_message(world: World) -> None:
     """Contract: inbox numbers are dense whoever sends."""
     asyncio.run(world.make("r"))
-    assert in_threads(world, 8, "send") == [[Accepted()] * 50] * 8
+
+    async def send(number: int) -> list[Delivery]:
+        return [await world.store.send(signal("r", f"{number}-{each}")) for each in range(50)]
+
+    assert in_threads(8, send) == [[Accepted()] * 50] * 8
     messages = asyncio.run(world.unread("r"))
     assert [message.no for message in messages] == list(range(1, 401))
 
@@ -62,8 +66,12 @@ def test_threads_never_share_a_claim(world: World) -> None:
     """Contract: each run goes to one worker."""
     for count in range(100):
         asyncio.run(world.make(f"r{count}"))
-    taken = in_threads(world, 8, "claim")
-    ids = [run for each in taken if isinstance(each, list) for run in each]
+
+    async def claim(number: int) -> list[str]:
+        worker = await world.worker(f"i{number}")
+        return [run for _ in range(20) for run in await world.claimed_ids(worker, limit=1)]
+
+    ids = [run for taken in in_threads(8, claim) for run in taken]
     assert len(ids) == len(set(ids)) == 100
 
 

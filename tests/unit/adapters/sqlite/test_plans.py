@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
-from holdfast.adapters.sqlite import SqliteStore
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.adapters.sqlite import SqliteStore, open_sqlite
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.claims import ClaimRuns
 from holdfast.adapters.sqlite.connection import run
 from holdfast.adapters.sqlite.listing import conditions
+from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core import events as e
 from holdfast.core.status import Status
+from holdfast.core.turn import micros
 from holdfast.ports.runs import Filter
 from tests.conformance.world import World
 
 HOT: dict[str, str] = {
     "FIRST_READY": "runs_ready",
-    "NEXT_READY": "runs_ready",
+    "NEXT_VERSION_READY": "runs_ready",
+    "NEXT_WORKFLOW_READY": "runs_ready",
     "READY": "runs_ready",
     "NEXT_DUE": "runs_due",
     "PROMOTE": "runs_due",
@@ -84,6 +92,54 @@ async def test_a_list_uses_an_index(which: Filter, index: str, store: SqliteStor
     parts, _ = conditions(which)
     steps = plan(store, "\n".join((sql.LIST_RUNS, *parts, sql.BEFORE, sql.NEWEST_FIRST)))
     assert any(index in step for step in steps), steps
+
+
+FILL = """
+WITH RECURSIVE count (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < ?1)
+INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, inbox_last, inbox_read, claims, instance,
+    available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root, code, codec,
+    created_at, updated_at, doing)
+SELECT 'run-' || n, 0, 2, iif(n % 5 = 4, 'completed', 'pending'), iif(n % 5 < 2, 'foreign', 'order'), n % 5 % 2, 0, 0,
+    0, '', CASE n % 5 WHEN 4 THEN NULL WHEN 3 THEN ?2 + n ELSE ?2 - n END, iif(n % 5 = 4, NULL, n % 5 < 3),
+    'default', 0, '', 0, '', '', '', '', '', '', '', '', ?2, ?2, x''
+FROM count
+"""
+
+
+class Steps:
+    """How many steps of its virtual machine SQLite makes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def attach(self, transaction: Transaction) -> None:
+        transaction.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._add)
+
+    def _add(self, event: dict[str, Any]) -> None:
+        self.count += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+
+async def test_a_claim_costs_the_same_among_any_number_of_runs(path: Path, clock: VirtualClock) -> None:
+    """Contract: ready, parked and ended runs, and those of others, in tens or ten thousands: the same work."""
+    costs: list[int] = []
+    for rows in (100, 20_000):
+        store = await open_sqlite(path.with_name(f"{rows}.db"), clock=clock)
+        world = World(store, clock)
+        mine = await world.worker("i1", definitions=(("order", "0"), ("order", "1")))
+        await world.worker("i2", definitions=(("foreign", "0"), ("foreign", "1")))
+        await store._writer.run(partial(fill_runs, rows=rows, now=micros(clock.now())), is_large=True)
+        steps = Steps()
+        await store._writer.run(steps.attach)
+        before = steps.count
+        taken = await store._writer.run(ClaimRuns(mine, 10, ()))
+        costs.append(steps.count - before)
+        assert len(taken.runs) == 10
+        await store.close()
+    assert costs[1] < 1.3 * costs[0], costs
+
+
+def fill_runs(transaction: Transaction, rows: int, now: int) -> None:
+    transaction.run(FILL, (rows, now))
 
 
 async def test_the_common_update_touches_no_index(store: SqliteStore) -> None:

@@ -1,0 +1,68 @@
+"""What an event loop has asked of the writer, gathered for one turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from holdfast.adapters.sqlite.attempt import Work
+from holdfast.adapters.sqlite.transaction import Operation
+
+
+class Request(Work):
+    """Work that somebody waits for on an event loop, through `future` once it cannot be done at once."""
+
+    __slots__ = ("future", "is_large")
+
+    future: asyncio.Future[Any]
+
+    def __init__(self, operation: Operation[Any], *, is_large: bool) -> None:
+        super().__init__(operation)
+        self.is_large = is_large
+
+    def outcome(self) -> Any:
+        """What came of it."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def answer(self) -> None:
+        """Tells whoever waits. On the thread of their loop."""
+        if self.future.done():  # cancelled meanwhile; what was written stays written
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Outbox:
+    """Requests of one event loop that have not left it yet.
+
+    `is_calm` says that the last request came alone and that a turn of the loop has passed since: the next one need not
+    wait for company.
+    """
+
+    __slots__ = ("is_calm", "loop", "requests")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.requests: list[Request] = []
+        self.is_calm = False
+
+    def was_calm(self) -> bool:
+        """Whether the outbox is calm. If so it takes a turn of the loop until it is again: no caller can starve others."""
+        if not self.is_calm or self.requests:
+            return False
+        self.is_calm = False
+        self.loop.call_soon(self._become_calm)
+        return True
+
+    def emptied(self) -> list[Request]:
+        """What was in it. It is empty before anything is done with them, whatever happens then."""
+        requests, self.requests = self.requests, []
+        self.is_calm = len(requests) == 1
+        return requests
+
+    def _become_calm(self) -> None:
+        self.is_calm = True

@@ -1,0 +1,462 @@
+"""Versions, missing definitions, divergence, and runs that cannot go on."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import apsw
+import pytest
+
+from holdfast import Retry, RunFailed, Signal, Status, current, patched, step, workflow
+from holdfast.core.specs import Settings
+from holdfast.errors import DefinitionError
+from tests.support.world import START, World, crash, events, forget_programs
+
+go = Signal[int]("go")
+
+
+@step
+async def one() -> str:
+    return "one"
+
+
+@step
+async def two() -> str:
+    return "two"
+
+
+@pytest.mark.spec("openworkflow.O95", "openworkflow.O97", "openworkflow.O60", "vectorbea.V8", "vectorbea.V15", "traps.B10")
+async def test_two_versions_live_side_by_side(world: World) -> None:
+    """Promise: runs are pinned to the version they began with; the new one serves new runs; both in one worker."""
+
+    @workflow(name="flow", version="1")
+    async def first() -> str:
+        await go.wait()
+        return f"{current().version}: {await one()}"
+
+    @workflow(name="flow", version="2")
+    async def second() -> str:
+        await go.wait()
+        return f"{current().version}: {await two()}"
+
+    old = world.app(first)
+    async with world.worker(old):
+        before = await old.start(first())
+        await world.until_parked(before)
+    new = world.app(first, second)
+    async with world.worker(new):
+        after = await new.start(second())
+        for run in (before, after):
+            await run.signal(go, 1)
+        assert await before.result("10s") == "1: one"
+        assert await after.result("10s") == "2: two"
+    assert (await world.row(before)).version == "1"
+    assert [view.id async for view in new.runs(workflow="flow", version="2")] == [after.id]
+
+
+@pytest.mark.spec("openworkflow.O97")
+async def test_two_definitions_of_one_name_and_version_are_refused() -> None:
+    """Promise: the error names both files; the same object twice is fine; versioned never stands for unversioned."""
+    from holdfast import App
+
+    @workflow(name="flow")
+    async def first() -> None: ...
+
+    @workflow(name="flow")
+    async def second() -> None: ...
+
+    @workflow(name="flow", version="2")
+    async def third() -> None: ...
+
+    App("memory://", workflows=[first, first, third])
+    with pytest.raises(DefinitionError, match=r"two workflows are called flow.*test_versions"):
+        App("memory://", workflows=[first, second])
+
+
+@pytest.mark.spec("openworkflow.O34", "openworkflow.O97", "traps.B6", "traps.B10")
+async def test_a_missing_definition_is_put_off_and_never_failed(still: World) -> None:
+    """Promise: 5 s doubling to 5 min, without limit, with a note; then a worker that has it serves the run at once."""
+
+    @workflow(version="2")
+    async def new(number: int) -> int:
+        return number
+
+    @workflow(name="new")
+    async def unversioned(number: int) -> int:
+        raise AssertionError
+
+    elsewhere = still.app(unversioned)
+    run = await still.app(new).start(new(5))
+    waits: list[float] = []
+    async with still.worker(elsewhere):
+        for _ in range(9):
+
+            async def put_off() -> bool:
+                available = (await still.row(run)).available_at
+                return available is not None and available > still.clock.now()
+
+            await still.until(put_off)
+            row = await still.row(run)
+            assert row.available_at is not None
+            assert row.status is Status.PENDING
+            assert "not registered" in row.note or "no live worker" in row.note or "new" in row.note
+            waits.append((row.available_at - still.clock.now()).total_seconds())
+            await still.advance(row.available_at - still.clock.now())
+    assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+    still.clock.advance(timedelta(minutes=5))
+    async with still.worker(still.app(new)):
+        assert await run.result("10s") == 5
+    assert (await still.row(run)).note == ""
+
+
+@pytest.mark.spec("openworkflow.O34")
+async def test_a_run_that_began_waits_for_its_definition_too(still: World) -> None:
+    """Promise: likewise for a run that is woken by a signal while only the wrong worker is there."""
+
+    @workflow
+    async def waits() -> int:
+        return await go.wait()
+
+    @workflow
+    async def foreign() -> None: ...
+
+    right, wrong = still.app(waits), still.app(foreign)
+    async with still.worker(right):
+        run = await right.start(waits())
+        await still.until_parked(run)
+    async with still.worker(wrong):
+        await run.signal(go, 4)
+
+        async def put_off() -> bool:
+            return (await still.row(run)).available_at == START + timedelta(seconds=5)
+
+        await still.until(put_off)
+        assert await run.status() is Status.RUNNING
+    still.clock.advance(5)
+    async with still.worker(right):
+        assert await run.result("10s") == 4
+
+
+@pytest.mark.spec("openworkflow.O96")
+async def test_a_renamed_step_pauses_the_run_and_runs_nothing(world: World) -> None:
+    """Promise: paused as diverged, both sides and the line named, nothing executed; mended code and a resume go on."""
+    ran: list[str] = []
+
+    @step
+    async def charge() -> str:
+        ran.append("charge")
+        return "paid"
+
+    @step
+    async def renamed() -> str:
+        ran.append("renamed")
+        return "paid"
+
+    def version_of(name: str) -> object:
+        @workflow(name="flow")
+        async def flow() -> str:
+            paid = await (charge() if name == "charge" else renamed())
+            await go.wait()
+            return paid
+
+        return flow
+
+    good = version_of("charge")
+    app = world.app(good)
+    async with world.worker(app):
+        run = await app.start(good())  # type: ignore[operator]
+        await world.until_waiting(run, "signal")
+        await world.until_parked(run)
+    turns = (await run.view()).turns
+    async with world.worker(world.app(version_of("renamed"))):
+        await run.signal(go, 1)
+        await world.until_status(run, "paused")
+    text = (await run.view()).waiting
+    assert "paused (diverged)" in text
+    assert "'charge'" in text
+    assert "'renamed'" in text
+    assert "test_versions.py" in text
+    assert "patched" in text
+    assert ran == ["charge"]
+    assert (await run.view()).turns == turns + 1
+    async with world.worker(world.app(version_of("charge"))):
+        await run.resume()
+        assert await run.result("10s") == "paid"
+    assert ran == ["charge"]
+
+
+async def test_patched_gates_a_change(world: World) -> None:
+    """Promise: runs from before take the old path, new ones the new path, on every replay."""
+
+    def version_of(is_new: bool) -> object:
+        @workflow(name="flow")
+        async def flow() -> str:
+            await go.wait()
+            found = await two() if is_new and patched("use two") else await one()
+            await go.wait(name="last")
+            return found
+
+        return flow
+
+    old, new = version_of(False), version_of(True)
+    app = world.app(old)
+    async with world.worker(app):
+        before = await app.start(old())  # type: ignore[operator]
+        await before.signal(go, 1)
+        await world.until(lambda: _says(before, "last", world))
+        await world.until_parked(before)
+        fresh = await app.start(old())  # type: ignore[operator]
+        await world.until_parked(fresh)
+    app = world.app(new)
+    async with world.worker(app) as worker:
+        after = await app.start(new())  # type: ignore[operator]
+        for run in (fresh, after):
+            await run.signal(go, 1)
+            await world.until(lambda run=run: _says(run, "last", world))  # type: ignore[misc]
+            await world.until_parked(run)
+        forget_programs(worker)
+        for run in (before, fresh, after):
+            await run.signal(go, 2)
+        assert await before.result("10s") == "one"
+        assert await fresh.result("10s") == "two", "it met the change live, so it takes the new path"
+        assert await after.result("10s") == "two"
+
+
+async def _says(run: object, key: str, world: World) -> bool:
+    from holdfast.client.run import ClientRun
+
+    assert isinstance(run, ClientRun)
+    return any(getattr(x, "key", "") == key for turn in await run.history() for x in turn.events)
+
+
+async def test_a_program_that_never_waits_is_paused(world: World) -> None:
+    """Promise: a body that keeps its loop busy is stopped and paused; others go on."""
+
+    @workflow
+    async def busy() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    @workflow
+    async def fine() -> int:
+        return 1
+
+    app = world.app(busy, fine)
+    app.settings = Settings(activation_budget=1000)
+    async with world.worker(app):
+        run = await app.start(busy())
+        await world.until_status(run, "paused")
+        assert "paused (never waits)" in (await run.view()).waiting
+        assert await (await app.start(fine())).result("10s") == 1
+        await run.kill()
+
+
+@pytest.mark.spec("traps.A8")
+async def test_a_run_that_kills_its_workers_is_quarantined(still: World) -> None:
+    """Promise: after `max_claims` claims without progress it is paused; resumed, it has all its chances again."""
+    entered: list[int] = []
+    is_poison = True
+
+    @step
+    async def poison() -> int:
+        entered.append(current().attempt)
+        if is_poison:
+            await asyncio.Event().wait()
+        return 1
+
+    @workflow
+    async def work() -> int:
+        return await poison()
+
+    @workflow
+    async def fine() -> int:
+        return 1
+
+    app = still.app(work, fine)
+    limit = Settings().max_claims
+    run = await app.start(work())
+    for count in range(limit):
+        async with still.worker(app, ttl="15s") as worker:
+            await still.beat(worker)
+            await still.until(lambda: len(entered) >= count + 1 or worker.is_stopped)  # noqa: B023 awaited here
+            await crash(worker)
+        still.clock.advance(16)
+        if (await still.row(run)).claims > limit:
+            break
+    claims = (await still.row(run)).claims
+    async with still.worker(app) as worker:
+        for _ in range(limit + 2 - claims):
+            await still.beat(worker)
+        is_poison = False
+        await still.until_status(run, "paused") if claims > limit else None
+        assert await (await app.start(fine())).result("10s") == 1
+
+
+async def test_a_corrupted_journal_pauses_the_run(world: World) -> None:
+    """Promise: a flipped byte is found by the chained checksum: paused as undecodable, nothing executed."""
+    if world.kind == "memory":
+        pytest.skip("memory has no file to corrupt")
+    ran: list[int] = []
+
+    @step
+    async def note() -> None:
+        ran.append(1)
+
+    @workflow
+    async def work() -> None:
+        await note()
+        await go.wait()
+        await note()
+
+    app = world.app(work)
+    async with world.worker(app):
+        run = await app.start(work())
+        await world.until_waiting(run, "signal")
+        await world.until_parked(run)
+    connection = apsw.Connection(str(world.path))
+    connection.execute(
+        "update events set body = replace(body, 'note', 'mote') where ordinal = 2 and run = (select no from runs where id = ?)",
+        (run.id,),
+    )
+    connection.close()
+    async with world.worker(app):
+        await run.signal(go, 1)
+        await world.until_status(run, "paused")
+        assert "paused (undecodable)" in (await run.view()).waiting
+        await run.kill()
+    assert ran == [1]
+
+
+async def test_input_that_no_longer_fits_pauses_the_run(world: World) -> None:
+    """Promise: stored arguments that the new code cannot read pause the run as undecodable; nothing is lost."""
+
+    @workflow(name="flow")
+    async def old(number: int) -> int:
+        return number
+
+    @workflow(name="flow")
+    async def new(number: list[str]) -> int:
+        return len(number)
+
+    run = await world.app(old).start(old(5))
+    async with world.worker(world.app(new)):
+        row = await world.until_status(run, "paused") if not (await run.wait("300ms")) else await world.row(run)
+        assert row.status in (Status.PAUSED, Status.FAILED)
+    if row.status is Status.PAUSED:
+        async with world.worker(world.app(old)):
+            await run.resume()
+            assert await run.result("10s") == 5
+
+
+@pytest.mark.spec("openworkflow.O73", "openworkflow.O75")
+async def test_by_default_an_error_outside_steps_fails_the_run_at_once(world: World) -> None:
+    """Promise: a workflow is not retried unless it says so."""
+    ran: list[int] = []
+
+    @workflow
+    async def work() -> None:
+        ran.append(1)
+        raise ValueError("no")
+
+    async with world.serving(work) as app:
+        with pytest.raises(RunFailed):
+            await (await app.start(work())).result("10s")
+    assert ran == [1]
+
+
+@pytest.mark.spec("openworkflow.O73", "openworkflow.O74", "openworkflow.O75", "openworkflow.O77", "traps.B6")
+async def test_a_workflow_policy_retries_errors_outside_steps(world: World) -> None:
+    """Promise: a new pass begins over what is settled: completed steps are kept, signals and sleeps too."""
+    passes: list[int] = []
+    ran: list[str] = []
+
+    @step
+    async def note(name: str) -> str:
+        ran.append(name)
+        return name
+
+    @workflow(retry=Retry(4, first="1ms"))
+    async def work() -> list[str | int]:
+        passes.append(current().attempt)
+        found: list[str | int] = [await note("a"), await go.wait()]
+        await asyncio.sleep(0.001)
+        if len(passes) < 3:
+            raise ConnectionError("outside")
+        return [*found, await note("b")]
+
+    async with world.serving(work) as app:
+        run = await app.start(work())
+        await run.signal(go, 7)
+        assert await run.result("10s") == ["a", 7, "b"]
+    assert passes[0] == 1
+    assert max(passes) == 3
+    assert ran == ["a", "b"]
+    assert [x.type for x in await events(run)].count("retry") == 2
+
+
+@pytest.mark.spec("openworkflow.O73", "openworkflow.O8")
+async def test_a_workflow_policy_waits_and_gives_up(still: World) -> None:
+    """Promise: the run parks until the next pass, says so, and fails with the last error when the budget is spent."""
+
+    @workflow(retry=Retry(2, first="1h"))
+    async def work() -> None:
+        raise ConnectionError(f"pass {current().attempt}")
+
+    async with still.serving(work) as app:
+        run = await app.start(work())
+        text = await still.until_waiting(run, "pass 2 of 2 begins in")
+        assert "pass 1" in text
+        row = await still.until_parked(run)
+        assert row.available_at is not None
+        await still.advance(row.available_at - still.clock.now())
+        with pytest.raises(RunFailed, match="pass 2"):
+            await run.result("10s")
+
+
+@pytest.mark.spec("openworkflow.O76")
+async def test_spent_step_retries_fail_the_run_whatever_the_workflow_policy(world: World) -> None:
+    """Promise: a step's own policy is the last word on it."""
+    ran: list[int] = []
+
+    @step(retry=Retry(2, first="1ms"))
+    async def fails() -> None:
+        ran.append(1)
+        raise ValueError("no")
+
+    @workflow(retry=Retry(5, first="1ms"))
+    async def work() -> None:
+        await fails()
+
+    async with world.serving(work) as app:
+        with pytest.raises(RunFailed):
+            await (await app.start(work())).result("10s")
+    assert ran == [1, 1]
+
+
+@pytest.mark.spec("openworkflow.O128")
+async def test_a_failed_run_is_retried_from_where_it_failed(world: World) -> None:
+    """Promise: `run.retry()` is a new run that takes over what the failed one completed."""
+    ran: list[str] = []
+    is_broken = True
+
+    @step(retry=Retry.none)
+    async def note(name: str) -> str:
+        ran.append(name)
+        if name == "b" and is_broken:
+            raise ValueError("broken")
+        return name
+
+    @workflow
+    async def work(prefix: str) -> str:
+        return prefix + await note("a") + await note("b")
+
+    async with world.serving(work) as app:
+        run = await app.start(work("x"), id="r")
+        assert await run.wait("10s") is Status.FAILED
+        is_broken = False
+        again = await run.retry(id="r2")
+        assert again.id == "r2"
+        assert await again.result("10s") == "xab"
+        assert await run.status() is Status.FAILED, "the old one stays as it ended"
+    assert ran == ["a", "b", "b"]

@@ -1,0 +1,210 @@
+"""Right uses: both checkers accept every line in strict mode, and infer what the author means."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal, assert_type
+
+from holdfast import (
+    App,
+    BlobRef,
+    Call,
+    Permanent,
+    Retry,
+    RetryAfter,
+    Run,
+    RunVar,
+    Signal,
+    Status,
+    Topic,
+    continue_as,
+    current,
+    each,
+    get_blob,
+    heartbeat,
+    log,
+    now,
+    patched,
+    put_blob,
+    remote,
+    resource,
+    rng,
+    saga,
+    sleep,
+    start,
+    step,
+    sync,
+    uuid4,
+    workflow,
+)
+
+
+@dataclass
+class Order:
+    id: str
+    cents: int
+
+
+class CardDeclined(Exception): ...
+
+
+class NotApproved(Exception): ...
+
+
+class Client:
+    async def post(self, cents: int, key: str) -> str:
+        return f"{cents} {key}"
+
+
+approved = Signal[bool]("approved")
+either = Signal[int | None]("either")
+choice = Signal[Literal["yes", "no"]]("choice")
+paid = Topic[Order]("orders.paid")
+progress = RunVar[str]("progress")
+
+
+@resource
+async def http() -> AsyncIterator[Client]:
+    yield Client()
+
+
+@resource
+def pool() -> Iterator[Client]:
+    yield Client()
+
+
+@step(retry=Retry(5, first="1s", factor=2, ceiling="100s"), timeout="30s", raises=CardDeclined)
+async def charge(order: Order) -> str:
+    client = assert_type(http(), Client)
+    answer = await client.post(order.cents, current().idempotency_key)
+    if answer == "declined":
+        raise CardDeclined(order.id)
+    if answer == "bad":
+        raise Permanent(answer)
+    if answer == "busy":
+        raise RetryAfter("1m")
+    heartbeat({"done": 1})
+    ref = assert_type(await put_blob(b"large"), BlobRef)
+    await get_blob(ref)
+    return answer
+
+
+@charge.undo
+async def refund(payment: str, order: Order) -> None: ...
+
+
+@step
+def label(order: Order, width: int = 3) -> str:
+    return f"#{order.id:>{width}}"
+
+
+@label.undo
+def unlabel(text: str, order: Order, width: int = 3) -> None: ...
+
+
+@step(executor="process", once=True)
+def crunch(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+@step
+async def notify(kind: str, order: Order) -> None: ...
+
+
+@workflow
+async def ship(order: Order, express: bool = False) -> str:
+    return "shipped"
+
+
+@workflow(version="2", deadline="30d", raises=(CardDeclined, NotApproved), retry=Retry(3))
+async def fulfil(order: Order) -> str:
+    async with saga():
+        payment = assert_type(await charge(order), str)
+        progress.set(f"charged {payment}")
+        if not assert_type(await approved.wait(timeout="3d", default=False), bool):
+            raise NotApproved(order.id)
+        assert_type(await approved.wait(), bool)
+        assert_type(await approved.wait(timeout=60, default=None), bool | None)
+        assert_type(await either.wait(), int | None)
+        assert_type(await choice.wait(), Literal["yes", "no"])
+        assert_type(await paid.wait(timeout=timedelta(hours=1)), Order)
+        await sleep("1h")
+        await sleep(until=datetime(2030, 1, 1, tzinfo=UTC), name="long")
+        text = await asyncio.to_thread(label, order, width=5)
+        log.info(assert_type(text, str))
+        await asyncio.gather(notify("email", order), notify("sms", order))
+        first, second = await asyncio.gather(charge(order), ship(order))
+        assert_type((first, second), tuple[str, str])
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(charge(order))
+        assert_type(task.result(), str)
+        async with asyncio.timeout(5):
+            assert_type(await charge.options(key=f"tip-{order.id}", retry=3, timeout="5s")(order), str)
+        child = assert_type(start(ship(order), id=f"sample-{order.id}", on_cancel="cancel"), Run[str])
+        assert_type(await child.result(), str)
+        await child.signal(approved, True)
+        assert_type(progress.get(), str | None)
+        assert_type(progress.get("none"), str)
+        if patched("new") and rng().random() < 0.5 and now() > current().created_at:
+            log.info(str(uuid4()))
+        return await ship(order, express=True)
+
+
+@workflow
+async def reprice(orders: list[Order]) -> list[str]:
+    assert_type(await each(ship, orders), list[str])
+    return assert_type(await each(charge, orders, limit=50), list[str])
+
+
+@workflow
+async def forever(count: int) -> int:
+    await sleep(1)
+    continue_as(forever(count + 1))
+
+
+@remote
+async def elsewhere(order: Order) -> int:
+    raise NotImplementedError
+
+
+made = step(charge.function, name="mail")
+call: Call[str] = fulfil(Order("1", 2))
+app = App("memory://", workflows=[fulfil, ship, reprice, forever])
+
+
+async def main(order: Order) -> None:
+    run = assert_type(await app.start(fulfil(order), id="order-42"), Run[str])
+    assert_type(await app.start(elsewhere(order)), Run[int])
+    await run.signal(approved, True)
+    assert_type(await run.status(), Status)
+    assert_type(await run.get(progress), str | None)
+    assert_type(await run.result(timeout="1m"), str)
+    await run.cancel(reason="customer left")
+    same = assert_type(await app.get("order-42", fulfil), Run[str])
+    assert_type(await same.result(), str)
+
+
+go = sync.Signal[bool]("go")
+
+
+@sync.workflow
+def nightly(pages: int = 3) -> int:
+    with sync.saga():
+        first, second = sync.gather(load.call(1), load.call(2))
+        assert_type((first, second), tuple[list[str], list[str]])
+        rest = assert_type(sync.each(load, range(3, pages), limit=8), list[list[str]])
+        assert_type(load(3), list[str])
+        assert_type(load.options(key="x")(3), list[str])
+        sync.sleep("5s")
+        return len(rest) if assert_type(go.wait(timeout="1d", default=True), bool) else 0
+
+
+@sync.step
+def load(page: int) -> list[str]:
+    return [str(page)]
+
+
+nightly_call: Call[int] = nightly.call(pages=9)
