@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from holdfast.app import App as AsyncApp
@@ -144,11 +144,10 @@ class Saga(AsyncSaga):
     def __enter__(self) -> None:
         self.open()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
+        error = details[1]
         self.leave()
-        block_on(self.settle(error), "saga()")
+        block_on(self.settle(error if isinstance(error, BaseException) else None), "saga()")
 
     async def __aenter__(self) -> None:
         raise NotAllowedHere("in a sync workflow write `with saga():`; `async with` is for holdfast")

@@ -112,7 +112,7 @@ async def test_ctrl_c_is_for_the_worker_and_not_for_its_bodies(place: Place) -> 
     place.start("outside", "release=go", "--id", "r")
     with place.worker("--log-format", "json") as worker:
         worker.event("step", run="r")
-        await until(lambda: (place.folder / "begun").exists())
+        await until((place.folder / "begun").exists)
         worker.interrupt()
         worker.event("stopping")
         (place.folder / "go").touch()

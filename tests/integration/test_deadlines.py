@@ -56,16 +56,16 @@ async def test_a_deadline_wakes_the_waiting_parent(still: World) -> None:
         return ""
 
     parents, children = still.app(over), still.app(kid)
+    async with still.worker(children), still.worker(parents):
+        begun = await parents.start(over(), id="begun")
+        await still.until_parked("begun/kid")
     async with still.worker(parents):
-        async with still.worker(children):
-            begun = await parents.start(over(), id="begun")
-            await still.until_parked("begun/kid")
         unbegun = await parents.start(over(), id="unbegun")
         await still.until(lambda: still.store.get("unbegun/kid"))
-        await still.advance("1h")
-        async with still.worker(children):
-            assert await begun.result("10s") == DEADLINE
-            assert await unbegun.result("10s") == DEADLINE
+    still.clock.advance(timedelta(hours=1))
+    async with still.worker(children), still.worker(parents):
+        assert await begun.result("10s") == DEADLINE
+        assert await unbegun.result("10s") == DEADLINE
 
 
 @pytest.mark.spec("openworkflow.O81")

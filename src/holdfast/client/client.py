@@ -19,12 +19,13 @@ from holdfast.core import events as e
 from holdfast.core.commands import carry
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_id, check_name
+from holdfast.core.messages import encode_event
 from holdfast.core.payload import canonical, hash_of
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status, parse_status
 from holdfast.core.turn import Row
 from holdfast.engine.registry import Registry
-from holdfast.engine.turns import encode_event, new_run
+from holdfast.engine.turns import new_run
 from holdfast.errors import Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.inbox import Publication
 from holdfast.ports.runs import Existing, Filter, RunRow

@@ -14,12 +14,13 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.ids import check_id
+from holdfast.core.messages import encode_event
 from holdfast.core.passes import settled_prefix
 from holdfast.core.run import Run as Fold
 from holdfast.core.run import fold
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_rows
-from holdfast.engine.turns import Draft, encode_event, finish, new_run
+from holdfast.engine.turns import Draft, finish, new_run
 from holdfast.errors import Conflict, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Committed, Park

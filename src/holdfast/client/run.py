@@ -20,12 +20,11 @@ from holdfast.core.commands import carry
 from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.ids import check_id
-from holdfast.core.run import Run as Fold
+from holdfast.core.messages import encode_event, ended
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, Turn, decode_row
 from holdfast.engine.loading import inline
-from holdfast.engine.turns import encode_event, ended
 from holdfast.errors import (
     NotAllowedHere,
     ResultTimeout,
@@ -101,7 +100,7 @@ class ClientRun(Run[R]):
         last = (await store.read({row.no: row.next_ordinal - 1}))[row.no][-1]
         turn = decode_row(last)
         terminal = cast("e.Terminal", turn.events[-1])
-        end = ended(Fold(self.id), terminal, turn.at, "")
+        end = ended(self.id, terminal, turn.at, "")
         if end.blob:
             end = cast("e.ChildEnded", inline(end, await store.get_blobs([end.blob])))
         return end

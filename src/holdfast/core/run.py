@@ -149,6 +149,11 @@ class Run:
         return [step for step in self.steps.values() if step.in_flight]
 
     @property
+    def identity(self) -> str:
+        """What keys are unique within: the run, and after `continue_as` the row it began anew with."""
+        return self.id if self.origin == 1 else f"{self.id}#{self.origin}"
+
+    @property
     def grace_until(self) -> datetime | None:
         """When the clean-up of a cancelled or overdue run must have ended."""
         limits = [x.grace_until for x in (self.cancel, self.past_deadline) if x is not None and x.grace_until]

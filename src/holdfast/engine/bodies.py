@@ -54,6 +54,7 @@ class Attempt:
     command: RunStep
     number: int
     progress: Any = None
+    identity: str = ""
 
 
 class Body:
@@ -144,7 +145,7 @@ class Bodies:
             key=key,
             step=attempt.command.spec.name,
             attempt=attempt.number,
-            idempotency_key=idempotency_key(attempt.run, key),
+            idempotency_key=idempotency_key(attempt.identity, key),
             created_at=attempt.created_at,
             surroundings=self._surroundings,
             progress=attempt.progress,

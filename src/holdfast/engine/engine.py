@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from holdfast.core import events as e
+from holdfast.core.messages import decode_event
 from holdfast.core.program import Program
 from holdfast.core.run import Run, fold
 from holdfast.core.specs import Settings, WorkflowSpec
@@ -23,7 +24,7 @@ from holdfast.engine.loading import blobs_wanted, inline, replayed
 from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
 from holdfast.engine.surroundings import WorkerSurroundings, progress_of
-from holdfast.engine.turns import Draft, decode_event, finish
+from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, Diverged, HoldfastError, NeverWaits, StoreError
 from holdfast.ports.inbox import Unconsumed

@@ -46,7 +46,9 @@ class Flight:
             return
         assert run.created_at is not None
         progress = None if step.progress == b"null" else msgspec.json.decode(step.progress)
-        attempt = Attempt(run.id, run.workflow, run.version, run.created_at, command, step.attempt, progress)
+        attempt = Attempt(
+            run.id, run.workflow, run.version, run.created_at, command, step.attempt, progress, run.identity
+        )
         if LOG.isEnabledFor(logging.INFO):
             LOG.info(
                 "run %s: step %s started, attempt %d", run.id, step.key, step.attempt, extra=session.fields("step")

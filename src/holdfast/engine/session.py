@@ -95,17 +95,18 @@ class Session:
         self.turn(is_needed=bool(self._to_start) or not self.program.has_begun)
 
     def _is_early(self) -> bool:
-        """A new pass is planned for later: leave the messages where they are, unless one ends the run."""
-        retry = self.run.retry
-        if retry is None:
+        """The body is to begin later (a delayed start, a new pass), and a message woke the run before: leave it where
+        it is, unless it ends the run."""
+        run = self.run
+        begins_at = run.retry.at if run.retry is not None else None if self.program.has_begun else run.available_at
+        if begins_at is None or self.time() >= begins_at:
+            if run.retry is not None:
+                self._inputs.insert(0, e.PassStarted(number=run.passes + 1))
             return False
-        if self.time() >= retry.at:
-            self._inputs.insert(0, e.PassStarted(number=self.run.passes + 1))
-            return False
-        if any(isinstance(x, e.CancelRequested) for x in self._inputs):
+        if self._pause is not None or any(isinstance(x, e.CancelRequested) for x in self._inputs):
             return False
         self._is_committing = True
-        self.engine.release(self, retry.at)
+        self.engine.release(self, begins_at if run.deadline is None else min(begins_at, run.deadline))
         return True
 
     @property

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.doing import doing, encode_doing
-from holdfast.core.failure import Failure
+from holdfast.core.messages import encode_event, ended
 from holdfast.core.projection import project
 from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, encode_events, micros
@@ -169,34 +169,6 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
         publications.append(Publication(topic=event.to, id=sender, body=encode_event(body)))
 
 
-def ended(run: Run, event: e.Terminal, at: datetime | None, key: str) -> e.ChildEnded:
-    """A run's end, as its parent or a client sees it."""
-    match event:
-        case e.Completed():
-            return e.ChildEnded(
-                key=key, run=run.id, status="completed", value=event.value, blob=event.blob, ended_at=at
-            )
-        case e.Failed():
-            return e.ChildEnded(key=key, run=run.id, status="failed", failure=event.failure, ended_at=at)
-        case e.Cancelled():
-            failure = Failure(type="Cancelled", message=event.reason)
-            return e.ChildEnded(key=key, run=run.id, status="cancelled", failure=failure, ended_at=at)
-
-
 def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
-    body = encode_event(ended(run, event, at, run.parent_key))
+    body = encode_event(ended(run.id, event, at, run.parent_key))
     return Message(run=run.parent, id=f"end of {run.id}", kind="child", body=body)
-
-
-_single: msgspec.json.Decoder[e.AnyEvent] = msgspec.json.Decoder(e.AnyEvent)
-_encoder = msgspec.json.Encoder()
-
-
-def encode_event(event: e.AnyEvent) -> bytes:
-    """One event, as a message carries it."""
-    return _encoder.encode(event)
-
-
-def decode_event(body: bytes) -> e.AnyEvent:
-    """The inverse of `encode_event`."""
-    return _single.decode(body)

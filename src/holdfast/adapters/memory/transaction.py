@@ -5,7 +5,7 @@ Rows of runs are replaced, never changed, so what a reader was given stays as it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,10 +13,9 @@ import msgspec
 
 from holdfast.adapters.memory.tables import Adoption, Letter, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.failure import Failure, type_name
+from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
 from holdfast.core.status import Status
-from holdfast.core.turn import Row, decode_row, instant
-from holdfast.errors import Conflict
+from holdfast.core.turn import Row, instant
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
@@ -134,7 +133,7 @@ class Transaction:
                     run=self.tables.runs[watch.no].id,
                     id=f"{publication.id}/{watch.key}",
                     kind="topic",
-                    body=_with_key(publication.body, watch.key),
+                    body=with_key(publication.body, watch.key),
                     blobs=publication.blobs,
                 )
             )
@@ -215,7 +214,7 @@ class Transaction:
         self._change(run.no, instance="", available_at=None)
         self.tables.watches = [watch for watch in self.tables.watches if watch.no != run.no]
         for adoption in self.tables.adoptions.pop(run.no, []):
-            self._tell(adoption, _ending(row, adoption.key))
+            self._tell(adoption, ended_by(row, adoption.key))
         self.hints[run.id] = None
 
     # -- children ------------------------------------------------------------------------------------------------------
@@ -231,14 +230,14 @@ class Transaction:
         # The ordinal makes it another message when a run that began anew starts the same child again.
         adoption = Adoption(watcher, key, f"ended:{key}:{ordinal}")
         if run.workflow != new.started.workflow:
-            self._tell(adoption, _conflict(run, new.started.workflow, key))
+            self._tell(adoption, id_in_use(run.id, run.workflow, new.started.workflow, key))
         elif run.status.is_terminal:
-            self._tell(adoption, _ending(self.tables.rows[run.no][-1], key))
+            self._tell(adoption, ended_by(self.tables.rows[run.no][-1], key))
         elif (run.parent, run.parent_key) != new.watcher:  # a run tells its own parent without being asked
             self.tables.adoptions.setdefault(run.no, []).append(adoption)
 
     def _tell(self, adoption: Adoption, ended: e.ChildEnded) -> None:
-        self.send(Message(run=adoption.run, id=adoption.message, kind="child", body=msgspec.json.encode(ended)))
+        self.send(Message(run=adoption.run, id=adoption.message, kind="child", body=encode_event(ended)))
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
@@ -265,35 +264,3 @@ class Transaction:
 def watching(tables: Tables, topic: str) -> list[Watch]:
     """The current waits on a topic, oldest first."""
     return [watch for watch in tables.watches if watch.topic == topic]
-
-
-def _with_key(body: bytes, key: str) -> bytes:
-    fields: Mapping[str, msgspec.Raw] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    whole = msgspec.json.encode({**fields, "key": key})
-    return msgspec.json.encode(msgspec.json.decode(whole, type=e.TopicReceived))
-
-
-def _ending(row: Row, key: str) -> e.ChildEnded:
-    turn = decode_row(row)
-    for event in turn.events:
-        match event:
-            case e.Completed():
-                return e.ChildEnded(
-                    key=key, run=row.run, status="completed", value=event.value, blob=event.blob, ended_at=turn.at
-                )
-            case e.Failed():
-                return e.ChildEnded(key=key, run=row.run, status="failed", failure=event.failure, ended_at=turn.at)
-            case e.Cancelled():
-                return e.ChildEnded(key=key, run=row.run, status="cancelled", ended_at=turn.at)
-            case _:
-                pass
-    raise AssertionError(f"run {row.run}: row {row.ordinal} was committed as terminal and holds no end")
-
-
-def _conflict(run: RunRow, workflow: str, key: str) -> e.ChildEnded:
-    failure = Failure(
-        type_name(Conflict),
-        f"run id {run.id!r} is in use by a run of workflow {run.workflow!r}, so it cannot be a child of workflow "
-        f"{workflow!r}. Give the child another id.",
-    )
-    return e.ChildEnded(key=key, run=run.id, status="failed", failure=failure)

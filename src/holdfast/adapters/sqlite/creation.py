@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.endings import conflict, ending
 from holdfast.adapters.sqlite.messages import keep_blobs, send
 from holdfast.adapters.sqlite.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.messages import encode_event, ended_by, id_in_use
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant
 from holdfast.ports.inbox import Message
@@ -98,10 +98,10 @@ def start_child(transaction: Transaction, new: NewRun, ordinal: int) -> None:
     # The ordinal makes it another message when a run that began anew starts the same child again.
     message = f"ended:{key}:{ordinal}"
     if run.workflow != new.started.workflow:
-        tell(transaction, watcher, message, conflict(run.id, run.workflow, new.started.workflow, key))
+        tell(transaction, watcher, message, encode_event(id_in_use(run.id, run.workflow, new.started.workflow, key)))
     elif run.status.is_terminal:
         last = transaction.row(sql.LAST_TURN, (run.no,))
-        tell(transaction, watcher, message, ending(Row(run.id, *last), key))
+        tell(transaction, watcher, message, encode_event(ended_by(Row(run.id, *last), key)))
     elif (run.parent, run.parent_key) != new.watcher:  # a run tells its own parent without being asked
         transaction.run(sql.ADOPT, (run.no, watcher, key, message))
 
@@ -110,7 +110,7 @@ def tell_adopters(transaction: Transaction, no: int, row: Row) -> None:
     """The run ended with this row: those who adopted it are told."""
     adoptions = transaction.rows(sql.ADOPTIONS, (no,))
     for watcher, key, message in adoptions:
-        tell(transaction, watcher, message, ending(row, key))
+        tell(transaction, watcher, message, encode_event(ended_by(row, key)))
     if adoptions:
         transaction.run(sql.FORGET_ADOPTIONS, (no,))
 

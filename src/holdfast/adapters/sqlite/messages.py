@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.endings import with_key
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.messages import with_key
 from holdfast.core.status import Status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 

@@ -372,8 +372,9 @@ class ScriptProgram:
     def set_time(self, at: datetime) -> None:
         """The time of the turn that is gone through."""
         self.at = at
-        self.loop.now = at.timestamp()
-        self.loop.reset_budget()
+        loop = self.loop
+        loop.now = at.timestamp()
+        loop.reset_budget()
 
 
 _begun: set[ScriptProgram] = set()

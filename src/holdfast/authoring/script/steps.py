@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
+from holdfast.authoring.script._stdlib import caller_frame
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import StepCall
 from holdfast.authoring.script.checks import check_function, check_raises, place_of
@@ -164,7 +165,8 @@ class Step(AnyStep[P, R]):
             program = find_program()
             if program is None:
                 return self.function(*args, **kwargs)
-            return self.make_call(program, args, kwargs, place(1))
+            frame = caller_frame(1)
+            return self.make_call(program, args, kwargs, Place(frame.f_code, frame.f_lasti))
 
     def options(
         self, *, key: str | None = None, retry: Retry | int | None = None, timeout: Duration | None = None

@@ -1,0 +1,67 @@
+"""What a message to a run holds: one encoded event. Senders, stores and the engine build and read it here."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.failure import Failure, type_name
+from holdfast.core.turn import Row, decode_row
+from holdfast.errors import Conflict, CorruptJournal
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[e.AnyEvent] = msgspec.json.Decoder(e.AnyEvent)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_topic = msgspec.json.Decoder(e.TopicReceived)
+
+
+def encode_event(event: e.AnyEvent) -> bytes:
+    """One event, as a message carries it."""
+    return _encoder.encode(event)
+
+
+def decode_event(body: bytes) -> e.AnyEvent:
+    """The inverse of `encode_event`."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise CorruptJournal(f"a message in the inbox does not decode: {error}") from error
+
+
+def ended(run: str, event: e.Terminal, at: datetime | None, key: str) -> e.ChildEnded:
+    """A run's end, as whoever waits for it under `key` sees it."""
+    match event:
+        case e.Completed():
+            return e.ChildEnded(key=key, run=run, status="completed", value=event.value, blob=event.blob, ended_at=at)
+        case e.Failed():
+            return e.ChildEnded(key=key, run=run, status="failed", failure=event.failure, ended_at=at)
+        case e.Cancelled():
+            failure = Failure(type="Cancelled", message=event.reason)
+            return e.ChildEnded(key=key, run=run, status="cancelled", failure=failure, ended_at=at)
+
+
+def ended_by(row: Row, key: str) -> e.ChildEnded:
+    """The same, from the run's terminal row."""
+    turn = decode_row(row)
+    for event in turn.events:
+        if isinstance(event, e.Completed | e.Failed | e.Cancelled):
+            return ended(row.run, event, turn.at, key)
+    raise CorruptJournal(f"run {row.run}: row {row.ordinal} was committed as terminal and holds no end")
+
+
+def id_in_use(run: str, its_workflow: str, workflow: str, key: str) -> e.ChildEnded:
+    """The end of a child that could not be: its id belongs to a run of another workflow."""
+    failure = Failure(
+        type_name(Conflict),
+        f"run id {run!r} is in use by a run of workflow {its_workflow!r}, so it cannot be a child of workflow "
+        f"{workflow!r}. Give the child another id.",
+    )
+    return e.ChildEnded(key=key, run=run, status="failed", failure=failure)
+
+
+def with_key(body: bytes, key: str) -> bytes:
+    """A publication's `TopicReceived` with the key of one wait filled in."""
+    whole = _encoder.encode({**_fields.decode(body), "key": key})
+    return _encoder.encode(_topic.decode(whole))
