@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks.process import Child
 from benchmarks.program import app_at
-from benchmarks.raw import percentile
+from benchmarks.raw import BesideRaw, percentile
 from benchmarks.scale import Scale
 from benchmarks.throughput import ONE, url_of
 from holdfast import App
@@ -26,14 +26,19 @@ async def _latencies(app: App, runs: int, colour: str, name: str) -> dict[str, f
 
 
 async def w4(scale: Scale, folder: Path) -> dict[str, float]:
-    """Milliseconds, with default settings."""
+    """Milliseconds, with default settings; beside raw: how many 1-row commits the median takes as long as."""
     figures: dict[str, float] = {}
+    beside = BesideRaw(folder, scale.raw_commits)
+    beside.take()
     for colour in ("async", "threaded"):
         async with app_at(url_of(folder, f"{colour}.db")) as app, app.worker():
             figures |= await _latencies(app, scale.w4_runs, colour, colour)
+        figures[f"W4.{colour}.p50.raw"] = figures[f"W4.{colour}.p50"] / 1e3 * beside.take()
     url = url_of(folder, "shared.db")
     async with app_at(url) as app:
         with Child("serving", url, "w4", "100", "15") as worker:
             worker.line()
             figures |= await _latencies(app, scale.w4_runs, "async", "other")
+    figures["W4.other.p50.raw"] = figures["W4.other.p50"] / 1e3 * beside.take()
+    beside.close()
     return figures

@@ -18,6 +18,8 @@ class Scale:
     w5_runs: int = 500
     w6_steps: int = 5_000
     w7_runs: int = 5_000
+    w8_runs: int = 100
+    w8_steps: int = 20
     w7_seconds: float = 10.0
     raw_commits: int = 500
     ttl_seconds: float = 3.0
@@ -46,6 +48,7 @@ TINY = Scale(
     w5_runs=4,
     w6_steps=30,
     w7_runs=20,
+    w8_runs=10,
     w7_seconds=0.5,
     raw_commits=20,
     ttl_seconds=1.0,

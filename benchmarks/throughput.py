@@ -76,12 +76,13 @@ async def w3(scale: Scale, folder: Path) -> dict[str, float]:
 
 async def w8(scale: Scale, folder: Path) -> dict[str, float]:
     """Bytes of the file per step, after a checkpoint, beyond an empty store: one long run, and many short ones."""
-    sizes = {"empty": [], "one": [scale.w2_steps], "many": [scale.w3_steps] * scale.w3_runs}
+    runs, steps = scale.w8_runs, scale.w8_steps
+    sizes: dict[str, list[int]] = {"empty": [], "one": [runs * steps], "many": [steps] * runs}
     found: dict[str, int] = {}
-    for name, steps in sizes.items():
+    for name, given in sizes.items():
         path = folder / f"{name}.db"
         async with app_at(url_of(folder, path.name)) as app, app.worker():
-            await finished(app, [many(n) for n in steps])
+            await finished(app, [many(n) for n in given])
         found[name] = bytes_after_checkpoint(path)
     return {
         "W8.one": (found["one"] - found["empty"]) / sum(sizes["one"]),

@@ -31,6 +31,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.spec("openworkflow.O32", "stepflow.C5")
 async def test_sigterm_hands_a_running_run_to_another_worker(place: Place) -> None:
     """Contract: the body in flight ends and is committed, the run is free at once, another worker goes on."""
     place.start("handed_over", "release=go", "--id", "r")
@@ -69,6 +70,7 @@ async def test_sigterm_hands_a_parked_run_over_and_its_log_lines_are_not_repeate
         assert not [line for line in second.lines if "asking for" in line]
 
 
+@pytest.mark.spec("openworkflow.O33")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 1), (signal.SIGHUP, 1), (signal.SIGINT, 130)], ids=["term", "hup", "int"]
 )

@@ -388,7 +388,7 @@ def test_what_is_adopted_can_be_undone_and_taken() -> None:
         (e.Failed(failure=BOOM), Status.FAILED),
         (e.Cancelled(reason="left"), Status.CANCELLED),
     ],
-    ids=str,
+    ids=["completed", "failed", "cancelled"],
 )
 def test_the_end(end: e.Terminal, status: Status) -> None:
     journal = Journal().claim(step("a"))

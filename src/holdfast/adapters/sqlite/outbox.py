@@ -51,7 +51,7 @@ class Outbox:
         self.is_calm = False
 
     def was_calm(self) -> bool:
-        """Whether the outbox is calm. If so it takes a turn of the loop until it is again: no caller can starve others."""
+        """Whether the outbox is calm. If so, it is so again only a turn of the loop later: no caller starves others."""
         if not self.is_calm or self.requests:
             return False
         self.is_calm = False
