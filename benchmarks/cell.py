@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import tempfile
 from pathlib import Path
@@ -19,4 +20,5 @@ async def measure(workload: str, scale: str, parent: str | None) -> dict[str, fl
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # that a killed worker's runs were dropped is what is measured here
     say(**asyncio.run(measure(sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)))

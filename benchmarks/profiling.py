@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import cProfile
+import logging
 import pstats
 import tempfile
 import threading
@@ -188,6 +189,7 @@ def _named(place: Place) -> str:
 
 def main(workload: str, scale: str, parent: str | None) -> int:
     """What `dev.py bench --profile` runs."""
+    logging.disable(logging.WARNING)  # the watchdog notices that a profiler slows things down
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=parent) as folder:
         print(profile(workload, SCALES[scale], Path(folder)))
     return 0

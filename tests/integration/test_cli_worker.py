@@ -36,7 +36,7 @@ async def test_sigterm_hands_a_running_run_to_another_worker(place: Place) -> No
     """Contract: the body in flight ends and is committed, the run is free at once, another worker goes on."""
     place.start("handed_over", "release=go", "--id", "r")
     with place.worker("--log-format", "json", "--id", "a") as first:
-        first.event("step", run="r")
+        first.event("step started", run="r")
         first.send(signal.SIGTERM)
         first.event("stopping", worker="a")
         (place.folder / "go").touch()
@@ -113,7 +113,7 @@ async def test_ctrl_c_is_for_the_worker_and_not_for_its_bodies(place: Place) -> 
     """Contract: a step in a process of its own ends its slice, and the log holds nothing but the log."""
     place.start("outside", "release=go", "--id", "r")
     with place.worker("--log-format", "json") as worker:
-        worker.event("step", run="r")
+        worker.event("step started", run="r")
         await until((place.folder / "begun").exists)
         worker.interrupt()
         worker.event("stopping")
@@ -139,7 +139,7 @@ def test_json_lines_hold_the_fields(place: Place) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["time"])
     assert [record["event"] for record in records[:1] + records[-1:]] == ["started", "stopped"]
     told = [record for record in records if record.get("run") == "one"]
-    assert [record["event"] for record in told] == ["claimed", "step", "log", "step", "finished"]
+    assert [record["event"] for record in told] == ["claimed", "step started", "log", "step ended", "finished"]
     for record in told:
         assert record["workflow"] == "hello"
         assert record["event"] == "log" or (record["worker"], record["epoch"]) == ("w", 1)

@@ -23,6 +23,7 @@ from holdfast import (
     step,
     workflow,
 )
+from holdfast.client.run import ClientRun
 from holdfast.errors import InvalidId, InvalidInput, NotAllowedHere, UnknownWorkflow
 from tests.support.world import START, World
 
@@ -97,7 +98,7 @@ async def test_ten_starts_with_one_key_are_one_run(world: World) -> None:
 
 @pytest.mark.spec("openworkflow.O93")
 async def test_a_key_lasts_a_day(still: World) -> None:
-    """Promise: within 24 h of the creation the same run, also an ended one; other input is a `Conflict`; then a new run."""
+    """Promise: within 24 h the same run, also an ended one; other input is a `Conflict`; after that a new run."""
     app = still.app(double, other)
     first = await app.start(double(3), key="k")
     await first.cancel()
@@ -260,11 +261,8 @@ async def test_following_a_run(world: World) -> None:
         _ = [x async for x in (await _ghost(app)).follow()]
 
 
-async def _ghost(app: App) -> object:
-    from holdfast.client.run import ClientRun
-
-    ghost: ClientRun[int] = ClientRun(await app.client(), "nobody", None)
-    return ghost
+async def _ghost(app: App) -> ClientRun[int]:
+    return ClientRun(await app.client(), "nobody", None)
 
 
 @pytest.mark.spec("openworkflow.O98")
@@ -297,9 +295,9 @@ async def test_bad_input_is_refused_before_anything_is_written(
 async def test_bad_arguments_are_refused_at_the_call(world: World) -> None:
     """Promise: wrong number or type of arguments never reach the store."""
     with pytest.raises(InvalidInput):
-        double("x")  # type: ignore[arg-type]
+        double("x")  # type: ignore[arg-type, unused-coroutine]
     with pytest.raises((InvalidInput, TypeError)):
-        double()  # type: ignore[call-arg]
+        double()  # type: ignore[call-arg, unused-coroutine]
     with pytest.raises(InvalidInput):
         await world.app(double).start("double")  # type: ignore[arg-type]
 

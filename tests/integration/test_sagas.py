@@ -106,7 +106,7 @@ async def test_an_inner_saga_that_fails_is_undone_alone(world: World, shop: Shop
             try:
                 async with saga():
                     await shop.book("b")
-                    raise ValueError("inner")
+                    raise ValueError("inner")  # noqa: TRY301 caught between the two
             except ValueError:
                 await shop.book("instead")
         return "ok"
@@ -164,7 +164,7 @@ async def test_a_cancel_undoes(world: World, shop: Shop, cold: bool) -> None:
 
 @pytest.mark.spec("traps.A2")
 async def test_undo_survives_crashes_and_happens_once(still: World, shop: Shop) -> None:
-    """Promise: a crash in the middle of the way back, twice and thrice, goes on from there: no completed undo runs again."""
+    """Promise: three crashes in the middle of the way back: it goes on from there, no completed undo runs again."""
     shop.hang = asyncio.Event()
 
     @workflow

@@ -96,18 +96,17 @@ async def test_each_key_has_its_own_budget(world: World) -> None:
         raise ValueError(name)
 
     @workflow
-    async def work() -> list[int]:
-        counts: list[int] = []
+    async def work() -> list[str]:
+        counts: list[str] = []
         for name in ("a", "b"):
             try:
                 await fails(name)
             except StepFailed as failed:
-                counts.append(failed.attempts)
-                assert (failed.step, failed.type, failed.message) == ("fails", "ValueError", name)
+                counts.append(f"{failed.step} {failed.type} {failed.message} {failed.attempts}")
         return counts
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == [3, 3]
+        assert await (await app.start(work())).result("10s") == ["fails ValueError a 3", "fails ValueError b 3"]
     assert tries == ["a"] * 3 + ["b"] * 3
 
 

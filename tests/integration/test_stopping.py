@@ -385,6 +385,32 @@ async def test_a_running_run_is_paused_at_its_next_quiet_moment(world: World) ->
     assert seen == ["first", "second"]
 
 
+async def test_resume_of_a_run_that_goes_on_disturbs_nothing(world: World) -> None:
+    """Promise: `resume` of a run that is not paused does nothing: its holder keeps it, its body runs on."""
+    entered, leave = asyncio.Event(), asyncio.Event()
+    ran: list[int] = []
+
+    @step
+    async def slow() -> int:
+        ran.append(1)
+        entered.set()
+        await leave.wait()
+        return 1
+
+    @workflow
+    async def work() -> int:
+        return await slow()
+
+    async with world.serving(work) as app:
+        run = await app.start(work())
+        await entered.wait()
+        await run.resume()
+        leave.set()
+        assert await run.result("10s") == 1
+    assert ran == [1]
+    assert (await world.row(run)).epoch == 1
+
+
 async def test_a_pending_run_can_be_paused(world: World) -> None:
     """Promise: pause before the start holds the start back."""
     app = world.app(waits)

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import pytest
 
-from holdfast import App, Run, RunFailed, RunFinished, RunNotFound, Signal, Status, Topic, current, now, sleep, step, workflow
+from holdfast import (
+    App,
+    Run,
+    RunFailed,
+    RunFinished,
+    RunNotFound,
+    Signal,
+    Status,
+    Topic,
+    current,
+    now,
+    sleep,
+    step,
+    workflow,
+)
 from holdfast.client.run import ClientRun
 from holdfast.core.events import WaitStarted
 from holdfast.errors import InvalidInput
@@ -331,7 +346,7 @@ async def test_a_signal_of_the_wrong_type_is_refused_at_the_sender(world: World)
     app = world.app(takes_three)
     run = await app.start(takes_three())
     with pytest.raises(InvalidInput):
-        await run.signal(go, "seven")  # type: ignore[arg-type]
+        await run.signal(go, cast("int", "seven"))
     assert (await world.row(run)).inbox_last == 0
 
 

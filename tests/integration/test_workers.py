@@ -8,7 +8,11 @@ from datetime import timedelta
 import pytest
 
 from holdfast import Signal, Status, current, sleep, step, workflow
+from holdfast.client.run import ClientRun
+from holdfast.core.projection import project
+from holdfast.core.run import fold
 from holdfast.errors import InvalidInput
+from holdfast.worker.claiming import claim_until_stopped
 from tests.support.world import START, World, crash, events, forget_programs, types
 
 go = Signal[int]("go")
@@ -89,8 +93,8 @@ async def test_concurrency_bounds_the_runs_at_work(world: World) -> None:
         await world.until(lambda: inside == 2)
         assert worker.free == 0
         leave.set()
-        for run in runs:
-            await run.result("10s")
+        for busy_run in runs:
+            await busy_run.result("10s")
     assert most == 2
     with pytest.raises(InvalidInput, match="concurrency"):
         app.worker(concurrency=0)
@@ -265,7 +269,7 @@ async def test_a_stopping_worker_lets_bodies_end_and_gives_runs_back(world: Worl
     async with world.worker(app):
         assert await run.result("10s") == "12"
         assert await late.result("10s") == "12"
-    assert ran == ["first", "second", "first", "second"]
+    assert sorted(ran) == ["first", "first", "second", "second"]
     claimed = [x.data for x in await events(run) if x.type == "claimed"]
     assert not claimed[1].get("restarted"), "a step that had not begun is not an attempt cut off"
 
@@ -352,11 +356,7 @@ async def test_warm_and_cold_resumes_agree(still: World, cold: bool) -> None:
         await run.signal(go, 9)
         assert await run.result("10s") == "0129"
     assert ran == ["0", "1", "2"]
-    assert bodies == ["begun"] * (4 if cold else 1) or cold
-    from holdfast.client.run import ClientRun
-    from holdfast.core.projection import project
-    from holdfast.core.run import fold
-
+    assert len(bodies) == (4 if cold else 1)
     assert isinstance(run, ClientRun)
     folded = project(fold(run.id, await run.history()))
     row = await still.row(run)
@@ -374,8 +374,7 @@ async def test_a_warm_program_of_a_run_that_moved_elsewhere_is_not_used(still: W
     async with still.worker(app) as first:
         run = await app.start(work())
         await still.until_parked(run)
-        first.options.queues  # noqa: B018 the first worker stays, but claims nothing meanwhile
-        first.is_stopping = True
+        first.is_stopping = True  # it stays, but claims nothing meanwhile
         first.work_hinted.set()
         await asyncio.wait([first._tasks[0]])
         async with still.worker(still.app(work)):
@@ -387,8 +386,6 @@ async def test_a_warm_program_of_a_run_that_moved_elsewhere_is_not_used(still: W
 
             await still.until(taken)
         first.is_stopping = False
-        from holdfast.worker.claiming import claim_until_stopped
-
         first._tasks[0] = asyncio.create_task(claim_until_stopped(first))
         await run.signal(go, 2)
         await run.signal(go, 3)

@@ -1,7 +1,7 @@
 """A small world for end-to-end tests: one store, the apps and workers on it, and hands on its clock.
 
-Real worlds wait on conditions, with a deadline, never for a time. Virtual worlds stand still until `advance` moves them:
-it moves the store's clock, turns the wheels of the live workers and hints their claim loops, as passing time would.
+Real worlds wait on conditions, with a deadline, never for a time. Virtual worlds stand still until `advance` moves
+them: it moves the store's clock, turns the wheels of the live workers and hints their claim loops, as passing time would.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class World:
         """Waits until it is true; the condition may be async."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while not await _truth(condition()):
+                while not await _truth(condition()):  # noqa: ASYNC110 the store tells nobody of a condition
                     await asyncio.sleep(0.002)
         except TimeoutError:
             raise AssertionError(f"never came true: {what or inspect.getsource(condition).strip()}") from None

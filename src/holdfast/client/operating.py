@@ -19,9 +19,10 @@ from holdfast.core.passes import settled_prefix
 from holdfast.core.run import Run as Fold
 from holdfast.core.run import fold
 from holdfast.core.status import Status
-from holdfast.core.turn import decode_rows
+from holdfast.core.turn import GENESIS, decode_rows
+from holdfast.engine.engine import run_of_row
 from holdfast.engine.turns import Draft, finish, new_run
-from holdfast.errors import Conflict, RunFinished, RunNotFound
+from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Committed, Park
 from holdfast.ports.leases import Taken
@@ -88,7 +89,8 @@ async def resume(client: Client, run_id: str) -> None:
             run_id=run_id,
             status=row.status.value,
         )
-    await _append(client, run_id, lambda _: [e.Resumed(actor=client.actor)], steal=True, only=Status.PAUSED)
+    if row.status is Status.PAUSED:  # nobody holds a paused run, and one that goes on is not disturbed
+        await _append(client, run_id, lambda _: [e.Resumed(actor=client.actor)], steal=False, only=Status.PAUSED)
 
 
 async def retry(client: Client, run_id: str, new_id: str | None) -> str:
@@ -130,7 +132,7 @@ async def _append(
         if not isinstance(taken, Taken):
             return False
         row = taken.run
-        run = fold(run_id, decode_rows((await client.store.read({row.no: 1}))[row.no]))
+        run = await _fold(client, row)
         if only is not None and run.status is not only:
             await client.store.release(row.no, epoch=row.epoch, until=row.available_at, inbox_seen=row.inbox_read)
             return False
@@ -144,3 +146,12 @@ async def _append(
         if isinstance(verdict, Committed):
             return True
     return False
+
+
+async def _fold(client: Client, row: RunRow) -> Fold:
+    """The run; if its journal does not hold, as much of it as its row says: an operator can still end it."""
+    stored = (await client.store.read({row.no: 1}))[row.no]
+    try:
+        return fold(row.id, decode_rows(stored))
+    except CorruptJournal:
+        return run_of_row(row, stored[-1].checksum if stored else GENESIS)

@@ -104,8 +104,12 @@ def _open_work(run: Run) -> Iterator[Occupation]:
     for step in run.steps.values():
         if not step.is_abandoned:
             yield _step(step)
+    # A child that was started and is awaited later has no event of its own: if nothing else is open, it is that.
+    only_started = not any(wait.awaited for wait in run.waits.values()) and all(
+        x.is_abandoned for x in run.steps.values()
+    )
     for wait in run.waits.values():
-        if wait.awaited:
+        if wait.awaited or only_started:
             yield Occupation(wait.kind, wait.name, wait.until, detail=wait.run)
 
 

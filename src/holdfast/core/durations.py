@@ -71,7 +71,7 @@ def format_duration(duration: timedelta) -> str:
         if not count:
             continue
         text = f"{sign}{count} {unit}"
-        if place + 1 < len(_SHOWN):
+        if size >= 1_000_000 and place + 1 < len(_SHOWN):
             smaller_unit, smaller_size = _SHOWN[place + 1]
             if smaller := rest // smaller_size:
                 text += f" {smaller} {smaller_unit}"

@@ -74,13 +74,19 @@ class Body:
         return self._is_stopping
 
     def stop(self, reason: str) -> None:
-        """Asks the body to end; its outcome still comes."""
+        """Asks the body to end; its outcome still comes. A thread cannot be ended and is left alone."""
         if self._is_stopping:
             return
         self._is_stopping = True
         self.stop_reason = reason
-        executor = self.attempt.command.spec.executor
-        if self._task is not None and executor != "thread":
+        if self._task is not None and self.attempt.command.spec.executor != "thread":
+            self._task.cancel()
+
+    def expire(self, reason: str) -> None:
+        """Its time is up: the attempt ends now, whatever a thread still does; what that returns is not heard."""
+        if not self._is_stopping and self._task is not None:
+            self._is_stopping = True
+            self.stop_reason = reason
             self._task.cancel()
 
     def attach(self, task: asyncio.Task[None]) -> None:

@@ -45,7 +45,7 @@ def decide(
     draft = Draft(at, inputs, commands=commands)
     for command in commands:
         if isinstance(command, c.Fail):
-            draft.outputs.append(_failed(run, command, at, rules))
+            draft.outputs.append(_failed(run, command, draft, rules))
         else:
             draft.outputs.append(c.record(command, draft.blobs))
     limit = rules.settings.step_limit
@@ -88,11 +88,13 @@ def offload(event: e.AnyEvent, blobs: dict[str, bytes]) -> e.AnyEvent:
     return event
 
 
-def _failed(run: Run, command: c.Fail, at: datetime, rules: Rules) -> e.AnyEvent:
+def _failed(run: Run, command: c.Fail, draft: Draft, rules: Rules) -> e.AnyEvent:
     if command.from_step:
         return e.Failed(failure=command.failure)
     policy = rules.spec_of(run).retry
-    return on_workflow_failed(command.failure, policy, run.passes, at, rules.chance(), run.deadline)
+    # A pass that fails in its first turn is not in the fold yet.
+    passes = max([run.passes, *(x.number for x in draft.inputs if isinstance(x, e.PassStarted))])
+    return on_workflow_failed(command.failure, policy, passes, draft.at, rules.chance(), run.deadline)
 
 
 def _with_undone(run: Run, draft: Draft) -> e.AnyEvent:

@@ -17,7 +17,7 @@ from holdfast.core.program import Program
 from holdfast.core.run import Run, fold
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import GENESIS, Row, Turn, decode_rows
-from holdfast.engine import parking
+from holdfast.engine import parking, telling
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import FIRST_PAUSE, LONGEST_PAUSE, Committer
 from holdfast.engine.loading import blobs_wanted, inline, replayed
@@ -174,9 +174,7 @@ class Engine:
     def _open(self, row: RunRow, run: Run, program: Program, events: list[e.AnyEvent], last: int) -> None:
         session = Session(self, row, run, program)
         self.sessions[row.id] = session
-        if LOG.isEnabledFor(logging.INFO):
-            how = "claimed" if row.claims <= 1 else f"taken over, claim {row.claims}"
-            LOG.info("run %s: %s", row.id, how, extra=session.fields("claimed"))
+        telling.claimed(session)
         session.open(events, last)
 
     async def _with_payloads(self, events: list[e.AnyEvent]) -> list[e.AnyEvent]:
@@ -203,13 +201,7 @@ class Engine:
         at = max(self.clock.now(), row.updated_at)
         draft = Draft(at, [e.Claimed(worker=self.worker_id), e.Paused(reason=reason, detail=detail)])
         commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None))
-        LOG.error(
-            "run %s: paused (%s): %s",
-            row.id,
-            reason,
-            detail,
-            extra={"event": "paused", "run": row.id, "worker": self.worker_id},
-        )
+        telling.paused_unopened(row, self.worker_id, reason, detail)
         self.committer.submit(commit, lambda _: self.freed())
 
     async def _put_back(self, row: RunRow, note: str = "") -> None:
@@ -341,7 +333,7 @@ class Engine:
         self._is_draining = True
         await self.committer.settle()
         for session in list(self.sessions.values()):
-            session.drop("the worker stopped")
+            session.drop("the worker stopped", event="abandoned")
         for kept in self._warm.values():
             kept.program.close()
         self._warm.clear()
@@ -358,6 +350,9 @@ def run_of_row(row: RunRow, checksum: bytes) -> Run:
         workflow=row.workflow,
         version=row.version,
         status=row.status,
+        parent=row.parent,
+        parent_key=row.parent_key,
+        root=row.root,
         started_at=row.started_at,
         updated_at=row.updated_at,
         created_at=row.created_at,

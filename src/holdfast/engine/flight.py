@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,12 +10,11 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.step import STOPPED, on_attempt_failed
+from holdfast.engine import telling
 from holdfast.engine.bodies import Attempt, Body, Broke, Outcome, Succeeded
 
 if TYPE_CHECKING:
     from holdfast.engine.session import Session
-
-LOG = logging.getLogger("holdfast.worker")
 
 
 class Flight:
@@ -49,10 +47,7 @@ class Flight:
         attempt = Attempt(
             run.id, run.workflow, run.version, run.created_at, command, step.attempt, progress, run.identity
         )
-        if LOG.isEnabledFor(logging.INFO):
-            LOG.info(
-                "run %s: step %s started, attempt %d", run.id, step.key, step.attempt, extra=session.fields("step")
-            )
+        telling.step_started(session, step)
         body = session.engine.bodies.start(attempt, self._reported)
         self._bodies[command.key] = body
         limit = command.timeout
@@ -60,7 +55,7 @@ class Flight:
 
             def expire() -> None:
                 if self._bodies.get(command.key) is body:
-                    body.stop(f"timed out after {limit}")
+                    body.expire(f"timed out after {limit}")
 
             session.engine.wheel.at(session.time() + limit, expire)
 
@@ -85,9 +80,7 @@ class Flight:
             return
         del self._bodies[key]
         session = self._session
-        if LOG.isEnabledFor(logging.INFO):
-            how = "completed" if isinstance(outcome, Succeeded) else f"failed: {outcome.failure.message[:200]}"
-            LOG.info("run %s: step %s %s", session.run.id, key, how, extra=session.fields("step"))
+        telling.step_ended(session, key, body.attempt.number, outcome)
         session.landed(self._event_of(key, body, outcome))
 
     def _event_of(self, key: str, body: Body, outcome: Outcome) -> e.AnyEvent | None:

@@ -11,8 +11,10 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import logging
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -28,7 +30,7 @@ GRACE = 2.0
 """Seconds between asking a process to end and ending it."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class Errand(msgspec.Struct, frozen=True):
     """What the child's side is told."""
 
     module: str
@@ -50,7 +52,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 async def run_in_process(attempt: Attempt, scope: StepScope) -> Outcome:
     """Runs the body in a fresh process; cancelling this ends the process."""
-    job = msgspec.json.encode(_job(attempt, scope))
+    errand = msgspec.json.encode(_errand(attempt, scope))
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -60,18 +62,31 @@ async def run_in_process(attempt: Attempt, scope: StepScope) -> Outcome:
         start_new_session=True,  # a terminal's Ctrl-C is for the worker, which lets its bodies end
     )
     try:
-        out, _ = await process.communicate(job)
+        out = await _converse(process, errand)
     except asyncio.CancelledError:
         await _end(process)
         raise
     return _outcome(out, process.returncode)
 
 
-def _job(attempt: Attempt, scope: StepScope) -> Job:
+async def _converse(process: asyncio.subprocess.Process, errand: bytes) -> bytes:
+    """Hands over the errand and waits for the answer. The pipe stays open: a child that sees its end ends itself."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(errand + b"\n")
+        await process.stdin.drain()
+    out = await process.stdout.read()
+    process.stdin.close()
+    await process.wait()
+    return out
+
+
+def _errand(attempt: Attempt, scope: StepScope) -> Errand:
     function = inspect.unwrap(attempt.command.spec.function)
     main = sys.modules.get("__main__")
     is_main = function.__module__ == "__main__"
-    return Job(
+    return Errand(
         module=function.__module__,
         file=str(getattr(main, "__file__", "") or "") if is_main else "",
         name=function.__qualname__,
@@ -119,35 +134,35 @@ def _outcome(out: bytes, code: int | None) -> Outcome:
 # -- the child's side --------------------------------------------------------------------------------------------------
 
 
-def _find(job: Job) -> Any:
-    sys.path[:0] = [path for path in job.paths if path not in sys.path]
-    if job.file:
-        spec = importlib.util.spec_from_file_location("__holdfast_main__", job.file)
+def _find(errand: Errand) -> Any:
+    sys.path[:0] = [path for path in errand.paths if path not in sys.path]
+    if errand.file:
+        spec = importlib.util.spec_from_file_location("__holdfast_main__", errand.file)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules["__holdfast_main__"] = module
         spec.loader.exec_module(module)
     else:
-        module = importlib.import_module(job.module)
+        module = importlib.import_module(errand.module)
     found: Any = module
-    for part in job.name.split("."):
+    for part in errand.name.split("."):
         found = getattr(found, part)
     return found
 
 
-def _work(job: Job) -> Answer:
+def _work(errand: Errand) -> Answer:
     from holdfast.authoring.script.context import StepScope, running_step
     from holdfast.authoring.script.steps import AnyStep, step
     from holdfast.engine.bodies import classify
 
     try:
-        found = _find(job)
+        found = _find(errand)
         spec: StepSpec = cast("AnyStep[..., Any]", found if isinstance(found, AnyStep) else step(found)).spec
-        args, kwargs = spec.arguments.decode(job.args)
+        args, kwargs = spec.arguments.decode(errand.args)
     except Exception as error:  # noqa: BLE001 whatever keeps the body from starting is its outcome
         return Answer(failure=from_exception(error), is_final=True)
-    scope = msgspec.convert({**job.scope, "surroundings": None}, type=dict[str, Any])
+    scope = msgspec.convert({**errand.scope, "surroundings": None}, type=dict[str, Any])
     running_step.set(StepScope(**scope))
     try:
         value, _ = spec.result.round_trip(spec.function(*args, **kwargs), f"result of {spec.name}")
@@ -159,10 +174,20 @@ def _work(job: Job) -> Answer:
 
 
 def main() -> None:
-    """Reads a job, runs it, answers on the original standard output; what the body prints goes to standard error."""
+    """Reads an errand, runs it, answers on the original standard output; what the body prints goes to stderr."""
     answer_to = os.dup(1)
     os.dup2(2, 1)
-    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
-    answer = msgspec.json.encode(_work(job))
+    errand = msgspec.json.decode(sys.stdin.buffer.readline(), type=Errand)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    answer = msgspec.json.encode(_work(errand))
     with os.fdopen(answer_to, "wb") as out:
         out.write(answer)
+    os._exit(0)
+
+
+def _end_with_parent() -> None:
+    """The worker keeps our standard input open; when it is gone, nobody wants the answer."""
+    while os.read(0, 4096):
+        pass
+    os._exit(1)

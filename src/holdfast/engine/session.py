@@ -15,10 +15,11 @@ import msgspec
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.core.failure import Failure
 from holdfast.core.program import Program
 from holdfast.core.run import Run
-from holdfast.core.step import outcome_unknown
-from holdfast.engine import parking
+from holdfast.core.step import STOPPED, outcome_unknown
+from holdfast.engine import parking, telling
 from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload
 from holdfast.engine.flight import Flight
 from holdfast.engine.turns import Draft, finish
@@ -141,12 +142,13 @@ class Session:
         self._drain = self._drain or "shutdown"
         self.turn()
 
-    def drop(self, why: str) -> None:
-        """Somebody else has the run: forget it, without a trace."""
+    def drop(self, why: str, *, event: str = "fenced") -> None:
+        """Somebody else has the run, or will: forget it, without a trace."""
         if self._is_gone:
             return
-        LOG.warning("run %s: %s; dropped", self.run.id, why, extra=self.fields("fenced"))
+        telling.dropped(self, why, event)
         self._flight.stop_all(why)
+        self._flight.forget()
         self._leave(is_warm=False)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
@@ -299,7 +301,7 @@ class Session:
                 self.engine.reload(self, inputs)
 
     def _durable(self, draft: Draft, park: Park | None, verdict: Committed) -> None:
-        self._log_turn(draft, park)
+        telling.turned(self, draft, park, is_leaving=bool(self._drain))
         if draft.is_terminal or park is not None:
             begins_anew = self._ends_pass(draft) or any(isinstance(x, e.Paused) for x in draft.inputs)
             self._leave(is_warm=not (draft.is_terminal or begins_anew or self._drain))
@@ -308,7 +310,7 @@ class Session:
             if isinstance(command, c.RunStep):
                 self._to_start.append(command.key)
             elif isinstance(command, c.AbandonStep):
-                self._flight.stop(command.key, "the workflow no longer wants it")
+                self._abandon(command.key)
         if not self._drain and self._pause is None:
             to_start, self._to_start = self._to_start, []
             for key in to_start:
@@ -321,6 +323,14 @@ class Session:
             self._watch_time(draft.at)  # the common case: nothing to do before a body lands or a time comes
         else:
             self.turn()
+
+    def _abandon(self, key: str) -> None:
+        """Asks the body to stop. One that never began has an outcome too, or a saga would wait for it."""
+        self._flight.stop(key, "the workflow no longer wants it")
+        step = self.run.steps.get(key)
+        if step is not None and step.undo and key not in self._flight:
+            failure = Failure(type=STOPPED, message="abandoned before its body began")
+            self._inputs.append(e.StepFailed(key=key, failure=failure, attempts=step.attempt))
 
     def _leave(self, *, is_warm: bool) -> None:
         self._set_resting(False)
@@ -390,8 +400,8 @@ class Session:
         if not is_ours:
             self.drop("taken over")
             return
-        if self._inputs:  # something came meanwhile: the run is available, whoever claims it reads it again
-            LOG.debug("run %s: released with unread news", self.run.id)
+        telling.given_back(self, None, is_leaving=bool(self._drain))
+        # What came meanwhile is unread to the store: the run is available, and whoever claims it reads it again.
         self._leave(is_warm=not self._inputs and not self._drain)
 
     # -- small parts ---------------------------------------------------------------------------------------------------
@@ -423,23 +433,3 @@ class Session:
         now = self.engine.clock.now()
         last = self.run.updated_at
         return now if last is None or now > last else last
-
-    def fields(self, event: str) -> dict[str, Any]:
-        return {
-            "event": event,
-            "run": self.run.id,
-            "workflow": self.run.workflow,
-            "worker": self.engine.worker_id,
-            "epoch": self.epoch,
-        }
-
-    def _log_turn(self, draft: Draft, park: Park | None) -> None:
-        if not LOG.isEnabledFor(logging.INFO):
-            return
-        if draft.is_terminal:
-            LOG.info("run %s: %s", self.run.id, self.run.status.value, extra=self.fields("finished"))
-        elif self._drain:
-            LOG.info("run %s: released", self.run.id, extra=self.fields("released"))
-        elif park is not None:
-            until = f" until {park.until:%H:%M:%S}" if park.until else ""
-            LOG.info("run %s: parked%s", self.run.id, until, extra=self.fields("parked"))

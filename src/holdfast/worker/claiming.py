@@ -33,6 +33,10 @@ async def claim_until_stopped(worker: Worker) -> None:
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
+            except Exception:
+                LOG.exception("claiming broke, trying again in %.1f s", LONGEST_PAUSE)
+                await asyncio.sleep(LONGEST_PAUSE)
+                continue
             pause = FIRST_PAUSE
             if len(claims.runs) == limit:
                 await asyncio.sleep(0)

@@ -41,3 +41,5 @@ async def watch_until_stopped(worker: Worker) -> None:
                 await worker.engine.check_held(worker.options.instance)
         except StoreError as error:
             LOG.warning("held runs not compared, trying again: %s", error)
+        except Exception:
+            LOG.exception("watching broke, trying again")

@@ -1,0 +1,98 @@
+"""What the engine says in the log: one line for each thing that happens to a run, with the run's fields.
+
+The one seam for it. Callers say what happened; level, words and fields are chosen here, and nothing is put together
+unless somebody listens.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import events as e
+from holdfast.core.run import OpenStep
+from holdfast.engine.bodies import Outcome, Succeeded
+from holdfast.ports.journal import Park
+from holdfast.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from holdfast.engine.session import Session
+    from holdfast.engine.turns import Draft
+
+LOG = logging.getLogger("holdfast.worker")
+
+
+def fields(session: Session, event: str, **more: Any) -> dict[str, Any]:
+    """What every line carries."""
+    return {
+        "event": event,
+        "run": session.run.id,
+        "workflow": session.run.workflow,
+        "worker": session.engine.worker_id,
+        "epoch": session.epoch,
+        **more,
+    }
+
+
+def claimed(session: Session) -> None:
+    """The run is ours; `taken over` if somebody was cut off in the middle of a step."""
+    if LOG.isEnabledFor(logging.INFO):
+        was_cut_off = any(not step.is_unstarted for step in session.run.in_flight)
+        how = "taken over" if was_cut_off else "claimed"
+        LOG.info("run %s: %s", session.run.id, how, extra=fields(session, how))
+
+
+def step_started(session: Session, step: OpenStep) -> None:
+    """A body begins."""
+    if LOG.isEnabledFor(logging.INFO):
+        more = fields(session, "step started", step=step.key, attempt=step.attempt)
+        LOG.info("run %s: step %s started, attempt %d", session.run.id, step.key, step.attempt, extra=more)
+
+
+def step_ended(session: Session, key: str, attempt: int, outcome: Outcome) -> None:
+    """A body ended."""
+    if LOG.isEnabledFor(logging.INFO):
+        more = fields(session, "step ended", step=key, attempt=attempt)
+        how = "completed"
+        if not isinstance(outcome, Succeeded):
+            how = f"failed, attempt {attempt}: {outcome.failure.type}: {outcome.failure.message[:200]}"
+        LOG.info("run %s: step %s %s", session.run.id, key, how, extra=more)
+
+
+def turned(session: Session, draft: Draft, park: Park | None, *, is_leaving: bool) -> None:
+    """A turn is durable: the run ended, was paused, given back or parked with it."""
+    if not LOG.isEnabledFor(logging.INFO):
+        return
+    run = session.run
+    if isinstance(run.end, e.Failed):
+        why = f"{run.end.failure.type}: {run.end.failure.message[:300]}"
+        LOG.warning("run %s: failed: %s", run.id, why, extra=fields(session, "finished"))
+    elif draft.is_terminal:
+        LOG.info("run %s: %s", run.id, run.status.value, extra=fields(session, "finished"))
+    elif run.paused is not None:
+        LOG.warning(
+            "run %s: paused (%s): %s", run.id, run.paused.reason, run.paused.detail, extra=fields(session, "paused")
+        )
+    elif park is not None:
+        given_back(session, park, is_leaving=is_leaving)
+
+
+def given_back(session: Session, park: Park | None, *, is_leaving: bool) -> None:
+    """The run is released because the worker leaves, or parked because it waits."""
+    if LOG.isEnabledFor(logging.INFO):
+        how = "released" if is_leaving else "parked"
+        until = (
+            f" until {park.until:%Y-%m-%d %H:%M:%S} UTC" if park is not None and park.until and not is_leaving else ""
+        )
+        LOG.info("run %s: %s%s", session.run.id, how, until, extra=fields(session, how))
+
+
+def dropped(session: Session, why: str, event: str) -> None:
+    """The run is somebody else's, or will be."""
+    LOG.warning("run %s: %s; dropped", session.run.id, why, extra=fields(session, event))
+
+
+def paused_unopened(row: RunRow, worker: str, reason: str, detail: str) -> None:
+    """A run that could not even be opened is paused."""
+    more = {"event": "paused", "run": row.id, "workflow": row.workflow, "worker": worker, "epoch": row.epoch}
+    LOG.error("run %s: paused (%s): %s", row.id, reason, detail, extra=more)
