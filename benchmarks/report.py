@@ -103,8 +103,8 @@ def markdown(lines: Sequence[Line], facts: Mapping[str, Any]) -> str:
     head = (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}; Python "
         f"{versions['python']}, SQLite {versions['sqlite']}. Medians of {facts['rounds']} rounds ({facts['scale']}). "
-        "“× raw” is the ratio to 1-row commits of plain apsw on WAL with synchronous=FULL, taken just before and after; "
-        "of a latency it is how many of them take as long."
+        "“× raw” is the ratio to 1-row commits of plain apsw on WAL with synchronous=FULL, taken just before and after;"
+        " of a latency it is how many of them take as long."
     )
     rows = [
         f"| {' | '.join(HEADINGS)} |",

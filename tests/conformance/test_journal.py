@@ -139,6 +139,7 @@ async def test_history_is_read_by_seq_in_pages(world: World) -> None:
 # -- fences ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("traps.A6", "traps.B1")
 async def test_a_stale_epoch_is_fenced_without_a_trace(world: World) -> None:
     """Contract: after the lease moved on, the old epoch's turn is Fenced: no row, message, child, value or blob."""
     holder = await world.held_run("r")
@@ -307,3 +308,14 @@ async def test_messages_that_nobody_can_take_are_dropped(world: World) -> None:
     assert await world.get("over") == before
     assert await world.unread("over") == []
     assert await world.store.get("nobody") is None
+
+
+async def test_a_turn_that_is_no_progress_keeps_the_count_of_claims(world: World) -> None:
+    """Contract: a turn that only takes up again what was in flight leaves the claims without progress as they are."""
+    holder = await world.held_run("r")
+    before = (await world.get("r")).claims
+    assert before >= 1
+    await holder.commits(e.Claimed(worker="w"), is_progress=False)
+    assert (await world.get("r")).claims == before
+    await holder.commits(STEP)
+    assert (await world.get("r")).claims == 0

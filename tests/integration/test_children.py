@@ -443,7 +443,6 @@ async def test_a_parent_that_sleeps_hears_of_its_child_later(still: World) -> No
         assert await run.result("10s") == 8
 
 
-@pytest.mark.xfail(reason="a child that was not awaited at its start is left out of what the run waits for")
 @pytest.mark.spec("vectorbea.V6")
 async def test_a_run_that_waits_for_a_started_child_says_so(world: World) -> None:
     """Promise: also a child that was started first and awaited later is named as what the run waits for."""

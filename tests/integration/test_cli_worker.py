@@ -31,7 +31,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.spec("openworkflow.O32", "stepflow.C5")
+@pytest.mark.spec("openworkflow.O32")
 async def test_sigterm_hands_a_running_run_to_another_worker(place: Place) -> None:
     """Contract: the body in flight ends and is committed, the run is free at once, another worker goes on."""
     place.start("handed_over", "release=go", "--id", "r")

@@ -46,7 +46,7 @@ async def waits() -> int:
     return await go.wait()
 
 
-@pytest.mark.spec("openworkflow.O1", "openworkflow.O3", "openworkflow.O90", "vectorbea.V9")
+@pytest.mark.spec("openworkflow.O1", "openworkflow.O3", "openworkflow.O90", "openworkflow.O91", "vectorbea.V9")
 async def test_a_start_is_a_pending_row_and_a_handle_at_once(still: World) -> None:
     """Promise: no worker is needed to start or ask; the row says workflow, version, status and times."""
     app = still.app(double)
@@ -223,7 +223,7 @@ async def test_pages_with_cursors(world: World) -> None:
         _ = [view async for view in client.runs(after="not a cursor")]
 
 
-@pytest.mark.spec("vectorbea.V6", "vectorbea.V11", "vectorbea.V20")
+@pytest.mark.spec("vectorbea.V6", "vectorbea.V11", "vectorbea.V13", "vectorbea.V20")
 async def test_following_a_run(world: World) -> None:
     """Promise: the journal, live and in order, until the end; resumable after the last seq seen."""
 
@@ -295,9 +295,9 @@ async def test_bad_input_is_refused_before_anything_is_written(
 async def test_bad_arguments_are_refused_at_the_call(world: World) -> None:
     """Promise: wrong number or type of arguments never reach the store."""
     with pytest.raises(InvalidInput):
-        double("x")  # type: ignore[arg-type, unused-coroutine]
+        double("x")  # type: ignore[arg-type, unused-awaitable]
     with pytest.raises((InvalidInput, TypeError)):
-        double()  # type: ignore[call-arg, unused-coroutine]
+        double()  # type: ignore[call-arg, unused-awaitable]
     with pytest.raises(InvalidInput):
         await world.app(double).start("double")  # type: ignore[arg-type]
 

@@ -33,7 +33,7 @@ class Declined(Exception):
     """A declared answer."""
 
 
-@pytest.mark.spec("openworkflow.O41", "openworkflow.O90", "vectorbea.V14")
+@pytest.mark.spec("openworkflow.O1b", "openworkflow.O41", "openworkflow.O90", "vectorbea.V14")
 async def test_a_run_is_its_steps_in_order(world: World) -> None:
     """Promise: steps run inline, each outcome is journaled before the next step begins, the result is the body's."""
     seen: list[str] = []
@@ -55,7 +55,7 @@ async def test_a_run_is_its_steps_in_order(world: World) -> None:
     assert found == ["started", "claimed", "step", "done", "step", "done", "step", "done", "completed"]
 
 
-@pytest.mark.spec("openworkflow.O70", "openworkflow.O75", "vectorbea.V5", "traps.B6")
+@pytest.mark.spec("openworkflow.O2", "openworkflow.O70", "openworkflow.O75", "vectorbea.V5", "traps.B6")
 async def test_only_the_failed_step_is_tried_again(world: World) -> None:
     """Promise: a retry re-executes that step only; what is completed is not run again."""
     seen: list[str] = []
@@ -184,7 +184,7 @@ async def test_retries_can_be_unlimited_or_none(world: World) -> None:
     assert tries == {"unlimited": 30, "zero": 20, "once": 1, "two": 2}
 
 
-@pytest.mark.spec("openworkflow.O71", "openworkflow.O72")
+@pytest.mark.spec("openworkflow.O71", "openworkflow.O72", "vectorbea.V31")
 async def test_the_default_policy_waits_from_one_second_doubling_to_a_hundred(still: World) -> None:
     """Promise: a bare step has 10 attempts; the waits double from 1 s to 100 s, each shortened by up to half."""
 
@@ -497,7 +497,7 @@ async def test_keys_follow_the_calls(world: World) -> None:
         ]  # fmt: skip
 
 
-@pytest.mark.spec("vectorbea.V24")
+@pytest.mark.spec("vectorbea.V7", "vectorbea.V24")
 async def test_the_idempotency_key_is_the_same_for_every_attempt(world: World) -> None:
     """Promise: it follows from run and key; another step, or another run, has another."""
     seen: list[str] = []
@@ -589,7 +589,7 @@ async def test_progress_comes_back_after_a_crash(still: World) -> None:
     assert seen == [(1, None), (2, {"page": 7})]
 
 
-@pytest.mark.spec("traps.A9", "traps.B6")
+@pytest.mark.spec("openworkflow.O14", "traps.A9", "traps.B6")
 async def test_a_crash_costs_no_budget(still: World) -> None:
     """Promise: an attempt cut off by a crash counts as an attempt, not as a failure of the step."""
     seen: list[int] = []

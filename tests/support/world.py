@@ -1,7 +1,8 @@
 """A small world for end-to-end tests: one store, the apps and workers on it, and hands on its clock.
 
 Real worlds wait on conditions, with a deadline, never for a time. Virtual worlds stand still until `advance` moves
-them: it moves the store's clock, turns the wheels of the live workers and hints their claim loops, as passing time would.
+them: it moves the store's clock, turns the wheels of the live workers and hints their claim loops, as passing time
+would.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
 In a program of your own all these names come from `holdfast` itself: `from holdfast import App, Retry, step, …`.
 
-Every body writes to a ledger: `begin` when it starts, `effect` at its side effect, `end` when it is left. The ledger is a
-file of its own, appended to with single writes, so it says what really happened, whatever the journal says.
+Every body writes to a ledger: `begin` when it starts, `effect` at its side effect, `end` when it is left. The ledger is
+a file of its own, appended to with single writes, so it says what really happened, whatever the journal says.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +55,7 @@ async def charge(order: Order) -> str:
     with body():
         if current().attempt == 1:
             await asyncio.sleep(0.4 * PACE)
-            raise ConnectionError("the card network is down")
+            raise ConnectionError("card network down")
         await side_effect(0.9)
     return f"payment-{order.id}"
 
@@ -143,7 +143,7 @@ app = App(workflows=[fulfil, ship])
 
 
 @contextmanager
-def body() -> Iterator[None]:
+def body() -> Generator[None]:
     """Notes that a body begins and that it is left, also by an error."""
     note("begin")
     try:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -61,16 +62,18 @@ class WorkerProcess:
     def kill(self) -> int:
         """SIGKILL: it gets no chance to do anything. Its exit code."""
         self._popen.kill()
-        return self._popen.wait()
+        code = self._popen.wait()
+        assert self._popen.stdin is not None
+        self._popen.stdin.close()
+        return code
 
     def end(self) -> None:
         """Stops it in order, or else without."""
         if self._popen.poll() is None:
             self._popen.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self._popen.wait(STOPPING)
-            except subprocess.TimeoutExpired:
-                self.kill()
+        self.kill()
 
 
 class Stage:
@@ -80,7 +83,6 @@ class Stage:
         self._pace = pace
         self._lease = lease
         self._workers: list[WorkerProcess] = []
-        self._pipes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         self._temporary = tempfile.TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True)
@@ -91,12 +93,13 @@ class Stage:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        for worker in self._workers:
-            worker.end() if kind is None else worker.kill()
-        for popen in self._pipes:
-            if popen.stdin is not None:
-                popen.stdin.close()
-        self._temporary.cleanup()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        try:
+            for worker in self._workers:
+                worker.end() if kind is None else worker.kill()
+            self._temporary.cleanup()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def notes(self) -> tuple[Note, ...]:
         """The ledger as it is now."""
@@ -116,7 +119,6 @@ class Stage:
                 stderr=out,
                 start_new_session=True,
             )
-        self._pipes.append(popen)
         worker = WorkerProcess(name, popen, log)
         self._workers.append(worker)
         return worker

@@ -93,7 +93,7 @@ def read_ledger(text: str) -> tuple[Note, ...]:
 
 
 def recorded_steps(timelines: Mapping[str, Iterable[Entry]]) -> dict[StepId, Recorded]:
-    """What the journals of these runs say about their steps, in the order in which they began."""
+    """What the journals of these runs say about their steps, in the order in which these began."""
     found: dict[StepId, list[Entry]] = {}
     for run, entries in timelines.items():
         for entry in entries:
@@ -106,8 +106,14 @@ def recorded_steps(timelines: Mapping[str, Iterable[Entry]]) -> dict[StepId, Rec
             cut_off=sum(entry.outcome == "cut off" for entry in attempts),
             completed=sum(entry.outcome == "completed" for entry in attempts),
         )
-        for step, attempts in found.items()
+        for step, attempts in sorted(found.items(), key=lambda item: item[1][0].at)
     }
+
+
+def listed(names: Iterable[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def judge(kill: Kill, end: Picture, result: str, expected: str, sigkill: int) -> Verdict:

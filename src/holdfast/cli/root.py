@@ -23,6 +23,7 @@ from holdfast.errors import HoldfastError
 T = TypeVar("T")
 
 COMMANDS = {
+    "demo": "demo",
     "worker": "working",
     "start": "starting",
     "runs": "listing",

@@ -145,7 +145,7 @@ class Engine:
             if spec is None:
                 await self._put_back(row, note=f"workflow {row.workflow} {row.version} is not registered here")
                 return
-            if row.claims > self.settings.max_claims:
+            if row.claims >= self.settings.max_claims:
                 self._pause(row, run, None)
                 return
             program = await self._replayed(run, turns, spec)
@@ -234,7 +234,7 @@ class Engine:
                         continue
                     events = await self._with_payloads([decode_event(message.body) for message in fresh])
                     session.messages(events, fresh[-1].no)
-        except StoreError as error:
+        except HoldfastError as error:
             LOG.warning("inbox not read, the next poll tries again: %s", error)
         finally:
             self._news_task = None

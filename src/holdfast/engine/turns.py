@@ -55,6 +55,7 @@ def finish(
         inbox_seen=inbox_seen,
         is_consuming=is_consuming,
         is_terminal=draft.is_terminal,
+        is_progress=bool(draft.outputs) or any(type(event) is not e.Claimed for event in draft.inputs),
         unwatch=unwatch,
         blobs=draft.blobs,
         park=park,

@@ -41,6 +41,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     inbox_seen: int = 0
     is_consuming: bool = False
     is_terminal: bool = False
+    is_progress: bool = True
     children: tuple[NewRun, ...] = ()
     messages: tuple[Message, ...] = ()
     publications: tuple[Publication, ...] = ()
@@ -80,7 +81,8 @@ class Journal(Protocol):
     async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
         """Applies many turns, of different runs, in one transaction; one verdict each, in order.
 
-        For each: fence, then the row, the projection, `next_ordinal`, claims-without-progress back to 0, children
+        For each: fence, then the row, the projection, `next_ordinal`, claims-without-progress back to 0 (unless the
+        turn keeps the lease and is no progress: it only takes up again what was in flight), children
         (created like `Runs.create`, but an id in use never fails the turn, see there), messages and publications
         (each bumps its target's `inbox_last` and lowers its `available_at`; to an ended or missing run they are
         dropped), exposed values, watches, blobs, and with `is_consuming` the inbox rows up to `inbox_seen` are marked

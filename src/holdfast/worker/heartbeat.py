@@ -11,6 +11,8 @@ from holdfast.errors import StoreError
 from holdfast.ports.leases import Beat, Heart
 
 LOG = logging.getLogger("holdfast.worker")
+AGAIN = 0.01
+"""One beat frees a bounded number of orphans; passes follow each other while there were some."""
 
 
 class Heartbeat:
@@ -49,6 +51,6 @@ class Heartbeat:
                 pause = self._interval
                 LOG.exception("heartbeat broke")
                 continue
-            pause = self._interval
+            pause = AGAIN if beat.orphaned else self._interval
             self._on_beat(beat)
         self._heart.close()

@@ -208,7 +208,6 @@ def test_a_text_on_one_line() -> None:
         (timedelta(seconds=29, microseconds=1), "30 s"), (timedelta(days=2) - timedelta(milliseconds=3), "2 d"),
         (timedelta(minutes=1, seconds=30), "1 min 30 s"), (timedelta(microseconds=1), "1 µs"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_what_is_left_is_rounded_up_to_seconds(left: timedelta, text: str) -> None:
     assert said(Occupation("signal", "go", NOON + left)) == f"waiting for signal go, {text} left"
@@ -244,7 +243,6 @@ def test_a_time_of_day_is_in_utc_with_its_date_if_that_is_another(until: datetim
         (Occupation("overdue", ""), "cleaning up after its deadline"),
         (Occupation("paused", "operator"), "paused (operator)"),
     ],
-    ids=str,
 )
 def test_phrases(occupation: Occupation, text: str) -> None:
     assert said(occupation) == text

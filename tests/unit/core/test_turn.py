@@ -183,6 +183,7 @@ def old_row(events: list[dict[str, Any]], format: int = 0) -> Row:
     return Row("r", 1, 0, 0, format, checksum(GENESIS, 1, 0, 0, body, format=format), body)
 
 
+@pytest.mark.spec("vectorbea.V17")
 def test_there_is_an_upcaster_for_every_older_format() -> None:
     assert set(UPCASTERS) == set(range(1, FORMAT))
 

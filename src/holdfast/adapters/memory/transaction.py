@@ -186,7 +186,7 @@ class Transaction:
             updated_at=facts.updated_at,
             ended_at=facts.ended_at,
             next_ordinal=run.next_ordinal + 1,
-            claims=0,
+            claims=0 if commit.is_progress else run.claims,
         )
         if commit.is_consuming:
             for letter in self.tables.inbox[run.no].values():

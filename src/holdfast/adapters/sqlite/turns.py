@@ -56,7 +56,8 @@ def _move_run(transaction: Transaction, commit: Commit) -> int | None:
         facts.version,
         started_at,
     )
-    if not commit.is_terminal and commit.park is None and row.ordinal > 2:  # the first turn of a worker is never common
+    is_common = commit.is_progress and commit.park is None and not commit.is_terminal
+    if is_common and row.ordinal > 2:  # the first turn of a worker is never common
         found = transaction.row(sql.ADVANCE, values)
         if found is not None:
             return int(found[0])
@@ -71,7 +72,7 @@ def _move_run(transaction: Transaction, commit: Commit) -> int | None:
         if found is not None and (until is not None or found[0] > commit.inbox_seen):
             transaction.hint(row.run)
     else:
-        found = transaction.row(sql.MOVE, values)
+        found = transaction.row(sql.MOVE, (*values, int(commit.is_progress)))
     return None if found is None else int(found[0])
 
 
