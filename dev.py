@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Everything a developer does here, from nothing but Python 3.11 and pip.
 
+    python3 dev.py demo      install what is needed, see a worker killed and its run finished by another
     python3 dev.py test      install what is needed, check the code, run the whole suite
     python3 dev.py           list the commands
 
@@ -60,10 +61,15 @@ def say(text: str) -> None:
 
 
 def execute(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> int:
-    """Runs a program in the project's folder with its output shown; gives its exit code. .venv comes first on PATH."""
-    path = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
-    environment = {**os.environ, "PATH": path, "VIRTUAL_ENV": str(VENV), **(env or {})}
+    """Runs a program in the project's folder with its output shown; gives its exit code."""
+    environment = {**environment_of_programs(), **(env or {})}
     return subprocess.run([str(word) for word in argv], cwd=ROOT, env=environment, check=False).returncode
+
+
+def environment_of_programs() -> dict[str, str]:
+    """Ours, with .venv first on PATH."""
+    path = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(VENV)}
 
 
 class Stages:
@@ -112,7 +118,8 @@ def install(*groups: str) -> None:
     pins = [ROOT / "pyproject.toml", CONSTRAINTS]
     stamp = VENV / f".installed-{'-'.join(groups)}"
     wanted = hashlib.sha256(b"\0".join(path.read_bytes() for path in pins) + sys.version.encode()).hexdigest()
-    if stamp.exists() and stamp.read_text() == wanted and PYTHON.exists():
+    stamps = [stamp] if groups else VENV.glob(".installed-*")  # every one of them includes the project itself
+    if PYTHON.exists() and any(one.exists() and one.read_text() == wanted for one in stamps):
         return
     program = uv()
     started = time.monotonic()
@@ -120,7 +127,8 @@ def install(*groups: str) -> None:
         say("== making .venv")
         if execute([program, "venv", "--quiet", "--allow-existing", "--python", sys.executable, VENV]) != 0:
             raise SetupError(f"uv could not make {VENV.name}/. Delete the folder and try again.")
-    say(f"== installing the groups {', '.join(groups)} at the versions of {CONSTRAINTS.name}")
+    what = f"the groups {', '.join(groups)}" if groups else "what Holdfast needs"
+    say(f"== installing {what} at the versions of {CONSTRAINTS.name}")
     wants = [word for group in groups for word in ("--group", group)]
     pinned: list[str | Path] = ["--constraints", CONSTRAINTS, "--build-constraints", CONSTRAINTS]
     if execute([program, "pip", "install", "--python", PYTHON, *pinned, *wants, "--editable", ROOT]) != 0:
@@ -156,6 +164,15 @@ def pytest(stages: Stages, arguments: Sequence[str], runner: Sequence[str | Path
     env = {"HOLDFAST_TEST_SEED": seed, "PYTHONHASHSEED": seed}
     processes = str(max(2, os.cpu_count() or 2))
     stages.run("tests", [*runner, "pytest", "-n", processes, *arguments], env)
+
+
+@command("demo")
+def demo(arguments: list[str]) -> int:
+    """Install, then see a worker killed and its run finished by another. `demo --fast --seed N`: quicker, same kill."""
+    install()
+    # Takes our place instead of running below us: subprocess.run gives a child a quarter of a second after Ctrl-C.
+    os.chdir(ROOT)
+    os.execve(PYTHON, [str(PYTHON), "-m", "holdfast", "demo", *arguments], environment_of_programs())  # noqa: S606
 
 
 @command("test")
@@ -274,7 +291,7 @@ def usage(complaint: str = "") -> int:
     say(
         f"\ndev.py: {complaint}"
         if complaint
-        else "\nNew here? `python3 dev.py test` sets everything up and runs the whole suite."
+        else "\nNew here? `python3 dev.py demo` sets up what it needs and shows what Holdfast does."
     )
     return 2
 

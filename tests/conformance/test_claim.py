@@ -201,18 +201,6 @@ async def test_a_run_that_nobody_can_advance_is_put_off_and_never_failed(world: 
     assert (row.status, row.epoch, row.claims, row.next_ordinal) == (Status.PENDING, 0, 0, 2)
 
 
-async def test_a_run_that_was_put_off_is_taken_when_its_definition_comes(world: World) -> None:
-    """Contract: the worker that holds it takes it at its time, and the count begins anew."""
-    stranger = await world.worker("i1", definitions=())
-    await world.make("r")
-    await world.claim(stranger)
-    owner = await world.worker("i2")
-    assert (await world.claim(owner)).runs == []
-    world.clock.advance(5)
-    (row,) = (await world.claim(owner)).runs
-    assert (row.claims, row.bounces, row.note) == (1, 0, "")
-
-
 async def test_a_dead_worker_holds_no_definition(world: World) -> None:
     """Contract: only live workers count; the lease decides."""
     await world.worker("i1")
@@ -253,3 +241,13 @@ async def test_waiting_for_other_workers_is_no_reason_to_hurry(world: World) -> 
     stranger = await world.worker("i2", definitions=(("parcel", ""),))
     claims = await world.claim(stranger)
     assert claims.next_due is None or claims.next_due > world.clock.now()
+
+
+async def test_a_worker_that_brings_the_definition_gets_put_off_runs_at_once(world: World) -> None:
+    """Contract: registering makes runs available that were put off for want of a definition the worker holds."""
+    await world.make("r", workflow="later")
+    other = await world.worker("other", definitions=(("order", ""),))
+    assert await world.claimed_ids(other) == []
+    assert (await world.get("r")).bounces == 1
+    bringer = await world.worker("bringer", definitions=(("later", ""),))
+    assert await world.claimed_ids(bringer) == ["r"]

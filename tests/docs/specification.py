@@ -9,7 +9,7 @@ from __future__ import annotations
 
 ROWS: dict[str, str] = {
     "openworkflow.O1": "no server: client and workers meet in the store, which is queue and log",
-    "openworkflow.O1b": "a workflow is a deterministic, resumable, versioned function; runs go from checkpoint to checkpoint",
+    "openworkflow.O1b": "a workflow is a deterministic, resumable, versioned function",
     "openworkflow.O2": "runs are rows, attempts are read from the events",
     "openworkflow.O3": "statuses; other systems' words are accepted as filters and never stored",
     "openworkflow.O4": "running means executing or parked; there is no sleeping status",
@@ -91,7 +91,7 @@ ROWS: dict[str, str] = {
     "openworkflow.O30": "concurrency is at least one",
     "openworkflow.O47": "a crash around a sleep never skips it",
     "openworkflow.O57b": "a failing or parking branch does not cut off its siblings",
-    "openworkflow.O72": "the pause grows with the failures of that step; a policy that cannot be is refused when it is made",
+    "openworkflow.O72": "the pause grows with the failures of that step; a policy that cannot be is refused",
     "openworkflow.O74": "a workflow's policy is checked when it is made",
     "openworkflow.O79": "a caught failure is memoised: its function does not run again on replay",
     "openworkflow.O80": "errors are stored as data: type, message, traceback",

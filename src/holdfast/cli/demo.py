@@ -81,11 +81,11 @@ def _conclude(plan: Plan, shown: Shown, screen: Screen) -> None:
     screen.write(f"result    {verdict.result}", hang=10, style="bold")
     screen.write()
     widest = max(len(name) for name in shown.names.values())
-    screen.write(f"{'step':{widest}}  happened  recorded in the journal", style="bold")
+    screen.write(f"{'step':{widest}}  side effect  recorded in the journal", style="bold")
     for step, recorded in verdict.end.steps.items():
         count = verdict.end.count("effect", step)
-        text = f"{shown.names[step]:{widest}}  {_times(count):8}  {_recorded(recorded)}"
-        screen.write(text, hang=widest + 12, style="yellow" if count != 1 else "")
+        text = f"{shown.names[step]:{widest}}  {_times(count):11}  {_recorded(recorded)}"
+        screen.write(text, hang=widest + 15, style="yellow" if count != 1 else "")
     screen.write()
     if verdict.problems:
         for problem in verdict.problems:
@@ -93,8 +93,8 @@ def _conclude(plan: Plan, shown: Shown, screen: Screen) -> None:
         return
     screen.write(_sentence(shown), style="bold green")
     screen.write(
-        f"The second worker, another one, waited until the lease of the first had run out: {plan.lease:g} s here, 15 s by "
-        "default. The same one, restarted under its own --id, goes on at once.",
+        "The second worker is not the first one restarted: it waited for the first one's lease to run out, "
+        f"{plan.lease:g} s here, 15 s by default. A worker restarted under its own --id goes on at once.",
         style="dim",
     )
 
@@ -106,7 +106,7 @@ def _times(count: int) -> str:
 def _recorded(recorded: Recorded) -> str:
     reasons = [
         *([f"{recorded.failed} failed"] if recorded.failed else []),
-        *([f"{recorded.cut_off} cut off by the kill"] if recorded.cut_off else []),
+        *([f"{recorded.cut_off} cut off"] if recorded.cut_off else []),
     ]
     if not recorded.completed:
         return "not completed"
@@ -121,8 +121,8 @@ def _sentence(shown: Shown) -> str:
     count = len(kill.completed)
     completed = f"The {count} steps" if count > 1 else "The step"
     return (
-        f"{completed} recorded as completed before the kill never ran again; {names}, cut off in flight, ran once more, "
-        "with the same idempotency key, by which the other side can tell."
+        f"{completed} recorded as completed before the kill never ran again; {names}, cut off in flight, ran again "
+        "with the same idempotency key, by which a receiver can tell a repeat."
     )
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-WHO = 16
-"""Columns of "worker-1 (12345)"."""
+WHO = 18
+"""Columns of "worker-1 (4194304)"."""
 
 MOVING = ("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\")
 

@@ -24,13 +24,12 @@ class Watch:
         """Why nothing goes on, while no worker is there."""
         self._client = client
         self._screen = screen
-        self._root = root
         self._began_at = client.store.clock.now()
         self._lines: dict[str, Timeline] = {root: Timeline()}
         self._labels: dict[str, str] = {root: ""}
         self._seen: dict[str, int] = {root: 0}
         self.holder = ""
-        """Who advances the order, or did last."""
+        """The worker that advances the order or its child, or did last."""
 
     async def look(self) -> None:
         """Shows what is new."""
@@ -83,13 +82,14 @@ class Watch:
     def _follow_child(self, entry: Entry) -> None:
         if entry.kind == "child" and entry.run not in self._lines:
             self._lines[entry.run], self._seen[entry.run] = Timeline(), 0
-            self._labels[entry.run] = f"{entry.name} / "
+            self._labels[entry.run] = f"{entry.name}."
 
     def _show(self, run: str, entry: Entry) -> None:
         text, style = self._text(run, entry)
         if text:
             at = entry.ended_at if entry.ended_at is not None else entry.at
-            self._screen.say(Line(self._since(at), self._name(entry.worker), text, style))
+            who = entry.worker if entry.kind == "step" else self.holder
+            self._screen.say(Line(self._since(at), self._name(who), text, style))
 
     def _text(self, run: str, entry: Entry) -> tuple[str, str]:
         name = self.name_of((run, entry.key))
@@ -112,7 +112,7 @@ class Watch:
                 return f"child run {entry.name} started", ""
             case "child", "completed":
                 return f"child run {entry.name}: completed", "green"
-            case (("claimed" | "taken over"), _) if run == self._root and entry.name != self.holder:
+            case (("claimed" | "taken over"), _) if entry.name != self.holder:
                 return self._takes(entry), "bold"
             case _:
                 return "", ""

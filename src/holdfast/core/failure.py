@@ -19,6 +19,9 @@ from holdfast.errors import NotEncodable
 
 __all__ = ["MAX_MESSAGE", "MAX_TRACEBACK", "NO_DATA", "Failure", "from_exception", "rebuild", "type_name"]
 
+HOLDFAST = "holdfast.errors"
+"""Errors of this module go by their bare names, like builtins."""
+
 MAX_MESSAGE = 8 * 1024
 MAX_TRACEBACK = 16 * 1024
 MAX_NAME = 512
@@ -89,9 +92,9 @@ def rebuild(failure: Failure, declared: Sequence[type[BaseException]]) -> BaseEx
 
 
 def type_name(cls: type) -> str:
-    """Module and qualified name; the bare name for builtins."""
+    """Module and qualified name; the bare name for builtins and for Holdfast's own."""
     module, name = cls.__module__, cls.__qualname__
-    if not isinstance(module, str) or module == "builtins":
+    if not isinstance(module, str) or module in {"builtins", HOLDFAST}:
         return _cut(_clean(name), MAX_NAME)
     return _cut(_clean(f"{module}.{name}"), MAX_NAME)
 

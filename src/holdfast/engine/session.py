@@ -422,7 +422,13 @@ class Session:
         self._commands = dict(program.open_steps())
         self._inputs = [*self._inputs, *inputs]
         self._is_consuming = True
-        self._claimed = e.Claimed(worker=self.engine.worker_id) if run.epoch != self.epoch else None
+        landed = {x.key for x in self._inputs if isinstance(x, e.StepCompleted | e.StepFailed | e.AttemptFailed)}
+        stopped = [
+            x.key for x in run.in_flight if x.key in self._commands and x.key not in {*landed, *self._flight.keys}
+        ]
+        is_new = run.epoch != self.epoch
+        self._claimed = e.Claimed(worker=self.engine.worker_id, restarted=tuple(stopped)) if is_new or stopped else None
+        self._to_start = stopped
         self.messages(unread, inbox_last, then_turn=False)
         self.turn(is_needed=True)
 

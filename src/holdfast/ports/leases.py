@@ -90,7 +90,9 @@ class Leases(Protocol):
     async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> int:
         """Makes a worker instance known, its lease beginning now. With `takes_over`, earlier instances of the same
         worker id are ended and their runs freed at once; returns how many. Without it they keep theirs until expiry,
-        except instances of this host whose process is gone under the same boot id."""
+        except instances of this host whose process is gone under the same boot id.
+
+        Runs that were put off because nobody held a definition which this worker holds are available at once."""
         ...
 
     def heart(self, instance: str, ttl: timedelta) -> Heart:

@@ -184,6 +184,7 @@ class MemoryStore:
                     freed += write.free(self._held_by(other.worker.instance))
             until, mark = second + ttl.total_seconds(), process_mark(worker.pid)
             self._tables.workers[worker.instance] = Registration(worker, boot, until, mark)
+            write.recall(worker.definitions)
             return freed
 
     def heart(self, instance: str, ttl: timedelta) -> MemoryHeart:

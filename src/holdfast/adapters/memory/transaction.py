@@ -250,6 +250,14 @@ class Transaction:
         """Puts the run off."""
         self._change(run.no, available_at=until, bounces=run.bounces + 1, note=note)
 
+    def recall(self, definitions: Iterable[tuple[str, str]]) -> None:
+        """Runs that were put off for want of one of these are available."""
+        held = set(definitions)
+        for run in list(self.tables.runs.values()):
+            if run.bounces and not run.instance and (run.workflow, run.version) in held:
+                self._change(run.no, available_at=self.now, bounces=0, note="")
+                self.hints[run.id] = None
+
     def release(self, run: RunRow, until: datetime | None, inbox_seen: int, note: str) -> None:
         """Gives the run back without a turn; whoever can do that was not killed by it, so the claim is not counted."""
         self._change(run.no, claims=max(0, run.claims - 1), note=note)

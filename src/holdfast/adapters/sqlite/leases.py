@@ -64,6 +64,9 @@ class Register(msgspec.Struct, frozen=True):
                 worker.progress,
             ),
         )
+        for workflow, version in worker.definitions:
+            for (run,) in transaction.rows(sql.RECALL, (now, workflow, version)):
+                transaction.hint(run)
         return freed
 
 

@@ -58,6 +58,7 @@ CREATE TABLE runs (
 CREATE INDEX runs_ready ON runs (queue, workflow, version, priority DESC, available_at) WHERE ready = 1;
 CREATE INDEX runs_due ON runs (queue, available_at) WHERE ready = 0;
 CREATE INDEX runs_held ON runs (instance) WHERE instance <> '';
+CREATE INDEX runs_put_off ON runs (workflow, version) WHERE bounces > 0;
 CREATE INDEX runs_keyed ON runs (workflow, key, created_at) WHERE key <> '';
 CREATE INDEX runs_by_time ON runs (created_at);
 CREATE INDEX runs_by_status ON runs (status, created_at);

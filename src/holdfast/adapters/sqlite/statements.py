@@ -208,6 +208,14 @@ BOUNCES = "SELECT bounces FROM runs WHERE no = ?"
 # take: an operator's claim, not counted. Locks runs.
 TAKE = "UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL WHERE no = ?"
 
+# recall: runs that were put off for want of this definition are available again. Locks runs. Claims take bounces back
+# to 0, so none of these is held.
+RECALL = """
+UPDATE runs SET available_at = ?1, ready = 1, bounces = 0, note = ''
+WHERE bounces > 0 AND workflow = ?2 AND version = ?3 AND status IN ('pending', 'running') AND instance = ''
+RETURNING id
+"""
+
 # release: fenced by epoch. Locks runs. Whoever can release was not killed by the run, so the claim is not counted.
 RELEASE = """
 UPDATE runs SET instance = '', claims = max(0, claims - 1), note = ?1,

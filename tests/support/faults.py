@@ -1,0 +1,84 @@
+"""A store that fails on demand: it stands before a real one and refuses, or loses the answer of, chosen calls."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, cast
+
+from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.ports.leases import Beat, Heart
+from holdfast.ports.store import Store
+
+Mode = Literal["refused", "answer lost"]
+"""`refused`: nothing was written. `answer lost`: it was done, and nobody is told."""
+
+
+class FaultyStore:
+    """Hands every call on, but the chosen one."""
+
+    def __init__(self, inner: Store, *, error: Callable[[], StoreError] | None = None) -> None:
+        self.inner = inner
+        self.calls: Counter[str] = Counter()
+        self.fired: list[str] = []
+        self.before: Callable[[str, tuple[Any, ...]], Awaitable[None]] | None = None
+        self._error = error or (lambda: StoreUnavailable("injected"))
+        self._plan: dict[tuple[str, int], Mode] = {}
+
+    def fail(self, method: str, *numbers: int, mode: Mode = "refused") -> None:
+        """The n-th calls of that method fail, counted from 1 and from the beginning."""
+        for number in numbers:
+            self._plan[method, number] = mode
+
+    @property
+    def store(self) -> Store:
+        """Itself, for those who take a store."""
+        return cast("Store", self)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        if not inspect.iscoroutinefunction(found) or name == "close":
+            return found
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            mode = self._mode(name)
+            if self.before is not None:
+                await self.before(name, args)
+            if mode == "refused":
+                raise self._error()
+            answer = await found(*args, **kwargs)
+            if mode == "answer lost":
+                raise self._error()
+            return answer
+
+        return call
+
+    def heart(self, instance: str, ttl: Any) -> Heart:
+        """A heart that fails likewise, under the name `beat`."""
+        return cast("Heart", _FaultyHeart(self, self.inner.heart(instance, ttl)))
+
+    def _mode(self, name: str) -> Mode | None:
+        self.calls[name] += 1
+        mode = self._plan.get((name, self.calls[name]))
+        if mode is not None:
+            self.fired.append(f"{name} {self.calls[name]} {mode}")
+        return mode
+
+
+class _FaultyHeart:
+    def __init__(self, faulty: FaultyStore, inner: Heart) -> None:
+        self._faulty = faulty
+        self._inner = inner
+
+    def beat(self, progress: str = "") -> Beat:
+        mode = self._faulty._mode("beat")
+        if mode == "refused":
+            raise self._faulty._error()
+        answer = self._inner.beat(progress)
+        if mode == "answer lost":
+            raise self._faulty._error()
+        return answer
+
+    def close(self) -> None:
+        self._inner.close()
