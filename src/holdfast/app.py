@@ -49,12 +49,12 @@ class App:
         cancel_grace: Duration = "5m",
         store: Store | None = None,
     ) -> None:
-        self.url = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
-        self.registry = Registry()
-        self.resources = list(resources)
+        self.url: str = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
+        self.registry: Registry = Registry()
+        self.resources: list[Resource[Any]] = list(resources)
         if step_limit is not None and step_limit < 1:
             raise InvalidInput(f"step_limit={step_limit}: at least 1, or None for no limit")
-        self.settings = Settings(
+        self.settings: Settings = Settings(
             step_retry=step_retry or Retry(),
             step_limit=step_limit,
             cancel_grace=parse_duration(cancel_grace, what="cancel_grace"),
@@ -98,6 +98,11 @@ class App:
                     self._store = self._given or await open_store(self.url)
                     self._client = Client(self._store, self.registry)
         return self._client
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store is open here."""
+        return self._client is not None
 
     async def close(self) -> None:
         """Closes the store. The app opens it again when it is used again."""
@@ -169,16 +174,17 @@ class App:
                 "app.run() under a running event loop (a notebook, or async code): write "
                 "`async with app.worker(): print(await (await app.start(call)).result())`"
             )
-        return asyncio.run(self._run(call, id, timeout))
+        return asyncio.run(self.run_here(call, id=id, timeout=timeout))
 
-    async def _run(self, call: Call[R], id: str | None, limit: Duration | None) -> R:
+    async def run_here(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
+        """`run` on the running loop."""
         if self.registry.find(call.spec.name, call.spec.version) is None:
             raise UnknownWorkflow(
                 f"app.run({call.spec.name}(…)): this app does not serve it; add it: App(workflows=[{call.spec.name}])"
             )
         async with self.worker():
             run = await self.start(call, id=id)
-            return await run.result(limit)
+            return await run.result(timeout)
 
     async def start(
         self,

@@ -216,7 +216,7 @@ class CompensationFailed(HoldfastError):
 
     def __init__(self, text: str, *, failures: Sequence[str]) -> None:
         super().__init__(text)
-        self.failures = tuple(failures)
+        self.failures: tuple[str, ...] = tuple(failures)
 
 
 class StepLimitExceeded(HoldfastError):

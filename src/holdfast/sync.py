@@ -167,6 +167,7 @@ class _Portal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs it there and waits here."""
@@ -179,7 +180,8 @@ class _Portal:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True).start()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True)
+                self._thread.start()
             return self._loop
 
     def close(self) -> None:
@@ -188,6 +190,9 @@ class _Portal:
             loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
+            if self._thread is not None and self._thread is not threading.current_thread():
+                self._thread.join()
+                loop.close()
 
 
 class Run(Generic[R_co]):
@@ -197,7 +202,7 @@ class Run(Generic[R_co]):
         self._run = run
         self._portal = portal
         self._call = portal.call
-        self.id = run.id
+        self.id: str = run.id
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
@@ -270,7 +275,7 @@ class App:
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
     ) -> None:
-        self.app = (
+        self.app: AsyncApp = (
             app
             if isinstance(app, AsyncApp)
             else AsyncApp(
@@ -293,7 +298,8 @@ class App:
 
     def __exit__(self, *_: object) -> None:
         self._portal.call(self.app.__aexit__())
-        self._portal.close()
+        if not self.app.is_open:  # a worker may still be at work
+            self._portal.close()
 
     def close(self) -> None:
         """Closes the store and ends the background thread."""
@@ -321,6 +327,8 @@ class App:
 
     def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
         """Starts the call with a worker of its own and returns its result. Same id: same result."""
+        if self.app.is_open:  # on the loop that has it open: what is open belongs to one loop
+            return self._portal.call(self.app.run_here(call, id=id, timeout=timeout))
         return self.app.run(call, id=id, timeout=timeout)
 
     def start(

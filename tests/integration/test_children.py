@@ -199,7 +199,7 @@ async def test_the_default_timeout_is_a_year(still: World) -> None:
         await still.advance("365d")
         with pytest.raises(RunFailed) as failed:
             await run.result("10s")
-        assert failed.value.type == "holdfast.errors.ResultTimeout"
+        assert failed.value.type == "ResultTimeout"
         assert await (await app.get("p/waits")).status() is Status.RUNNING
 
 

@@ -12,7 +12,7 @@ from holdfast.errors import InvalidInput
 from tests.support.world import START, World, events, forget_programs
 
 go = Signal[int]("go")
-DEADLINE = "holdfast.errors.DeadlineExceeded"
+DEADLINE = "DeadlineExceeded"
 
 
 @workflow

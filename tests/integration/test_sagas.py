@@ -131,7 +131,7 @@ async def test_a_failing_undo_does_not_stop_the_others(world: World, shop: Shop)
         run = await app.start(work())
         with pytest.raises(RunFailed) as failed:
             await run.result("10s")
-    assert failed.value.type == "holdfast.errors.CompensationFailed"
+    assert failed.value.type == "CompensationFailed"
     assert "why it began" in failed.value.message
     assert "will not come off" in failed.value.message
     assert shop.done[3:] == ["undo C c", "undo STICKY sticky", "undo STICKY sticky", "undo A a"]

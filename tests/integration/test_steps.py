@@ -327,7 +327,7 @@ async def test_an_undeclared_exception_is_data(world: World) -> None:
         run = await app.start(work())
         with pytest.raises(RunFailed) as raised:
             await run.result("10s")
-    assert raised.value.type == "holdfast.errors.StepFailed"
+    assert raised.value.type == "StepFailed"
     assert "missing" in raised.value.message
     assert raised.value.run_id == run.id
     failed = next(event.data for event in await events(run) if event.type == "step_failed")

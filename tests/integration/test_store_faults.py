@@ -10,18 +10,23 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
+import msgspec
 import pytest
 
 from holdfast import App, Retry, Run, RunVar, Signal, Status, current, start, step, workflow
+from holdfast.core import events as e
+from holdfast.core.messages import encode_event
 from holdfast.engine import committer, engine
 from holdfast.errors import DiskFull, StoreError
 from holdfast.ports.inbox import Message
+from holdfast.ports.journal import Commit
+from holdfast.ports.runs import Filter
 from holdfast.ports.store import Store
 from holdfast.worker import claiming
 from tests.support.faults import FaultyStore, Mode
-from tests.support.world import Kind, World, open_world
+from tests.support.world import Kind, World, events, open_world
 
 T = TypeVar("T")
 
@@ -125,37 +130,192 @@ async def _ended(client: App, id: str) -> Status | None:
     return await (await client.get(id)).wait()
 
 
-METHODS = [
-    "commit", "read", "create", "get", "list", "exposed", "send", "unread", "claim", "held", "release", "release_all",
-    "get_blob", "get_blobs",
-]  # fmt: skip
+WORKERS = ["commit", "read", "unread", "claim", "held", "release", "release_all", "get_blobs"]
+CLIENTS = ["create", "get", "list", "exposed", "send", "get_blob"]
+REPEATED = {"get": 4, "claim": 10, "held": 6, "list": 3}
+"""What loops ask again and again: after so many, one call is like the next."""
+
+CASES = [
+    (method, mode, is_local)
+    for method in (*WORKERS, *CLIENTS)
+    for mode in get_args(Mode)
+    for is_local in ((True, False) if method in WORKERS else (True,))
+]
 
 
-@pytest.mark.parametrize("is_local", [True, False], ids=["local", "apart"])
-@pytest.mark.parametrize("mode", ["refused", "answer lost"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "mode", "is_local"), CASES, ids=[f"{m}-{k}-{'local' if x else 'apart'}" for m, k, x in CASES]
+)
 async def test_one_failing_call_changes_nothing(tmp_path: Path, method: str, mode: Mode, is_local: bool) -> None:
     """Promise: whichever call of the store fails once, the run ends with the same result and each body ran as often
     as without the fault."""
     for number in range(1, MOST):
+        faulty = await play(tmp_path, lambda store, n=number: store.fail(method, n, mode=mode), is_local=is_local)
+        if not faulty.fired or number >= REPEATED.get(method, MOST):
+            return
+    pytest.fail(f"the scenario makes more than {MOST} calls of {method}")
+
+
+async def play(
+    folder: Path, prepare: Callable[[FaultyStore], None], *, is_local: bool = True, kind: Kind = "memory"
+) -> FaultyStore:
+    """The scenario on a fresh store that was prepared to fail; checked."""
+    effects.clear()
+    async with open_world(kind, folder, virtual=False) as world:
+        faulty = FaultyStore(world.store)
+        prepare(faulty)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await scenario(faulty.store, is_local=is_local)
+        except TimeoutError:
+            page = await world.store.list(Filter())
+            raise AssertionError(f"stuck after {faulty.fired}: {page.runs}") from None
+    assert effects == RAN, faulty.fired
+    return faulty
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_every_other_commit_fails(tmp_path: Path, kind: Kind, mode: Mode) -> None:
+    """Promise: a commit is sent again, unchanged, until it is answered; one that was accepted before is recognised."""
+    faulty = await play(tmp_path, lambda store: store.fail("commit", *range(1, 200, 2), mode=mode), kind=kind)
+    assert len(faulty.fired) > 10
+
+
+async def test_a_long_outage(tmp_path: Path) -> None:
+    """Promise: however often the store refuses in a row, what was to be written is written when it answers again."""
+
+    def prepare(store: FaultyStore) -> None:
+        for method in WORKERS[:-2]:
+            store.fail(method, *range(2, 8))
+
+    assert len((await play(tmp_path, prepare)).fired) > 12
+
+
+async def test_a_full_disk_loses_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: turns wait, in order, until there is room again; nothing is done twice and the log says why."""
+    faulty = FaultyStore(world.store, error=lambda: DiskFull("no space left"))
+    faulty.fail("commit", *range(3, 9))
+    ran: list[int] = []
+
+    @step
+    async def note(number: int) -> int:
+        ran.append(number)
+        return number
+
+    @workflow
+    async def work() -> list[int]:
+        return [await note(number) for number in range(5)]
+
+    app = App(workflows=[work], store=faulty.store)
+    async with world.worker(app):
+        run = await app.start(work())
+        assert await run.result("10s") == [0, 1, 2, 3, 4]
+    assert ran == [0, 1, 2, 3, 4]
+    assert len(faulty.fired) == 6
+    assert "no space left" in caplog.text
+    assert [x.data["key"] for x in await events(run) if x.type == "done"] == [
+        "note",
+        "note:1",
+        "note:2",
+        "note:3",
+        "note:4",
+    ]
+
+
+async def test_a_worker_stops_although_the_store_accepts_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: after its grace a worker goes, whatever the store says; the run is finished by the next one."""
+    monkeypatch.setattr(engine, "SETTLE", 0.01)
+    faulty = FaultyStore(world.store)
+    reached = asyncio.Event()
+
+    @step
+    async def note() -> str:
+        faulty.fail("commit", *range(faulty.calls["commit"] + 1, 100_000))
+        reached.set()
+        return "noted"
+
+    @workflow
+    async def work() -> str:
+        return await note()
+
+    app = App(workflows=[work], store=faulty.store)
+    async with world.worker(app, grace="10ms"):
+        run = await app.start(work())
+        await reached.wait()
+        await world.until(lambda: bool(faulty.fired))
+    assert "given up" in caplog.text
+    other = world.app(work)
+    async with world.worker(other):
+        assert await (await other.get(run.id, work)).result("10s") == "noted"
+
+
+# -- an end that is refused because of unread messages -------------------------------------------------------------
+
+
+def late_message(store: Store) -> Callable[[str, tuple[Any, ...]], Awaitable[None]]:
+    """Sends a signal to a run in the moment in which its end is on its way to the store, once."""
+    sent: list[str] = []
+
+    async def before(name: str, args: tuple[Any, ...]) -> None:
+        if name != "commit" or sent:
+            return
+        commits: list[Commit] = [x for x in args[0] if x.is_terminal]
+        for commit in commits:
+            sent.append(commit.row.run)
+            event = e.SignalReceived(message="late", name="go", sender="test", value=_raw(LARGE))
+            await store.send(Message(run=commit.row.run, id="late", kind="signal", body=encode_event(event)))
+
+    return before
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("method", ["commit", "read", "unread", "get_blobs"])
+async def test_a_refused_end_survives_faults(tmp_path: Path, method: str, mode: Mode) -> None:
+    """Promise: an end that meets an unread message is taken again from the journal; a fault there changes nothing."""
+    for number in range(1, MOST):
         effects.clear()
         async with open_world("memory", tmp_path, virtual=False) as world:
             faulty = FaultyStore(world.store)
+            faulty.before = late_message(world.store)
             faulty.fail(method, number, mode=mode)
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await scenario(faulty.store, is_local=is_local)
-            except TimeoutError:
-                views = [row for row in (await world.store.list(_all())).runs]
-                raise AssertionError(f"stuck after {faulty.fired}: {views}") from None
-        assert effects == RAN, faulty.fired
+            app = App(workflows=[short], store=faulty.store)
+            async with asyncio.timeout(PATIENCE), app.worker(poll="20ms", grace="1s"):
+                run: Run[int] = await insist(lambda app=app: app.start(short(LARGE), id="short"))
+                assert await insist(run.result) == 2 * len(LARGE)
+                types = [x.type async for x in run.follow()]
+        assert types.count("signal") == 1
+        assert effects == {"large": 1, "first": 1}, faulty.fired
         if not faulty.fired:
             return
-        if number >= 12 and method in {"get", "claim", "held"}:  # asked again and again: one is like the next
-            return
 
 
-def _all() -> Any:
-    from holdfast.ports.runs import Filter
+@workflow
+async def short(given: str) -> int:
+    await record("first")
+    return len(given) + len(await asyncio.to_thread(large))
 
-    return Filter()
+
+async def test_a_run_that_cannot_be_rebuilt_is_paused(world: World) -> None:
+    """Promise: a body that takes another path when its end has to be taken again pauses its run; it is never stuck."""
+    passes: list[int] = []
+
+    @workflow
+    async def fickle() -> str:
+        passes.append(1)
+        return await record("one" if len(passes) == 1 else "two")
+
+    faulty = FaultyStore(world.store)
+    faulty.before = late_message(world.store)
+    app = App(workflows=[fickle], store=faulty.store)
+    async with world.worker(app):
+        run = await app.start(fickle())
+        await world.until_status(run, Status.PAUSED)
+    assert "diverged" in (await run.view()).waiting
+    assert effects == {"one": 1}
+
+
+def _raw(value: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))

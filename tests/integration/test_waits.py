@@ -122,7 +122,7 @@ async def test_a_bad_duration_fails_the_run(world: World, duration: str | float)
     async with world.serving(naps) as app:
         with pytest.raises(RunFailed) as failed:
             await (await app.start(naps())).result("10s")
-    assert failed.value.type == "holdfast.errors.InvalidDuration"
+    assert failed.value.type == "InvalidDuration"
 
 
 @pytest.mark.spec("openworkflow.O55", "traps.B3")

@@ -35,7 +35,7 @@ class Order:
     cents: int
 
 
-approved = Signal[bool]("approved")
+approved: Signal[bool] = Signal[bool]("approved")
 
 
 # -- steps: their outcomes are recorded, and what is recorded is never done again --------------------------------------
@@ -96,7 +96,7 @@ async def pack(order: Order) -> str:
 async def collect(parcel: str) -> None:
     """More of it."""
     with body():
-        await side_effect(0.5)
+        await side_effect(0.7)
 
 
 @step
@@ -136,7 +136,7 @@ def expected(order: Order) -> str:
     return f"shelf-{order.id}, payment-{order.id}, parcel-{order.id}, told: email sms warehouse"
 
 
-app = App(workflows=[fulfil, ship])
+app: App = App(workflows=[fulfil, ship])
 
 
 # -- the ledger --------------------------------------------------------------------------------------------------------

@@ -86,8 +86,8 @@ class Stage:
 
     def __enter__(self) -> Self:
         self._temporary = tempfile.TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True)
-        self.folder = Path(self._temporary.name)
-        self.url = f"sqlite:///{self.folder / 'demo.db'}"
+        self.folder: Path = Path(self._temporary.name)
+        self.url: str = f"sqlite:///{self.folder / 'demo.db'}"
         self._ledger = self.folder / "ledger.txt"
         self._ledger.touch()
         return self

@@ -63,7 +63,7 @@ def plan_for(seed: int, *, is_fast: bool) -> Plan:
     """The same for the same seed."""
     rng = random.Random(seed)
     pace, lease = (0.3, 1.0) if is_fast else (1.0, 2.0)
-    return Plan(seed, rng.choice(POINTS), rng.uniform(0.1, 0.35), pace, lease)
+    return Plan(seed, rng.choice(POINTS), rng.uniform(0.05, 0.3), pace, lease)
 
 
 @dataclass(slots=True)
@@ -134,7 +134,11 @@ class Story:
         worker.freeze()
         while not (flying := self._in_flight()):
             worker.thaw()
-            await self._until(lambda: bool(self._in_flight()), worker)
+            await self._until(lambda: bool(self._in_flight()) or watch.has_ended, worker)
+            if watch.has_ended:
+                raise CommandError(
+                    "the order was finished before its worker could be killed: is this machine very busy?"
+                )
             worker.freeze()
         code = worker.kill()
         await watch.look()

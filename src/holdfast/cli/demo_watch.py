@@ -24,11 +24,12 @@ class Watch:
         """Why nothing goes on, while no worker is there."""
         self._client = client
         self._screen = screen
+        self._root = root
         self._began_at = client.store.clock.now()
         self._lines: dict[str, Timeline] = {root: Timeline()}
         self._labels: dict[str, str] = {root: ""}
         self._seen: dict[str, int] = {root: 0}
-        self.holder = ""
+        self.holder: str = ""
         """The worker that advances the order or its child, or did last."""
 
     async def look(self) -> None:
@@ -53,6 +54,11 @@ class Watch:
     def has_completed(self, key: str) -> bool:
         """Whether the journal says so."""
         return any(entry.key == key and entry.outcome == "completed" for entry in self._entries())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the order has come to its end."""
+        return any(entry.kind == "ended" for entry in self._lines[self._root].entries)
 
     def is_waiting_for(self, kind: str) -> bool:
         """Whether the order is parked for such a thing."""

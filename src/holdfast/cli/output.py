@@ -83,7 +83,7 @@ class Output:
     def __init__(self, *, is_json: bool = False, stream: IO[str] | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream
         self.is_json = is_json
-        self.is_terminal = not is_json and is_terminal(self._stream)
+        self.is_terminal: bool = not is_json and is_terminal(self._stream)
         self._console: Console | None = None
 
     @property

@@ -86,7 +86,7 @@ def _print_version(context: click.Context, _: click.Parameter, value: bool) -> N
         context.exit()
 
 
-root = LazyGroup(
+root: LazyGroup = LazyGroup(
     "holdfast",
     help="Durable workflows in ordinary Python: run workers, start runs, see what they do.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

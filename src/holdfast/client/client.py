@@ -53,6 +53,10 @@ class LocalWorker(Protocol):
         """Takes it."""
         ...
 
+    def doubt(self) -> None:
+        """A run may have been made for it that it was not told of."""
+        ...
+
 
 class Client:
     """Starts runs and asks after them."""
@@ -60,9 +64,9 @@ class Client:
     def __init__(self, store: Store, registry: Registry) -> None:
         self.store = store
         self.registry = registry
-        self.waiting = Waiting(store)
+        self.waiting: Waiting = Waiting(store)
         self.local: LocalWorker | None = None
-        self.actor = f"{_user()}@{os.getpid()}"
+        self.actor: str = f"{_user()}@{os.getpid()}"
 
     def close(self) -> None:
         """Stops listening."""
@@ -105,16 +109,21 @@ class Client:
         local = self.local if delay is None else None
         if local is not None and not local.wants(spec.name, spec.version, started.queue):
             local = None
-        made = await self.store.create(
-            new,
-            key_since=now - KEY_WINDOW,
-            instance=local.options.instance if local is not None else "",
-            worker=local.options.id if local is not None else "",
-        )
+        try:
+            made = await self.store.create(
+                new,
+                key_since=now - KEY_WINDOW,
+                instance=local.options.instance if local is not None else "",
+                worker=local.options.id if local is not None else "",
+            )
+            if local is not None and not isinstance(made, Existing):
+                await local.take_new(made.run, new.row)
+        except BaseException:  # the answer was lost, or the caller gave up: the run may be there all the same
+            if local is not None:
+                local.doubt()
+            raise
         if isinstance(made, Existing):
             _check_existing(made, spec, digest, id)
-        elif local is not None:
-            await local.take_new(made.run, new.row)
         return ClientRun(self, made.run.id, spec)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
@@ -204,7 +213,7 @@ def _check_existing(made: Existing, spec: WorkflowSpec, digest: str, id: str | N
 
 
 def _priority(value: int) -> int:
-    if isinstance(value, bool) or not -1_000_000 <= value <= 1_000_000:
+    if isinstance(value, bool) or not isinstance(value, int) or not -1_000_000 <= value <= 1_000_000:
         raise InvalidInput(f"priority={value!r}: a whole number between -1,000,000 and 1,000,000")
     return value
 

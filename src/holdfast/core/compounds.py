@@ -33,7 +33,7 @@ class Fields(Node):
         self.cls: Any = cls
         self.style = style  # "slots" (set attributes), "struct", "tuple" or "dict"
         self.is_array = is_array
-        self.kinds = frozenset({"array" if is_array else "object"})
+        self.kinds: frozenset[str] = frozenset({"array" if is_array else "object"})
         self.fields: tuple[Field, ...] = ()
         self.optional: frozenset[str] = frozenset()  # keys a TypedDict may lack
         self.refuses_unknown = False
@@ -107,7 +107,7 @@ class Fields(Node):
 class Model(Node):
     """A Pydantic model: it encodes and validates itself."""
 
-    kinds = frozenset({"model"})
+    kinds: frozenset[str] = frozenset({"model"})
     is_open = True
 
     def accepts(self, value: object) -> bool:
@@ -126,10 +126,10 @@ class Union(Node):
     def settle(self, members: Iterable[Node]) -> None:
         """Takes its members and decides how to tell them apart."""
         self.members = tuple(members)
-        self.kinds = frozenset().union(*(member.kinds for member in self.members))
+        self.kinds: frozenset[str] = frozenset().union(*(member.kinds for member in self.members))
         inner = [member for member in self.members if member.annotation is not type(None)]
         self._or_none = len(inner) < len(self.members)
-        self.is_plain = _is_discriminable(inner)
+        self.is_plain: bool = _is_discriminable(inner)
         self._by_tag = {f"${_tag(member.annotation)}": member for member in inner}
         if len(self._by_tag) < len(inner):
             self._by_tag = {f"${_full_tag(member.annotation)}": member for member in inner}

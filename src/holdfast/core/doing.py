@@ -72,7 +72,7 @@ def doing(run: Run) -> Doing:
         found += _open_work(run)
     if not found and not run.worker:
         found.append(Occupation("start", run.workflow))
-    return Doing(tuple(found[:SHOWN]), max(0, len(found) - SHOWN)) if found else _IDLE
+    return Doing(tuple(found[:SHOWN]), max(0, len(found) - SHOWN))
 
 
 def encode_doing(value: Doing) -> bytes:

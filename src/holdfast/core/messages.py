@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure, type_name
-from holdfast.core.turn import Row, decode_row
+from holdfast.core.turn import UNREADABLE, Row, decode_row
 from holdfast.errors import Conflict, CorruptJournal
 
 _encoder = msgspec.json.Encoder()
@@ -26,7 +26,7 @@ def decode_event(body: bytes) -> e.AnyEvent:
     """The inverse of `encode_event`."""
     try:
         return _decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise CorruptJournal(f"a message in the inbox does not decode: {error}") from error
 
 

@@ -100,7 +100,7 @@ class Node:
 class Anything(Node):
     """`Any`, `object`, or no annotation: plain JSON values."""
 
-    kinds = frozenset({"null", "bool", "int", "float", "str", "array", "object"})
+    kinds: frozenset[str] = frozenset({"null", "bool", "int", "float", "str", "array", "object"})
     is_open = True
 
 
@@ -109,7 +109,7 @@ class Scalar(Node):
 
     def __init__(self, annotation: Any, kinds: Iterable[str], check: Callable[[object], bool]) -> None:
         super().__init__(annotation)
-        self.kinds = frozenset(kinds)
+        self.kinds: frozenset[str] = frozenset(kinds)
         self._check = check
 
     def accepts(self, value: object) -> bool:
@@ -119,7 +119,7 @@ class Scalar(Node):
 class Choice(Node):
     """An enum, or a `Literal`, whose values are not all ints or strs: stored by name."""
 
-    kinds = frozenset({"str"})
+    kinds: frozenset[str] = frozenset({"str"})
     is_plain = False
 
     def __init__(self, annotation: Any, members: dict[str, Any]) -> None:
@@ -144,13 +144,13 @@ class Choice(Node):
 class Items(Node):
     """A list, set, frozenset or tuple of one item type. Sets are stored sorted, so equal sets give equal bytes."""
 
-    kinds = frozenset({"array"})
+    kinds: frozenset[str] = frozenset({"array"})
 
     def __init__(self, annotation: Any, made_as: type, *, is_plain: bool = True) -> None:
         super().__init__(annotation)
         self.made_as = made_as
-        self.is_set = made_as in {set, frozenset}
-        self.is_plain = is_plain and not self.is_set
+        self.is_set: bool = made_as in {set, frozenset}
+        self.is_plain: bool = is_plain and not self.is_set
         self.item: Node = self
 
     @property
@@ -175,7 +175,7 @@ class Items(Node):
 class Pairs(Node):
     """A tuple with a type for each place."""
 
-    kinds = frozenset({"array"})
+    kinds: frozenset[str] = frozenset({"array"})
 
     def __init__(self, annotation: Any) -> None:
         super().__init__(annotation)
@@ -203,7 +203,7 @@ class Pairs(Node):
 class Map(Node):
     """A dict. Its keys are what JSON keys can stand for; msgspec converts them."""
 
-    kinds = frozenset({"object"})
+    kinds: frozenset[str] = frozenset({"object"})
 
     def __init__(self, annotation: Any) -> None:
         super().__init__(annotation)

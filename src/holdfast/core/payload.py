@@ -59,7 +59,7 @@ class Shape(Generic[T]):
     __slots__ = ("_codec", "_read", "what")
 
     def __init__(self, annotation: Any, *, what: str) -> None:
-        self.what = what
+        self.what: str = what
         self._read: Callable[[], Any] = lambda: annotation
         self._codec: Codec | None = None
 
@@ -120,14 +120,14 @@ class Arguments:
     )
 
     def __init__(self, function: Callable[..., Any], *, what: str, skip_first: bool = False) -> None:
-        self.what = what
+        self.what: str = what
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError) as error:
             raise DefinitionError(f"{what}: its parameters cannot be read: {error}") from None
         parameters = list(signature.parameters.values())[1 if skip_first else 0 :]
-        self.signature = signature.replace(parameters=parameters)
-        self.names = tuple(parameter.name for parameter in parameters)
+        self.signature: inspect.Signature = signature.replace(parameters=parameters)
+        self.names: tuple[str, ...] = tuple(parameter.name for parameter in parameters)
         self._function = function
         self._positional = sum(parameter.kind in _POSITIONAL for parameter in parameters)
         kinds = {parameter.kind for parameter in parameters}

@@ -38,7 +38,7 @@ class Timeline:
     """The entries of one run, taken row by row. `omitted` counts those no longer kept."""
 
     def __init__(self, most: int = MOST) -> None:
-        self.omitted = 0
+        self.omitted: int = 0
         self._most = most
         self._entries: dict[int, Entry] = {}
         self._over: deque[int] = deque()

@@ -23,10 +23,12 @@ FORMAT = 1
 GENESIS = bytes(16)
 """What the first row of a journal is chained to."""
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
+"""What decoding bytes that are no events raises."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _encoder = msgspec.json.Encoder()
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 _decoder: msgspec.json.Decoder[tuple[AnyEvent, ...]] = msgspec.json.Decoder(tuple[AnyEvent, ...])
 
 
@@ -98,7 +100,7 @@ def decode_row(row: Row) -> Turn:
     try:
         body = row.body if row.format == FORMAT else _lifted(row)
         return Turn(row.run, row.ordinal, row.epoch, instant(row.at), _decoder.decode(body), row.checksum, row.seq)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise CorruptJournal(f"run {row.run}: row {row.ordinal} does not decode: {error}") from error
 
 

@@ -63,8 +63,8 @@ class Body:
     __slots__ = ("_is_stopping", "_task", "attempt", "stop_reason")
 
     def __init__(self, attempt: Attempt) -> None:
-        self.attempt = attempt
-        self.stop_reason = ""
+        self.attempt: Attempt = attempt
+        self.stop_reason: str = ""
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
 

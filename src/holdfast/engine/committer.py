@@ -58,7 +58,13 @@ class Committer:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def settle(self) -> None:
-        """Waits until everything submitted so far has its verdict."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
+    async def settle(self, limit: float) -> None:
+        """Waits until everything submitted so far has its verdict, but not for ever: a store that accepts nothing
+        must not keep a worker from stopping. What was not accepted never happened, and runs again elsewhere."""
+        if self._task is None:
+            return
+        _, unsettled = await asyncio.wait([self._task], timeout=limit)
+        for task in unsettled:
+            LOG.warning("turns not accepted within %.1f s are given up; their runs go on elsewhere", limit)
+            task.cancel()
+            await asyncio.wait([task])

@@ -27,14 +27,19 @@ from holdfast.engine.surroundings import WorkerSurroundings, progress_of
 from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, Diverged, HoldfastError, NeverWaits, StoreError
+from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.journal import Park
+from holdfast.ports.leases import Held
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
 LOG = logging.getLogger("holdfast.worker")
 SPARE = 100
 """So many programs (about 10 kB each) stay in memory whatever they wait for; beyond, only those that wake soon."""
+
+SETTLE = 2.0
+"""Seconds a closing engine waits for turns the store has not answered."""
 
 T = TypeVar("T")
 
@@ -66,10 +71,10 @@ class Engine:
         self.settings = settings
         self.surroundings = surroundings
         self.worker_id = worker_id
-        self.clock = store.clock
-        self.wheel = Wheel(store.clock)
-        self.committer = Committer(store)
-        self.bodies = Bodies(surroundings, threads)
+        self.clock: Clock = store.clock
+        self.wheel: Wheel = Wheel(store.clock)
+        self.committer: Committer = Committer(store)
+        self.bodies: Bodies = Bodies(surroundings, threads)
         self.sessions: dict[str, Session] = {}
         self.resting = 0
         self.freed = freed
@@ -80,6 +85,9 @@ class Engine:
         self._news_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_draining = False
+        self._opening: set[str] = set()
+        self._strays: dict[str, int] = {}
+        self._doubts = 0
 
     @property
     def busy(self) -> int:
@@ -96,6 +104,14 @@ class Engine:
 
     async def take_on(self, rows: Sequence[RunRow], known: Mapping[str, Row] | None = None) -> None:
         """Advances claimed runs. `known` holds the only row of runs that were just made here."""
+        names = {row.id for row in rows}
+        self._opening |= names
+        try:
+            await self._take_on(rows, known)
+        finally:
+            self._opening -= names
+
+    async def _take_on(self, rows: Sequence[RunRow], known: Mapping[str, Row] | None) -> None:
         cold: dict[int, int] = {}
         unread: dict[int, int] = {}
         warm: dict[str, _Warm] = {}
@@ -110,8 +126,12 @@ class Engine:
                     cold[row.no] = 1
             if row.inbox_last > row.inbox_read:
                 unread[row.no] = row.inbox_read
-        journals: Mapping[int, list[Row]] = await self.store.read(cold) if cold else {}
-        inbox: Mapping[int, list[Unconsumed]] = await self.store.unread(unread) if unread else {}
+        journals: Mapping[int, list[Row]] = {}
+        inbox: Mapping[int, list[Unconsumed]] = {}
+        if cold:
+            journals = await self._insist(lambda: self.store.read(cold), "reading the journals of claimed runs")
+        if unread:
+            inbox = await self._insist(lambda: self.store.unread(unread), "reading the inboxes of claimed runs")
         for row in rows:
             messages = inbox.get(row.no, [])
             events = [decode_event(message.body) for message in messages]
@@ -161,7 +181,7 @@ class Engine:
 
     async def _replayed(self, run: Run, turns: Sequence[Turn], spec: WorkflowSpec) -> Program:
         wanted = blobs_wanted(turns)
-        blobs: Mapping[str, bytes] = await self.store.get_blobs(wanted) if wanted else {}
+        blobs = await self._blobs(wanted) if wanted else {}
         return replayed(run.id, turns, blobs, spec, self.registry, self.settings)
 
     async def _find_progress(self, run: Run) -> None:
@@ -181,8 +201,11 @@ class Engine:
         wanted = {x.blob for x in events if isinstance(x, e.Carrier) and x.blob}
         if not wanted:
             return events
-        blobs = await self.store.get_blobs(wanted)
+        blobs = await self._blobs(wanted)
         return [inline(event, blobs) for event in events]
+
+    async def _blobs(self, names: set[str]) -> Mapping[str, bytes]:
+        return await self._insist(lambda: self.store.get_blobs(names), f"reading {len(names)} blob(s)")
 
     def _pause(self, row: RunRow, run: Run, error: Exception | None) -> None:
         """Pauses a run that cannot be opened: diverged, undecodable, or one that killed its workers."""
@@ -241,10 +264,12 @@ class Engine:
 
     async def check_held(self, instance: str) -> None:
         """Compares what we think we hold with what the store says: lost runs are dropped, news is read."""
-        if not self.sessions:
+        if not self.sessions and not self._doubts:
             return
         before = dict(self.sessions)
         held = await self.store.held(instance)
+        if self._doubts:
+            await self._give_strays_back(instance, held)
         for name, session in before.items():
             if self.sessions.get(name) is not session or session.is_settling:
                 continue
@@ -253,6 +278,25 @@ class Engine:
                 session.drop("taken over by another worker")
             elif known.inbox_last > session.inbox_seen:
                 self.fetch_inbox(session)
+
+    def doubt(self) -> None:
+        """The answer of a claim was lost: the store may count runs as ours that nobody here knows of."""
+        self._doubts = 2
+
+    async def _give_strays_back(self, instance: str, held: Mapping[str, Held]) -> None:
+        """A run that is ours by the store and unknown here would wait for ever. Found in two comparisons, since the
+        answer that tells of it may be on its way, it is given back, and claimed again."""
+        found = {name: x.epoch for name, x in held.items() if name not in self.sessions and name not in self._opening}
+        strays = [name for name, epoch in found.items() if self._strays.get(name) == epoch]
+        self._strays = found
+        self._doubts = 2 if found else self._doubts - 1
+        for name in strays:
+            row = await self.store.get(name)
+            if row is None or (row.instance, row.epoch) != (instance, found[name]) or name in self.sessions:
+                continue
+            LOG.warning("run %s: its claim was not answered; given back", name)
+            await self.store.release(row.no, epoch=row.epoch, until=self.clock.now(), inbox_seen=row.inbox_read)
+            self.freed()
 
     # -- asked by sessions ---------------------------------------------------------------------------------------------
 
@@ -273,6 +317,17 @@ class Engine:
         self._spawn(self._reload(session, inputs))
 
     async def _reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
+        try:
+            await self._rebuild(session, inputs)
+        except Exception as error:  # noqa: BLE001 whoever opens it next finds the same, and pauses the run with the reason
+            session.drop(f"cannot be rebuilt from its journal: {error}", event="abandoned")
+            release = self.store.release
+            await self._insist(
+                lambda: release(session.no, epoch=session.epoch, until=self.clock.now(), inbox_seen=session.inbox_seen),
+                f"run {session.run.id}: release",
+            )
+
+    async def _rebuild(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         session.program.close()
         what = f"run {session.run.id}: its journal"
         journals = await self._insist(lambda: self.store.read({session.no: 1}), what)
@@ -331,7 +386,7 @@ class Engine:
     async def close(self) -> None:
         """Drops everything in memory; what was committed is safe, what was not runs again elsewhere."""
         self._is_draining = True
-        await self.committer.settle()
+        await self.committer.settle(SETTLE)
         for session in list(self.sessions.values()):
             session.drop("the worker stopped", event="abandoned")
         for kept in self._warm.values():

@@ -71,7 +71,10 @@ class Flight:
             body.stop(why)
 
     def forget(self) -> None:
-        """Late outcomes are no longer wanted."""
+        """Late outcomes are no longer wanted, nor how far the bodies were: whoever has the run now notes that."""
+        session = self._session
+        for key in self._bodies:
+            session.engine.surroundings.take_progress(session.run.id, key)
         self._bodies.clear()
 
     def _reported(self, body: Body, outcome: Outcome) -> None:

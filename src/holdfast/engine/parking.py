@@ -43,15 +43,19 @@ def wakes_soon(run: Run, program: Program, at: datetime) -> bool:
 
 def next_wake(run: Run, program: Program) -> datetime | None:
     """The earliest of everything the run waits for by time: timers, retries, its deadline, the end of its grace."""
-    times = [step.retry_at for step in run.steps.values() if step.retry_at is not None and not step.is_abandoned]
-    timer = program.next_timer()
-    if timer is not None:
-        times.append(timer)
-    if run.deadline is not None and run.past_deadline is None and run.cancel is None:
-        times.append(run.deadline)
-    if run.grace_until is not None:
-        times.append(run.grace_until)
-    return min(times, default=None)
+    wake = program.next_timer()
+    for step in run.steps.values():
+        if step.retry_at is not None and not step.is_abandoned:
+            wake = _earlier(wake, step.retry_at)
+    if run.past_deadline is not None or run.cancel is not None:
+        return _earlier(wake, run.grace_until)
+    return wake if run.deadline is None else _earlier(wake, run.deadline)
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 def awaits_children(run: Run, draft: Draft) -> bool:

@@ -15,11 +15,12 @@ import logging
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import msgspec
 
 from holdfast.core.failure import Failure, from_exception
+from holdfast.errors import NotAllowedHere
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.context import StepScope
@@ -151,6 +152,32 @@ def _find(errand: Errand) -> Any:
     return found
 
 
+class _Elsewhere:
+    """The surroundings of a body whose worker is another process."""
+
+    def resource(self, of: object) -> Any:
+        """Opened in the worker's process."""
+        self._refuse(f"{of!r}")
+
+    async def put_blob(self, data: bytes) -> str:
+        """Kept by the worker's store."""
+        self._refuse("put_blob()")
+
+    async def get_blob(self, name: str) -> bytes:
+        """Kept by the worker's store."""
+        self._refuse("get_blob()")
+
+    def heartbeat(self, run: str, key: str, progress: bytes) -> None:
+        """Goes out with the worker's."""
+        self._refuse("heartbeat()")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise NotAllowedHere(
+            f"{what} needs the worker, and this body runs in a process of its own: leave out executor='process', or do "
+            "this part in another step"
+        )
+
+
 def _work(errand: Errand) -> Answer:
     from holdfast.authoring.script.context import StepScope, running_step
     from holdfast.authoring.script.steps import AnyStep, step
@@ -162,8 +189,8 @@ def _work(errand: Errand) -> Answer:
         args, kwargs = spec.arguments.decode(errand.args)
     except Exception as error:  # noqa: BLE001 whatever keeps the body from starting is its outcome
         return Answer(failure=from_exception(error), is_final=True)
-    scope = msgspec.convert({**errand.scope, "surroundings": None}, type=dict[str, Any])
-    running_step.set(StepScope(**scope))
+    scope = msgspec.convert(errand.scope, type=dict[str, Any])
+    running_step.set(StepScope(**scope, surroundings=_Elsewhere()))
     try:
         value, _ = spec.result.round_trip(spec.function(*args, **kwargs), f"result of {spec.name}")
     except BaseException as error:  # noqa: BLE001 SystemExit and friends are outcomes too

@@ -20,9 +20,12 @@ class Registry:
             self.add(spec)
 
     def add(self, spec: WorkflowSpec) -> None:
-        """Registers a definition; the same one twice is fine, two of one name and version are not."""
+        """Registers a definition; the same one twice is fine, two of one name and version are not. A remote declaration
+        stands back for the definition itself."""
         known = self._specs.get((spec.name, spec.version))
-        if known is not None and known.function is not spec.function:
+        if known is not None and spec.is_remote:
+            return
+        if known is not None and not known.is_remote and known.function is not spec.function:
             raise DefinitionError(
                 f"two workflows are called {spec.label}: {known.where} and {spec.where}. Rename one (name=…) or give "
                 "it another version (version=…)."

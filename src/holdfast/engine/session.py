@@ -22,6 +22,7 @@ from holdfast.core.step import STOPPED, outcome_unknown
 from holdfast.engine import parking, telling
 from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload
 from holdfast.engine.flight import Flight
+from holdfast.engine.loading import inline
 from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Alarm
 from holdfast.errors import Diverged, HoldfastError, NeverWaits
@@ -48,11 +49,11 @@ class Session:
 
     def __init__(self, engine: Engine, row: RunRow, run: Run, program: Program) -> None:
         self.engine = engine
-        self.run = run
-        self.program = program
-        self.no = row.no
-        self.epoch = row.epoch
-        self.inbox_seen = row.inbox_read
+        self.run: Run = run
+        self.program: Program = program
+        self.no: int = row.no
+        self.epoch: int = row.epoch
+        self.inbox_seen: int = row.inbox_read
         self._is_resting = False
         self._inputs: list[e.AnyEvent] = []
         self._flight = Flight(self)
@@ -192,7 +193,8 @@ class Session:
     def _imposed(self, at: datetime) -> Draft | None:
         """An end that does not ask the program."""
         run = self.run
-        if run.grace_until is not None and at >= run.grace_until:
+        grace_until = run.grace_until
+        if grace_until is not None and at >= grace_until:
             return impose_end(run, at, self._take_inputs(), left=self._flight.keys)
         if run.started_at is None and run.deadline is not None and at >= run.deadline:
             return Draft(at, self._take_inputs(), [deadline_failure()])
@@ -274,6 +276,8 @@ class Session:
 
     def _park_after(self, draft: Draft) -> Park | None:
         """Whether the run is given back with this turn, and until when."""
+        if draft.asks_for_step and not self._drain:
+            return None  # most turns
         is_quiet = not self._flight and not self._to_start
         if draft.is_terminal or any(isinstance(x, e.Paused) for x in draft.inputs):
             return Park(None)
@@ -296,7 +300,8 @@ class Session:
             case Fenced():
                 self.drop(f"fenced by epoch {verdict.epoch}")
             case Unread():
-                inputs: list[e.AnyEvent] = [x for x in draft.inputs if not isinstance(x, e.Claimed | e.Released)]
+                kept = [x for x in draft.inputs if not isinstance(x, e.Claimed | e.Released)]
+                inputs = [inline(x, draft.blobs) for x in kept]  # its blobs were not stored either
                 self._is_committing = True  # no turn before the journal is read again
                 self.engine.reload(self, inputs)
 

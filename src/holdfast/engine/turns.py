@@ -34,7 +34,12 @@ class Draft:
     @property
     def is_terminal(self) -> bool:
         """Whether the run ends with it."""
-        return bool(self.outputs) and isinstance(self.outputs[-1], e.TERMINAL)
+        return bool(self.outputs) and type(self.outputs[-1]) in e.TERMINAL
+
+    @property
+    def asks_for_step(self) -> bool:
+        """Whether it is one of the many whose last word is a step asked for."""
+        return bool(self.outputs) and type(self.outputs[-1]) is e.StepScheduled
 
 
 def finish(

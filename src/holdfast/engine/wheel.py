@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import logging
 from collections.abc import Callable
 from datetime import datetime
 
 from holdfast.ports.clock import Clock
+
+LOG = logging.getLogger("holdfast.worker")
 
 
 class Wheel:
@@ -39,7 +42,10 @@ class Wheel:
         while self._heap and self._heap[0][0] <= now:
             due.append(heapq.heappop(self._heap)[2])
         for callback in due:
-            callback()
+            try:
+                callback()
+            except Exception:
+                LOG.exception("a wake-up broke; the others go on")
         self._arm()
         return len(due)
 

@@ -30,11 +30,13 @@ async def claim_until_stopped(worker: Worker) -> None:
                     await worker.engine.take_on(claims.runs)
             except StoreError as error:
                 LOG.warning("claiming not possible, trying again in %.1f s: %s", pause, error)
+                worker.engine.doubt()
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
             except Exception:
                 LOG.exception("claiming broke, trying again in %.1f s", LONGEST_PAUSE)
+                worker.engine.doubt()
                 await asyncio.sleep(LONGEST_PAUSE)
                 continue
             pause = FIRST_PAUSE

@@ -38,8 +38,10 @@ def worker_options(
     grace: Duration = "30s",
 ) -> WorkerOptions:
     """Options from what a user wrote. A configured `id` promises that one live worker uses it."""
-    if concurrency < 1:
-        raise InvalidInput(f"concurrency={concurrency}: a worker needs at least one slot")
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise InvalidInput(f"concurrency={concurrency!r}: a worker needs at least one slot")
+    if isinstance(queues, str):
+        raise InvalidInput(f"queues={queues!r}: a list of names, such as [{queues!r}]")
     if not queues:
         raise InvalidInput("queues=[]: a worker serves at least one queue")
     lease, interval = parse_duration(ttl, what="ttl"), parse_duration(poll, what="poll")

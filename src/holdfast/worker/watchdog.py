@@ -65,12 +65,22 @@ class Watchdog:
         while frame is not None:
             stack.append(frame)
             frame = frame.f_back
-        authored = [x for x in stack if not x.f_globals.get("__name__", "").startswith(_OURS)]
-        chosen = authored[0] if authored else stack[0] if stack else None
-        if chosen is None:
+        if not stack:
             return "an unknown place"
-        name = chosen.f_code.co_qualname
-        return f"{name} ({chosen.f_code.co_filename}:{chosen.f_lineno})"
+        authored: list[FrameType] = []  # what was called from the engine or from asyncio, innermost first
+        for one in stack:
+            if one.f_globals.get("__name__", "").startswith(_OURS):
+                break
+            authored.append(one)
+        if not authored:
+            return _named(stack[0])
+        entered, inner = authored[-1], authored[0]
+        return _named(entered) if entered is inner else f"{_named(entered)}, in {_named(inner)}"
 
 
-_OURS = ("holdfast.", "asyncio.", "uvloop", "threading", "selectors", "concurrent.", "contextvars", "runpy")
+def _named(frame: FrameType) -> str:
+    return f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})"
+
+
+_OURS = ("holdfast.", "asyncio.", "uvloop")
+"""Below these an author's code is entered: a workflow's body, or a step's."""

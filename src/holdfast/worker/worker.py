@@ -46,8 +46,8 @@ class Worker:
         self.store = store
         self.options = options
         self.registry = registry
-        self.surroundings = WorkerSurroundings(store, replaced)
-        self.engine = Engine(
+        self.surroundings: WorkerSurroundings = WorkerSurroundings(store, replaced)
+        self.engine: Engine = Engine(
             store,
             registry,
             settings,
@@ -56,7 +56,7 @@ class Worker:
             threads=min(options.concurrency, 64),
             freed=self._freed,
         )
-        self.row = WorkerRow(
+        self.row: WorkerRow = WorkerRow(
             instance=options.instance,
             worker=options.id,
             queues=options.queues,
@@ -65,9 +65,9 @@ class Worker:
             host=socket.gethostname(),
             started_at=store.clock.now(),
         )
-        self.work_hinted = asyncio.Event()
-        self.is_stopping = False
-        self.is_stopped = False
+        self.work_hinted: asyncio.Event = asyncio.Event()
+        self.is_stopping: bool = False
+        self.is_stopped: bool = False
         self._resources = list(resources)
         self._all_quiet = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -89,8 +89,12 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         named = resources_named_by(spec.function for spec in self.registry if not spec.is_remote)
-        await self.surroundings.open([*self._resources, *named])
-        freed = await self.store.register(self.row, self.options.ttl, takes_over=self.options.is_configured)
+        try:
+            await self.surroundings.open([*self._resources, *named])
+            freed = await self.store.register(self.row, self.options.ttl, takes_over=self.options.is_configured)
+        except BaseException:
+            await self.surroundings.close()  # what was opened before
+            raise
         if freed:
             LOG.info("worker %s: took back %d run(s) of its earlier instance", self.options.id, freed)
         heart = self.store.heart(self.options.instance, self.options.ttl)
@@ -116,6 +120,10 @@ class Worker:
         """Advances a run that was made, already claimed, by this process."""
         await self.engine.take_on([row], {row.id: first})
 
+    def doubt(self) -> None:
+        """Nobody knows whether a run was made, and claimed for this worker: it looks after it."""
+        self.engine.doubt()
+
     def wants(self, workflow: str, version: str, queue: str) -> bool:
         """Whether a run made here may be made already claimed by this worker."""
         return (
@@ -131,11 +139,11 @@ class Worker:
             return
         self.is_stopping = True
         self.work_hinted.set()
+        limit = self.options.grace.total_seconds() if grace is None else grace
         if self._tasks:
-            await asyncio.wait([self._tasks[0]])
+            await asyncio.wait([self._tasks[0]], timeout=limit)
         self._all_quiet.clear()
         self.engine.drain()
-        limit = self.options.grace.total_seconds() if grace is None else grace
         try:
             async with asyncio.timeout(limit):
                 while self.engine.sessions:

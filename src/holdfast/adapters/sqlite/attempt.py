@@ -42,8 +42,8 @@ class Work:
     __slots__ = ("error", "is_again", "operation", "result")
 
     def __init__(self, operation: Operation[Any]) -> None:
-        self.operation = operation
-        self.is_again = False
+        self.operation: Operation[Any] = operation
+        self.is_again: bool = False
         self.result: Any = None
         self.error: Exception | None = None
 

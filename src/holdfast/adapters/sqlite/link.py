@@ -30,8 +30,8 @@ class Link:
         self._connect = connect
         self._connection: apsw.Connection | None = None
         self._version_seen = -1
-        self.changes_seen = 0
-        self.wal_pages = 0
+        self.changes_seen: int = 0
+        self.wal_pages: int = 0
 
     def connected(self) -> apsw.Connection:
         """The connection, opened if there is none."""

@@ -18,7 +18,7 @@ class Request(Work):
 
     def __init__(self, operation: Operation[Any], *, is_large: bool) -> None:
         super().__init__(operation)
-        self.is_large = is_large
+        self.is_large: bool = is_large
 
     def outcome(self) -> Any:
         """What came of it."""
@@ -46,9 +46,9 @@ class Outbox:
     __slots__ = ("is_calm", "loop", "requests")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+        self.loop: asyncio.AbstractEventLoop = loop
         self.requests: list[Request] = []
-        self.is_calm = False
+        self.is_calm: bool = False
 
     def was_calm(self) -> bool:
         """Whether the outbox is calm. If so, it is so again only a turn of the loop later: no caller starves others."""

@@ -23,9 +23,9 @@ class Transaction:
     __slots__ = ("_now", "clock", "connection", "hints", "is_again")
 
     def __init__(self, connection: apsw.Connection, clock: Clock, *, is_again: bool = False) -> None:
-        self.connection = connection
-        self.clock = clock
-        self.is_again = is_again
+        self.connection: apsw.Connection = connection
+        self.clock: Clock = clock
+        self.is_again: bool = is_again
         self.hints: dict[str, None] = {}
         self._now: int | None = None
 

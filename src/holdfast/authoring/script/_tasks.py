@@ -34,7 +34,7 @@ class DurableFuture(asyncio.Future[T]):
     __slots__ = ("number",)
 
     def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.number = number
+        self.number: int = number
         super().__init__(loop=loop)
 
     def __hash__(self) -> int:
@@ -51,7 +51,7 @@ class DurableTask(asyncio.Task[T]):
     __slots__ = ("number",)
 
     def __init__(self, number: int, coro: Any, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
-        self.number = number
+        self.number: int = number
         super().__init__(coro, loop=loop, **options)
         _stdlib.unregister_task(self)
 
@@ -91,9 +91,9 @@ class Timer(asyncio.TimerHandle):
         *,
         context: Context | None,
     ) -> None:
-        self.number = number
+        self.number: int = number
         self.kind: TimerKind = "sleep" if callback is _stdlib.wakes_sleeper else "timer"
-        self.fired = False
+        self.fired: bool = False
         super().__init__(when, callback, args, loop, context)
 
     @property

@@ -33,9 +33,9 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
     __slots__ = ("_driver", "_number", "key", "place", "program")
 
     def __init__(self, program: ScriptProgram, key: str, place: Place) -> None:
-        self.program = program
-        self.key = key
-        self.place = place
+        self.program: ScriptProgram = program
+        self.key: str = key
+        self.place: Place = place
         self._driver: Generator[Any, Any, R] | None = None
         self._number = program.announce(self)
 
@@ -48,7 +48,7 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key!r}>"
 
-    def _begin(self) -> Generator[Any, Any, R]:
+    def __await__(self) -> Generator[Any, Any, R]:
         if self._driver is not None:
             raise UsageError(f"{self.key}: this call was awaited before ({self.place}); call it again for another one")
         self.program.awaited(self)
@@ -60,11 +60,9 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
 
     # -- the coroutine protocol ----------------------------------------------------------------------------------------
 
-    __await__ = _begin
-
     def send(self, value: Any) -> Any:
         """As a coroutine's."""
-        return (self._driver or self._begin()).send(value)
+        return (self._driver or self.__await__()).send(value)
 
     def throw(self, typ: Any, val: Any = None, tb: TracebackType | None = None) -> Any:
         """As a coroutine's; a call that has not begun ends without asking for anything."""
@@ -107,13 +105,13 @@ class StepCall(DurableCall[R]):
         self.key = key
         self.place = place
         self._driver = None
-        self.spec = spec
-        self.args = args
-        self.retry = retry
-        self.timeout = timeout
-        self.scope = scope if undo is not None else None
-        self.undo = undo
-        self.undoes = undoes
+        self.spec: StepSpec = spec
+        self.args: bytes = args
+        self.retry: Retry | None = retry
+        self.timeout: timedelta | None = timeout
+        self.scope: Scope | None = scope if undo is not None else None
+        self.undo: Any | None = undo
+        self.undoes: str = undoes
         self._number = program.announce(self)
 
     def command(self) -> RunStep:
@@ -148,7 +146,7 @@ class SleepCall(DurableCall[None]):
 
     def __init__(self, program: ScriptProgram, key: str, place: Place, until: datetime) -> None:
         super().__init__(program, key, place)
-        self.until = until
+        self.until: datetime = until
 
     def _drive(self) -> Generator[Any, Any, None]:
         waits = self.program.waits
@@ -180,11 +178,11 @@ class WaitCall(DurableCall[Any]):
         default: Any,
     ) -> None:
         super().__init__(program, key, place)
-        self.kind = kind
-        self.name = name
-        self.shape = shape
-        self.timeout = timeout
-        self.default = default
+        self.kind: str = kind
+        self.name: str = name
+        self.shape: Shape[Any] = shape
+        self.timeout: timedelta | None = timeout
+        self.default: Any = default
 
     def _drive(self) -> Generator[Any, Any, Any]:
         waits = self.program.waits
@@ -211,9 +209,9 @@ class ChildCall(DurableCall[Any]):
         self, program: ScriptProgram, place: Place, spec: WorkflowSpec, command: StartChild, timeout: timedelta
     ) -> None:
         super().__init__(program, command.key, place)
-        self.spec = spec
-        self.command = command
-        self.timeout = timeout
+        self.spec: WorkflowSpec = spec
+        self.command: StartChild = command
+        self.timeout: timedelta = timeout
 
     @property
     def has_begun(self) -> bool:

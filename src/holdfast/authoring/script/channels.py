@@ -25,7 +25,7 @@ class Typed(Generic[T]):
     """A name with a type."""
 
     def __init__(self, name: str) -> None:
-        self.name = check_name(name, f"the name of a {type(self).__name__}")
+        self.name: str = check_name(name, f"the name of a {type(self).__name__}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -84,8 +84,8 @@ class Place:
     __slots__ = ("code", "offset")
 
     def __init__(self, code: CodeType, offset: int) -> None:
-        self.code = code
-        self.offset = offset
+        self.code: CodeType = code
+        self.offset: int = offset
 
     def __str__(self) -> str:
         line = self.code.co_firstlineno

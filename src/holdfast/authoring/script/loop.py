@@ -72,7 +72,7 @@ class DurableLoop(Refusals):
     def __init__(self, host: Host, *, budget: int = BUDGET) -> None:
         self.now: float = 0.0
         self.callback_errors: list[BaseException] = []
-        self.unwinding = False
+        self.unwinding: bool = False
         self._host = host
         self._budget = self._budget_left = budget
         # Handles; Any because the loop reads asyncio's private slots of them, as every event loop does.

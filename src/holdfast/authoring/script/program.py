@@ -56,17 +56,17 @@ class ScriptProgram:
         self.spec = spec
         self.beginning = beginning
         self.settings = settings
-        self.loop = DurableLoop(self, budget=settings.activation_budget)
-        self.at = beginning.at
-        self.keys = Keys()
-        self.timers = Timers()
-        self.steps = AskedSteps(self)
-        self.waits = Waits(self)
-        self.children = StartedChildren(self)
+        self.loop: DurableLoop = DurableLoop(self, budget=settings.activation_budget)
+        self.at: datetime = beginning.at
+        self.keys: Keys = Keys()
+        self.timers: Timers = Timers()
+        self.steps: AskedSteps = AskedSteps(self)
+        self.waits: Waits = Waits(self)
+        self.children: StartedChildren = StartedChildren(self)
         self.exposed: dict[str, bytes] = {}
         self.continuing: c.ContinueAs | None = None
         self.cancel: e.CancelRequested | None = None
-        self.past_deadline = False
+        self.past_deadline: bool = False
         self._commands: list[c.Command] = []
         self.cursor: Cursor | None = None
         self._broken: HoldfastError | None = None

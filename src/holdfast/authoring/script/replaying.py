@@ -70,8 +70,8 @@ class Cursor:
         self._taken = 0
         self._asked = 0
         self.turn: Turn | None = None
-        self.ends_run = False  # this turn ended the run or its pass
-        self.is_imposed = False  # the engine ended the run in this turn, whatever the program wanted
+        self.ends_run: bool = False  # this turn ended the run or its pass
+        self.is_imposed: bool = False  # the engine ended the run in this turn, whatever the program wanted
 
     def next_turn(self) -> Turn | None:
         """Moves to the next turn; its inputs begin."""

@@ -69,7 +69,7 @@ def resources_named_by(functions: Iterable[Callable[..., Any]]) -> list[Resource
             if _is_resource(value):
                 found[id(value)] = value
                 pending.append(value.function)
-            elif callable(value) and getattr(value, "__module__", "").partition(".")[0] != "holdfast":
+            elif callable(value) and not _is_ours(value):
                 unwrapped = inspect.unwrap(value) if not isinstance(value, type) else value
                 if hasattr(unwrapped, "__code__"):
                     pending.append(unwrapped)
@@ -77,6 +77,11 @@ def resources_named_by(functions: Iterable[Callable[..., Any]]) -> list[Resource
                 if undo is not None:
                     pending.append(undo.function)
     return list(found.values())
+
+
+def _is_ours(value: object) -> bool:
+    module: object = getattr(value, "__module__", None)  # None for a method of a builtin, such as random.random
+    return isinstance(module, str) and module.partition(".")[0] == "holdfast"
 
 
 def _is_resource(value: object) -> TypeGuard[Resource[Any]]:

@@ -48,11 +48,13 @@ class StepOptions:
         raises: Raises = (),
         executor: Literal["thread", "process"] | None = None,
     ) -> None:
-        self.name = check_name(name, "the name of a step") if name is not None else None
-        self.retry = Retry(retry) if isinstance(retry, int) else retry
-        self.timeout = parse_duration(timeout, what="timeout= of a step") if timeout is not None else None
-        self.once = once
-        self.raises = check_raises(raises, "@step")
+        self.name: str | None = check_name(name, "the name of a step") if name is not None else None
+        self.retry: Retry | None = Retry(retry) if isinstance(retry, int) else retry
+        self.timeout: timedelta | None = (
+            parse_duration(timeout, what="timeout= of a step") if timeout is not None else None
+        )
+        self.once: bool = once
+        self.raises: tuple[type[Exception], ...] = check_raises(raises, "@step")
         self.executor: Literal["thread", "process"] | None = executor
         if once and self.retry is not None and self.retry != Retry.none:
             raise DefinitionError("@step(once=True) is tried once: leave out retry=, or give Retry.none")
@@ -64,10 +66,10 @@ class AnyStep(Generic[P, R]):
     def __init__(self, function: Callable[..., Any], options: StepOptions) -> None:
         check_function(function, "@step")
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
-        self.__signature__ = inspect.signature(function)
+        self.__signature__: inspect.Signature = inspect.signature(function)
         self.function = function
         self.options_given = options
-        self.name = options.name or function.__name__
+        self.name: str = options.name or function.__name__
         self.undo_step: AnyStep[..., Any] | None = None
         is_async = inspect.iscoroutinefunction(function)
         if is_async and options.executor is not None:

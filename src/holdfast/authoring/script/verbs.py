@@ -210,5 +210,5 @@ class RunLogger(logging.LoggerAdapter[logging.Logger]):
         return msg, kwargs
 
 
-log = RunLogger(logging.getLogger("holdfast.run"), {})
+log: RunLogger = RunLogger(logging.getLogger("holdfast.run"), {})
 """The author's logger: `log.info(…)` in workflows and steps, silent on replay."""

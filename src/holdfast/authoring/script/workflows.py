@@ -109,11 +109,11 @@ class AnyWorkflow(Generic[P, R]):
         what = "@remote" if is_remote else "@workflow"
         check_function(function, what)
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
-        self.__signature__ = inspect.signature(function)
+        self.__signature__: inspect.Signature = inspect.signature(function)
         self.function = function
-        self.name = check_name(name if name is not None else function.__name__, "the name of a workflow")
-        self.version = check_name(version, "version=") if version else ""
-        self.where = place_of(function)
+        self.name: str = check_name(name if name is not None else function.__name__, "the name of a workflow")
+        self.version: str = check_name(version, "version=") if version else ""
+        self.where: str = place_of(function)
         self._deadline = parse_duration(deadline, what="deadline= of a workflow") if deadline is not None else None
         self._retry = Retry(retry) if isinstance(retry, int) else retry or Retry.none
         self._raises = check_raises(raises, what)

@@ -128,7 +128,7 @@ def test_a_deadline_fails_the_run_after_its_clean_up() -> None:
     run.turn()
     run.turn(e.DeadlineReached())
     run.do()
-    assert run.failure.type == "holdfast.errors.DeadlineExceeded"
+    assert run.failure.type == "DeadlineExceeded"
 
     run = PureRun(flow())
     run.turn()
@@ -155,7 +155,7 @@ def test_a_failing_saga_undoes_in_reverse_also_what_an_inner_one_kept() -> None:
     """Contract: each undo is a durable step; the original error goes on."""
     run = PureRun(booking("bad")).finish()
     assert done == ["a", "b", "bad", "undo b", "undo a"]
-    assert run.failure.type == "holdfast.errors.StepFailed"
+    assert run.failure.type == "StepFailed"
     assert check_replays(booking.spec, run.turns) == len(run.turns) - 1
 
 

@@ -130,7 +130,7 @@ def test_a_step_that_is_never_awaited_fails_the_run_and_names_the_line() -> None
 
     failure = PureRun(flow()).finish().failure
     line = flow.function.__code__.co_firstlineno + 2
-    assert failure.type == "holdfast.errors.NotAwaited"
+    assert failure.type == "NotAwaited"
     assert f"{__file__}:{line}" in failure.message
     assert "await" in failure.message
 

@@ -1,0 +1,161 @@
+"""The heartbeat: one thread that keeps a worker's lease, whatever the event loop does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from holdfast import App, Run, Signal, step, workflow
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.errors import StoreUnavailable
+from holdfast.ports.leases import Beat
+from holdfast.worker.heartbeat import Heartbeat
+from tests.support.faults import FaultyStore
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+QUIET = Beat(NOW, has_lapsed=False, orphaned=0)
+go = Signal[int]("go")
+
+
+class ScriptedHeart:
+    """Answers, or raises, what it was given, then always `QUIET`."""
+
+    def __init__(self, *answers: Beat | Exception) -> None:
+        self.answers = list(answers)
+        self.noted: list[str] = []
+        self.is_closed = False
+        self.beaten = threading.Semaphore(0)
+
+    def beat(self, progress: str = "") -> Beat:
+        self.noted.append(progress)
+        self.beaten.release()
+        answer = self.answers.pop(0) if self.answers else QUIET
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def wait(self, count: int) -> None:
+        """Until it has beaten so often more."""
+        for _ in range(count):
+            assert self.beaten.acquire(timeout=10)
+
+
+def beating(heart: ScriptedHeart, on_beat: Callable[[Beat], None], ttl: float = 0.03) -> Heartbeat:
+    made = Heartbeat(heart, timedelta(seconds=ttl), lambda: "progress", on_beat)
+    made.start()
+    return made
+
+
+def test_a_beat_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: an unavailable store is asked again, sooner; a surprise does not end the thread either."""
+    seen: list[Beat] = []
+    heart = ScriptedHeart(StoreUnavailable("busy"), RuntimeError("surprise"), StoreUnavailable("busy"))
+    heartbeat = beating(heart, seen.append)
+    heart.wait(6)
+    heartbeat.stop()
+    assert len(seen) >= 2
+    assert heart.noted[:6] == ["progress"] * 6
+    assert heart.is_closed
+    assert "heartbeat not accepted, trying again" in caplog.text
+    assert "heartbeat broke" in caplog.text
+
+
+def test_orphans_are_freed_in_passes_that_follow_each_other() -> None:
+    """Promise: while a beat frees runs, the next comes at once and not after a third of the lease."""
+    heart = ScriptedHeart(*[Beat(NOW, has_lapsed=False, orphaned=100)] * 20)
+    heartbeat = beating(heart, lambda _: None, ttl=1.5)
+    heart.wait(21)  # at every third of the lease this would take 10 s, and the wait below fail
+    heartbeat.stop()
+
+
+def test_a_heartbeat_that_never_began_can_be_stopped() -> None:
+    """Promise: stopping is safe at any time."""
+    Heartbeat(ScriptedHeart(), timedelta(seconds=1), str, lambda _: None).stop()
+
+
+@workflow
+async def waits() -> int:
+    return await go.wait()
+
+
+async def test_a_lapsed_lease_makes_the_worker_look_after_its_runs(caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: a beat that comes too late is said in the log, and what others took is dropped without being told."""
+    store = MemoryStore()
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    @step
+    async def slow() -> str:
+        entered.set()
+        await leave.wait()
+        return "done"
+
+    @workflow
+    async def work() -> str:
+        return await slow()
+
+    app = App(workflows=[work], store=store)
+    async with app.worker(poll="7s", grace="1s") as worker:
+        run: Run[str] = await app.start(work())
+        await entered.wait()
+        await store.take(run.id, instance="another", steal=True)
+        worker._beaten(Beat(NOW, has_lapsed=True, orphaned=0))
+        await _until(lambda: run.id not in worker.engine.sessions)
+    assert "its lease had run out" in caplog.text
+    assert "taken over by another worker" in caplog.text
+
+
+async def test_orphans_wake_the_claim_loop(caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: runs that a beat freed are claimed without waiting for the poll."""
+    caplog.set_level("INFO")
+    app = App(workflows=[waits], store=MemoryStore())
+    async with app.worker(poll="7s") as worker:
+        worker.work_hinted.clear()
+        worker._beaten(Beat(NOW, has_lapsed=False, orphaned=3))
+        await asyncio.wait_for(worker.work_hinted.wait(), 5)
+    assert "3 run(s) of workers that went away are free again" in caplog.text
+
+
+async def test_a_blocked_loop_keeps_its_lease(caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: the lease lives while the loop stands still: the heartbeat has a thread of its own."""
+    store = MemoryStore()
+    beaten = threading.Semaphore(0)
+    faulty = FaultyStore(store)
+    original = faulty._mode
+
+    def counted(name: str) -> Any:
+        if name == "beat":
+            beaten.release()
+        return original(name)
+
+    faulty._mode = counted  # type: ignore[method-assign]
+
+    @step
+    async def blocks() -> str:
+        for _ in range(8):  # beats come every 100 ms: this is longer than the lease
+            assert beaten.acquire(timeout=10)
+        return "mine"
+
+    @workflow
+    async def work() -> str:
+        return await blocks()
+
+    app = App(workflows=[work], store=faulty.store)
+    async with app.worker(poll="100ms", ttl="300ms"):
+        run = await app.start(work())
+        assert await run.result("10s") == "mine"
+        assert (await run.view()).epoch == 1
+    assert "its lease had run out" not in caplog.text
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.002)

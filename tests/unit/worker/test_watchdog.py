@@ -1,0 +1,90 @@
+"""The watchdog: a blocked event loop is reported once, with the author's function and line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from holdfast import App, step, workflow
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.worker import watchdog as module
+from holdfast.worker.watchdog import Watchdog
+
+SHORT = 0.02
+
+
+@pytest.fixture
+async def watchdog() -> AsyncIterator[Watchdog]:
+    made = Watchdog(patience=SHORT)
+    made.start()
+    yield made
+    made.stop()
+
+
+def block(until: Callable[[], bool]) -> None:
+    """Keeps the loop from turning until the watchdog has spoken; gives up after a while."""
+    ends = time.monotonic() + 10
+    while not until() and time.monotonic() < ends:
+        threading.Event().wait(0.001)
+
+
+async def test_a_blocked_loop_is_reported_once_with_the_line(
+    watchdog: Watchdog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: one report a blockage: the function the loop entered, and where it stands now."""
+
+    def culprit() -> None:
+        block(lambda: bool(watchdog.reports))
+        block(lambda: time.monotonic() > ends)
+
+    ends = time.monotonic() + 6 * SHORT
+    culprit()
+    assert len(watchdog.reports) == 1
+    assert "culprit (" in watchdog.reports[0]
+    assert __file__ in watchdog.reports[0]
+    assert "move blocking work into a sync step" in caplog.text
+    await asyncio.sleep(0.01)
+    culprit()
+    await asyncio.sleep(0.01)
+    assert 1 <= len(watchdog.reports) <= 2
+
+
+async def test_a_loop_that_turns_is_left_alone(watchdog: Watchdog) -> None:
+    """Promise: no report while the loop turns."""
+    ends = time.monotonic() + 4 * SHORT
+    while time.monotonic() < ends:
+        await asyncio.sleep(0.001)
+    assert watchdog.reports == []
+
+
+@pytest.mark.parametrize("where", ["step", "workflow"])
+async def test_a_worker_names_the_blocking_step_or_workflow(
+    where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: the report names the author's step or workflow, also if the line that blocks is a library's."""
+    monkeypatch.setattr(Watchdog.__init__, "__kwdefaults__", {"patience": SHORT})
+
+    def told() -> bool:
+        return "event loop has been blocked" in caplog.text
+
+    @step
+    async def greedy_step() -> None:
+        if where == "step":
+            block(told)
+
+    @workflow
+    async def greedy_workflow() -> None:
+        if where == "workflow":
+            block(told)
+        await greedy_step()
+
+    app = App(workflows=[greedy_workflow], store=MemoryStore())
+    with caplog.at_level(logging.WARNING, logger=module.LOG.name):
+        async with app.worker(poll="50ms"):
+            await (await app.start(greedy_workflow())).result("10s")
+    assert f"greedy_{where} ({__file__}:" in caplog.text
