@@ -274,7 +274,7 @@ async def test_permanent_ends_the_step_at_once(world: World) -> None:
         return ""
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == "holdfast.errors.Permanent: bad request after 1"
+        assert await (await app.start(work())).result("10s") == "Permanent: bad request after 1"
     assert tries == [1]
 
 
