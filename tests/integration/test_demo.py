@@ -206,6 +206,7 @@ def test_a_terminal_gets_lines_that_move(place: Place, columns: int, env: dict[s
 
 # -- how it fails ------------------------------------------------------------------------------------------------------
 
+# The second worker writes what `reserve` wrote into the ledger once more: as if its side effect had happened again.
 RUNS_AGAIN = """
 import os
 from pathlib import Path
@@ -264,7 +265,7 @@ app = App(workflows=[fulfil, demo_app.ship])
     ids=["completed step runs again", "other result", "run fails"],
 )  # fmt: skip
 def test_a_broken_promise_is_seen(place: Place, module: str, complaints: list[str]) -> None:
-    """Promise: exit code 0 means that it held. Here workers break it for real, and the demo says so."""
+    """Promise: exit code 0 means that it held. Here real workers serve faulty apps, and the demo says so."""
     (place.modules / "broken.py").write_text(module)
     answer = place.run("--fast", "--seed", "1", app="broken:app")
     assert answer.returncode == 1, answer.stdout + answer.stderr

@@ -157,5 +157,5 @@ async def test_a_blocked_loop_keeps_its_lease(caplog: pytest.LogCaptureFixture) 
 
 async def _until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 nobody tells of a dropped session
             await asyncio.sleep(0.002)
