@@ -25,19 +25,34 @@ class Fuse:
 
     def __init__(self, store: SqliteStore, when: str, at: int) -> None:
         self._commit = store.commit
+        self._commit_now = store.commit_now
         self._when = when
         self._left = at
 
     async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
-        self._left -= 1
-        if self._left == 0 and self._when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._burn("before")
         verdicts = await self._commit(batch)
-        sys.stdout.write(f"commit {len(batch)}\n")
-        sys.stdout.flush()
-        if self._left == 0 and self._when == "after":
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._burn("after")
         return verdicts
+
+    def commit_now(self, commit: Commit) -> Verdict | None:
+        """A lone turn: the same fuse."""
+        self._burn("before")
+        verdict = self._commit_now(commit)
+        if verdict is None:
+            self._left += self._when == "before"  # it was none: the turn goes the other way
+            return None
+        self._burn("after")
+        return verdict
+
+    def _burn(self, now: str) -> None:
+        if now == "after":
+            sys.stdout.write("commit\n")
+            sys.stdout.flush()
+        if now == self._when:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def main() -> None:
@@ -50,7 +65,9 @@ async def main() -> None:
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
     store = await open_sqlite(given.db)
-    store.commit = Fuse(store, given.when, given.at).commit  # type: ignore[method-assign]
+    fuse = Fuse(store, given.when, given.at)
+    store.commit = fuse.commit  # type: ignore[method-assign]
+    store.commit_now = fuse.commit_now  # type: ignore[method-assign]
     app = App(store=store, workflows=[orders.fulfil, orders.ship])
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

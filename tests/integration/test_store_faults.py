@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -150,10 +151,14 @@ async def test_one_failing_call_changes_nothing(tmp_path: Path, method: str, mod
     """Promise: whichever call of the store fails once, the run ends with the same result and each body ran as often
     as without the fault."""
     for number in range(1, MOST):
-        faulty = await play(tmp_path, lambda store, n=number: store.fail(method, n, mode=mode), is_local=is_local)
+        faulty = await play(tmp_path, partial(_one_fault, method, number, mode), is_local=is_local)
         if not faulty.fired or number >= REPEATED.get(method, MOST):
             return
     pytest.fail(f"the scenario makes more than {MOST} calls of {method}")
+
+
+def _one_fault(method: str, number: int, mode: Mode, store: FaultyStore) -> None:
+    store.fail(method, number, mode=mode)
 
 
 async def play(
@@ -283,13 +288,17 @@ async def test_a_refused_end_survives_faults(tmp_path: Path, method: str, mode: 
             faulty.fail(method, number, mode=mode)
             app = App(workflows=[short], store=faulty.store)
             async with asyncio.timeout(PATIENCE), app.worker(poll="20ms", grace="1s"):
-                run: Run[int] = await insist(lambda app=app: app.start(short(LARGE), id="short"))
+                run: Run[int] = await insist(partial(_start_short, app))
                 assert await insist(run.result) == 2 * len(LARGE)
                 types = [x.type async for x in run.follow()]
         assert types.count("signal") == 1
         assert effects == {"large": 1, "first": 1}, faulty.fired
         if not faulty.fired:
             return
+
+
+async def _start_short(app: App) -> Run[int]:
+    return await app.start(short(LARGE), id="short")
 
 
 @workflow

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, cast
 
 from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.ports.journal import Commit, Verdict
 from holdfast.ports.leases import Beat, Heart
 from holdfast.ports.store import Store
 
@@ -23,7 +24,7 @@ class FaultyStore:
         self.calls: Counter[str] = Counter()
         self.fired: list[str] = []
         self.before: Callable[[str, tuple[Any, ...]], Awaitable[None]] | None = None
-        self._error = error or (lambda: StoreUnavailable("injected"))
+        self.error = error or (lambda: StoreUnavailable("injected"))
         self._plan: dict[tuple[str, int], Mode] = {}
 
     def fail(self, method: str, *numbers: int, mode: Mode = "refused") -> None:
@@ -42,23 +43,28 @@ class FaultyStore:
             return found
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            mode = self._mode(name)
+            mode = self.mode_of(name)
             if self.before is not None:
                 await self.before(name, args)
             if mode == "refused":
-                raise self._error()
+                raise self.error()
             answer = await found(*args, **kwargs)
             if mode == "answer lost":
-                raise self._error()
+                raise self.error()
             return answer
 
         return call
+
+    def commit_now(self, commit: Commit) -> Verdict | None:
+        """Never: every turn goes the way that can fail."""
+        return None
 
     def heart(self, instance: str, ttl: Any) -> Heart:
         """A heart that fails likewise, under the name `beat`."""
         return cast("Heart", _FaultyHeart(self, self.inner.heart(instance, ttl)))
 
-    def _mode(self, name: str) -> Mode | None:
+    def mode_of(self, name: str) -> Mode | None:
+        """Counts a call, and says how it is to fail."""
         self.calls[name] += 1
         mode = self._plan.get((name, self.calls[name]))
         if mode is not None:
@@ -72,12 +78,12 @@ class _FaultyHeart:
         self._inner = inner
 
     def beat(self, progress: str = "") -> Beat:
-        mode = self._faulty._mode("beat")
+        mode = self._faulty.mode_of("beat")
         if mode == "refused":
-            raise self._faulty._error()
+            raise self._faulty.error()
         answer = self._inner.beat(progress)
         if mode == "answer lost":
-            raise self._faulty._error()
+            raise self._faulty.error()
         return answer
 
     def close(self) -> None:

@@ -73,7 +73,7 @@ class Engine:
         self.worker_id = worker_id
         self.clock: Clock = store.clock
         self.wheel: Wheel = Wheel(store.clock)
-        self.committer: Committer = Committer(store)
+        self.committer: Committer = Committer(store, lambda: self.busy <= 1)
         self.bodies: Bodies = Bodies(surroundings, threads)
         self.sessions: dict[str, Session] = {}
         self.resting = 0
@@ -134,9 +134,9 @@ class Engine:
             inbox = await self._insist(lambda: self.store.unread(unread), "reading the inboxes of claimed runs")
         for row in rows:
             messages = inbox.get(row.no, [])
-            events = [decode_event(message.body) for message in messages]
             last = max((message.no for message in messages), default=0)
             try:
+                events = [decode_event(message.body) for message in messages]
                 kept = warm.get(row.id)
                 if kept is None:
                     stored = [known[row.id]] if known and row.id in known else journals.get(row.no, [])
@@ -181,7 +181,7 @@ class Engine:
 
     async def _replayed(self, run: Run, turns: Sequence[Turn], spec: WorkflowSpec) -> Program:
         wanted = blobs_wanted(turns)
-        blobs = await self._blobs(wanted) if wanted else {}
+        blobs: Mapping[str, bytes] = await self._blobs(wanted) if wanted else {}
         return replayed(run.id, turns, blobs, spec, self.registry, self.settings)
 
     async def _find_progress(self, run: Run) -> None:
@@ -255,7 +255,11 @@ class Engine:
                     fresh = [message for message in messages if message.no > session.inbox_seen]
                     if not fresh or self.sessions.get(session.run.id) is not session:
                         continue
-                    events = await self._with_payloads([decode_event(message.body) for message in fresh])
+                    try:
+                        events = await self._with_payloads([decode_event(message.body) for message in fresh])
+                    except HoldfastError as error:  # the other runs still get theirs
+                        LOG.error("run %s: a message to it cannot be read: %s", session.run.id, error)  # noqa: TRY400
+                        continue
                     session.messages(events, fresh[-1].no)
         except HoldfastError as error:
             LOG.warning("inbox not read, the next poll tries again: %s", error)

@@ -96,6 +96,14 @@ class Journal(Protocol):
         """
         ...
 
+    def commit_now(self, commit: Commit) -> Verdict | None:
+        """The same for one turn, at once and on this thread, if nothing else is being written by this process.
+
+        None, with nothing written, if it would have to wait: then `commit` is the way. A store that cannot do it
+        always says None.
+        """
+        ...
+
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, list[Row]]:
         """Rows of several runs: run number → first ordinal wanted (inclusive). Ordered by ordinal."""
         ...

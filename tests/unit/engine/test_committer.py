@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -52,7 +52,7 @@ async def test_turns_of_one_moment_share_a_transaction() -> None:
     """Promise: what is ready together goes together; each gets its own verdict, in order."""
     committer, journal, heard = started()
     for run in ("a", "fenced", "b"):
-        committer.submit(turn(run), lambda verdict, run=run: heard.append((run, verdict)))
+        committer.submit(turn(run), _hears(heard, run))
     await committer.settle(5)
     assert journal.sent == [["a", "fenced", "b"]]
     assert heard == [("a", Committed(1, 0)), ("fenced", Fenced(9, 9)), ("b", Committed(1, 0))]
@@ -65,7 +65,7 @@ async def test_what_queues_during_a_transaction_goes_with_the_next() -> None:
     committer.submit(turn("a"), lambda _: heard.append(("a", Committed(0, 0))))
     await asyncio.sleep(0)
     for run in ("b", "c"):
-        committer.submit(turn(run), lambda _, run=run: heard.append((run, Committed(0, 0))))
+        committer.submit(turn(run), _hears(heard, run))
     journal.gate.set()
     await committer.settle(5)
     assert journal.sent == [["a"], ["b", "c"]]
@@ -117,6 +117,10 @@ async def test_settling_ends_although_the_store_does_not_answer(caplog: pytest.L
     assert heard == []
     assert "given up" in caplog.text
     await committer.settle(5)
+
+
+def _hears(heard: list[tuple[str, Verdict]], run: str) -> Callable[[Verdict], None]:
+    return lambda verdict: heard.append((run, verdict))
 
 
 def _ignore(_: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -27,7 +28,7 @@ async def test_what_is_due_is_called_in_order_of_its_time(clock: VirtualClock) -
     """Promise: earliest first, those of one time in the order they were asked for, each once."""
     wheel, rung = Wheel(clock), list[str]()
     for name, when in (("late", 9), ("b", 5), ("c", 5), ("a", 1)):
-        wheel.at(at(when), lambda name=name: rung.append(name))
+        wheel.at(at(when), partial(rung.append, name))
     assert wheel.turn() == 0
     clock.advance(5)
     assert wheel.turn() == 3
@@ -60,7 +61,7 @@ async def test_a_leap_ahead_calls_everything_at_once(clock: VirtualClock) -> Non
     """Promise: what a leap of the clock made due is called by the next turn, in order."""
     wheel, rung = Wheel(clock), list[int]()
     for hours in (3, 1, 2):
-        wheel.at(START + timedelta(hours=hours), lambda hours=hours: rung.append(hours))
+        wheel.at(START + timedelta(hours=hours), partial(rung.append, hours))
     clock.set(START + timedelta(days=1))
     assert wheel.turn() == 3
     assert rung == [1, 2, 3]

@@ -128,14 +128,14 @@ async def test_a_blocked_loop_keeps_its_lease(caplog: pytest.LogCaptureFixture) 
     store = MemoryStore()
     beaten = threading.Semaphore(0)
     faulty = FaultyStore(store)
-    original = faulty._mode
+    original = faulty.mode_of
 
     def counted(name: str) -> Any:
         if name == "beat":
             beaten.release()
         return original(name)
 
-    faulty._mode = counted  # type: ignore[method-assign]
+    faulty.mode_of = counted  # type: ignore[method-assign]
 
     @step
     async def blocks() -> str:

@@ -86,6 +86,11 @@ class MemoryStore:
         with self._writing() as write:
             return [write.commit(commit) for commit in batch]
 
+    def commit_now(self, commit: Commit) -> Verdict | None:
+        """See `ports.journal`."""
+        with self._writing() as write:
+            return write.commit(commit)
+
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, list[Row]]:
         """See `ports.journal`."""
         with self._lock:

@@ -121,6 +121,13 @@ class SqliteStore:
             is_large=len(batch) > 1 or bool(batch[0].blobs),
         )
 
+    def commit_now(self, commit: Commit) -> Verdict | None:
+        """See `ports.journal`."""
+        self._check_process()
+        if commit.blobs:
+            return None
+        return self._writer.run_now(lambda transaction: commit_turn(transaction, commit))
+
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
         """See `ports.journal`."""
 

@@ -71,6 +71,16 @@ class Writer:
             loop.call_soon(self._send, outbox)
         return await future
 
+    def run_now(self, operation: Operation[T]) -> T | None:
+        """The operation's result, durable, if it could be done on this thread at once; else None, and it was not."""
+        if self._is_closed:
+            raise _closed()
+        request = Request(operation, is_large=False)
+        if not self._run_inline(request):
+            return None
+        result: T = request.outcome()
+        return result
+
     def changes(self) -> int:
         """Rises when somebody else has written; while the connection is busy, what was seen last."""
         if not self._lock.acquire(blocking=False):
