@@ -29,6 +29,7 @@ from holdfast.authoring.script.resources import Resource, resource
 from holdfast.authoring.script.sagas import Saga as AsyncSaga
 from holdfast.authoring.script.steps import AnyStep, step
 from holdfast.authoring.script.verbs import (
+    BlobRef,
     continue_as,
     current,
     heartbeat,
@@ -55,10 +56,12 @@ __all__ = [
     "current",
     "each",
     "gather",
+    "get_blob",
     "heartbeat",
     "log",
     "now",
     "patched",
+    "put_blob",
     "remote",
     "resource",
     "rng",
@@ -136,6 +139,16 @@ def each(function: Callable[[T], R], items: Iterable[T], *, limit: int = 50) -> 
         return made
 
     return block_on(verbs.each(call, items, limit=limit), "each()")
+
+
+def put_blob(value: Any) -> BlobRef:
+    """Stores a sync step's own large data (bytes, or plain JSON values) and returns a small reference to it."""
+    return verbs.in_step("put_blob()").surroundings.wait_for(verbs.put_blob(value))
+
+
+def get_blob(ref: BlobRef) -> Any:
+    """Reads back what `put_blob` stored, its hash verified."""
+    return verbs.in_step("get_blob()").surroundings.wait_for(verbs.get_blob(ref))
 
 
 class Saga(AsyncSaga):

@@ -68,8 +68,10 @@ class Committer:
                 return list(await self._journal.commit(commits))
             except StoreError as error:
                 LOG.warning("commit of %d turn(s) not accepted, trying again in %.2f s: %s", len(commits), pause, error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+            except Exception:
+                LOG.exception("commit of %d turn(s) broke, trying again in %.2f s", len(commits), pause)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
 
     async def settle(self, limit: float) -> None:
         """Waits until everything submitted so far has its verdict, but not for ever: a store that accepts nothing

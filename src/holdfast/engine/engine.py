@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -307,7 +307,7 @@ class Engine:
     def release(self, session: Session, until: datetime | None) -> None:
         """Gives a run back without a turn. What the session has seen is taken now: news that comes while the store
         answers is unread to it, so the run stays available."""
-        self._spawn(self._release(session, until, session.inbox_seen))
+        self.spawn(self._release(session, until, session.inbox_seen))
 
     async def _release(self, session: Session, until: datetime | None, inbox_seen: int) -> None:
         is_ours = await self._insist(
@@ -318,7 +318,7 @@ class Engine:
 
     def reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         """An end was refused because of unread messages: go back to the journal, then take both."""
-        self._spawn(self._reload(session, inputs))
+        self.spawn(self._reload(session, inputs))
 
     async def _reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         try:
@@ -374,7 +374,8 @@ class Engine:
     def _is_worth_memory(self, session: Session) -> bool:
         return len(self._warm) < SPARE or parking.wakes_soon(session.run, session.program, self.clock.now())
 
-    def _spawn(self, work: Any) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs something beside the sessions, for as long as the engine lives."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -15,7 +15,8 @@ import logging
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import msgspec
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.context import StepScope
     from holdfast.core.specs import StepSpec
     from holdfast.engine.bodies import Attempt, Outcome
+
+T = TypeVar("T")
 
 GRACE = 2.0
 """Seconds between asking a process to end and ending it."""
@@ -158,6 +161,11 @@ class _Elsewhere:
     def resource(self, of: object) -> Any:
         """Opened in the worker's process."""
         self._refuse(f"{of!r}")
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """There is no loop of a worker here."""
+        work.close()
+        self._refuse("put_blob() or get_blob()")
 
     async def put_blob(self, data: bytes) -> str:
         """Kept by the worker's store."""

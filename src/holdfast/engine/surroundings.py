@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Generator, Iterable
-from typing import Any, cast
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from holdfast.authoring.script.resources import Resource
 from holdfast.errors import HoldfastError, NotAllowedHere
 from holdfast.ports.blobs import Blobs
+
+T = TypeVar("T")
 
 
 class WorkerSurroundings:
@@ -21,9 +24,11 @@ class WorkerSurroundings:
         self._opened: dict[int, Any] = dict(replaced or {})
         self._generators: list[Any] = []
         self._progress: dict[tuple[str, str], bytes] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self, resources: Iterable[Resource[Any]]) -> None:
         """Opens resources, in order; what was replaced stays replaced."""
+        self._loop = asyncio.get_running_loop()
         for one in resources:
             if id(one) in self._opened:
                 continue
@@ -64,6 +69,11 @@ class WorkerSurroundings:
                 f"{of!r} is not open: the worker opens the resources that its workflows' steps name. Give it to the "
                 "app: App(resources=[…])"
             ) from None
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """From the thread of a sync body: runs it on the worker's event loop, in this context, and waits here."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def put_blob(self, data: bytes) -> str:
         """Stores bytes."""

@@ -218,5 +218,4 @@ class Worker:
 
     def _check_held(self) -> None:
         assert self._loop is not None
-        task = self._loop.create_task(self.engine.check_held(self.options.instance))
-        self._tasks.append(task)
+        self.engine.spawn(self.engine.check_held(self.options.instance))

@@ -83,8 +83,8 @@ class AsyncChannel(Channel[T]):
             return self._wait(timeout, default, name, place(1))
 
 
-class Signal(AsyncChannel[T]):
-    """A durable message to one run: buffered, exactly once, FIFO per sender."""
+class Sending(Typed[T]):
+    """A signal, sent from inside a run."""
 
     def send(self, run: str, value: T) -> None:
         """Sends to another run, from inside a run, with this turn: exactly once."""
@@ -93,10 +93,8 @@ class Signal(AsyncChannel[T]):
         program.ask(Send(key=key, to=run, kind="signal", name=self.name, value=self.encode(value)))
 
 
-class Topic(AsyncChannel[T]):
-    """A broadcast to every run that waits on it now."""
-
-    kind = "topic"
+class Publishing(Typed[T]):
+    """A topic, published from inside a run."""
 
     def publish(self, value: T) -> None:
         """Publishes from inside a run, with this turn: exactly once."""
@@ -105,8 +103,18 @@ class Topic(AsyncChannel[T]):
         program.ask(Send(key=key, to=self.name, kind="publish", name=self.name, value=self.encode(value)))
 
 
-class SyncSignal(Channel[T]):
-    """A signal, waited for in sync workflows."""
+class Signal(Sending[T], AsyncChannel[T]):
+    """A durable message to one run: buffered, exactly once, FIFO per sender."""
+
+
+class Topic(Publishing[T], AsyncChannel[T]):
+    """A broadcast to every run that waits on it now."""
+
+    kind = "topic"
+
+
+class SyncChannel(Channel[T]):
+    """The blocking `wait`."""
 
     @overload
     def wait(self, *, timeout: Duration | None = None, name: str | None = None) -> T: ...
@@ -117,7 +125,11 @@ class SyncSignal(Channel[T]):
         return block_on(self._wait(timeout, default, name, place(1)), "Signal.wait()")
 
 
-class SyncTopic(SyncSignal[T]):
+class SyncSignal(Sending[T], SyncChannel[T]):
+    """A signal, waited for in sync workflows."""
+
+
+class SyncTopic(Publishing[T], SyncChannel[T]):
     """A topic, waited for in sync workflows."""
 
     kind = "topic"

@@ -6,11 +6,12 @@ variable says it. Nothing else is global.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.authoring.script._stdlib import caller_frame, get_running_loop
 from holdfast.authoring.script.loop import DurableLoop
@@ -20,11 +21,18 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
 
 
+T = TypeVar("T")
+
+
 class Surroundings(Protocol):
     """What a step's body may ask of the worker that runs it."""
 
     def resource(self, of: object) -> Any:
         """The opened resource of that definition."""
+        ...
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """From the thread of a sync body: runs it on the worker's event loop, in this context, and waits here."""
         ...
 
     async def put_blob(self, data: bytes) -> str:

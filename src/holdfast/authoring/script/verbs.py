@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import msgspec
 
 from holdfast.authoring.script.calls import SleepCall
-from holdfast.authoring.script.context import Place, find_program, place, require_program, running_step
+from holdfast.authoring.script.context import Place, StepScope, find_program, place, require_program, running_step
 from holdfast.authoring.script.sagas import ContinueRun
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.commands import ContinueAs
@@ -162,7 +162,7 @@ class BlobRef(msgspec.Struct, frozen=True):
 
 async def put_blob(value: Any) -> BlobRef:
     """Stores a step's own large data (bytes, or plain JSON values) and returns a small reference to it."""
-    scope = _in_step("put_blob()")
+    scope = in_step("put_blob()")
     is_raw = isinstance(value, bytes | bytearray)
     data, kind = (bytes(value), "bytes") if is_raw else (_any.encode(value, "value"), "json")
     return BlobRef(await scope.surroundings.put_blob(data), len(data), kind)
@@ -170,18 +170,19 @@ async def put_blob(value: Any) -> BlobRef:
 
 async def get_blob(ref: BlobRef) -> Any:
     """Reads back what `put_blob` stored, its hash verified."""
-    data = await _in_step("get_blob()").surroundings.get_blob(ref.name)
+    data = await in_step("get_blob()").surroundings.get_blob(ref.name)
     return data if ref.kind == "bytes" else _any.decode(data)
 
 
 def heartbeat(progress: Any = None) -> None:
     """In a long step: says that it is alive, and how far it is. After a retry `current().progress` has it back."""
-    scope = _in_step("heartbeat()")
+    scope = in_step("heartbeat()")
     scope.progress = progress
     scope.surroundings.heartbeat(scope.run, scope.key, _any.encode(progress, "progress"))
 
 
-def _in_step(verb: str) -> Any:
+def in_step(verb: str) -> StepScope:
+    """The attempt this body runs in, or an error that says where the verb belongs."""
     if find_program() is None and (scope := running_step.get()) is not None:
         return scope
     if find_program() is not None:
