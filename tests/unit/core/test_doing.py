@@ -294,3 +294,13 @@ def test_the_projection_is_what_the_fold_says() -> None:
     journal.turn(done("b"), e.Completed())
     expected |= {"status": Status.COMPLETED, "doing": b"", "updated_at": at(3), "ended_at": at(3)}
     assert project(journal.run) == Projection(**expected)
+
+
+def test_a_child_awaited_later_is_shown_when_nothing_else_is_open() -> None:
+    """Contract: a run that only waits for what it started does not look idle."""
+    free = e.ChildStarted(key="free", run="r/free", workflow="shipping", awaited=False)
+    journal = Journal().claim(free)
+    assert sentence(journal) == "waiting for child shipping (r/free)"
+    assert sentence(journal.turn(step("a"))) == "step a"
+    assert sentence(journal.turn(e.StepAbandoned(key="a"))) == "waiting for child shipping (r/free)"
+    assert sentence(journal.turn(e.WaitStarted(key="w", name="go"))) == "waiting for signal go"
