@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core import events as e
 from holdfast.core.ids import check_id
 from holdfast.core.messages import encode_event
-from holdfast.core.passes import settled_prefix
+from holdfast.core.passes import last_start, settled_prefix
 from holdfast.core.run import Run as Fold
 from holdfast.core.run import fold
 from holdfast.core.status import Status
@@ -99,14 +99,13 @@ async def retry(client: Client, run_id: str, new_id: str | None) -> str:
     if not row.status.is_terminal:
         raise Conflict(f"run {run_id} is {row.status.value}: only a run that has ended can be retried")
     turns = decode_rows((await client.store.read({row.no: 1}))[row.no])
-    started = turns[0].events[0]
-    assert isinstance(started, e.Started)
+    started = last_start(run_id, turns)
     now = client.store.clock.now()
     chosen = check_id(new_id, "run id") if new_id is not None else f"{run_id[:230]}~{secrets.token_hex(4)}"
     again = msgspec.structs.replace(
         started, retried_from=run_id, key="", available_at=None, parent="", parent_key="", root="", deadline=None
     )
-    facts: Any = settled_prefix(turns)
+    facts = settled_prefix(turns)
     new, _ = new_run(chosen, again, now, input_hash=row.input_hash, adopted=e.Adopted(facts=facts) if facts else None)
     made = await client.store.create(new, key_since=now)
     if isinstance(made, Existing):
@@ -140,7 +139,7 @@ async def _append(
         at = max(client.store.clock.now(), run.updated_at or client.store.clock.now())
         is_end = isinstance(outputs[-1], e.TERMINAL)
         draft = Draft(at, [], outputs) if is_end else Draft(at, outputs)
-        park = Park(at) if isinstance(outputs[-1], e.Resumed) else Park(None)
+        park = Park(max(at, run.available_at or at)) if isinstance(outputs[-1], e.Resumed) else Park(None)
         commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=park)
         [verdict] = await client.store.commit([commit])
         if isinstance(verdict, Committed):

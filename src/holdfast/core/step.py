@@ -39,13 +39,15 @@ def on_attempt_failed(
     )
 
 
+def cut_off(key: str, step: str, attempt: int) -> e.StepFailed:
+    """A once=True step whose only attempt was begun and never came to an end that anybody saw."""
+    message = f"step {step} was cut off; it is declared once=True, so it is not tried again"
+    return e.StepFailed(key=key, failure=Failure(type=UNKNOWN, message=message), attempts=attempt)
+
+
 def outcome_unknown(step: OpenStep) -> e.StepFailed:
     """A once=True step that was in flight when its worker went away."""
-    failure = Failure(
-        type=UNKNOWN,
-        message=f"step {step.step} was cut off by a crash; it is declared once=True, so it is not tried again",
-    )
-    return e.StepFailed(key=step.key, failure=failure, attempts=step.attempt)
+    return cut_off(step.key, step.step, step.attempt)
 
 
 def on_workflow_failed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -25,11 +26,19 @@ READ_BY_PROGRAMS = (
 
 def blobs_wanted(turns: Iterable[Turn]) -> set[str]:
     """Names of the blobs a program will read."""
-    return {x.blob for turn in turns for x in turn.events if isinstance(x, READ_BY_PROGRAMS) and x.blob}
+    wanted: set[str] = set()
+    for turn in turns:
+        for event in turn.events:
+            facts = event.facts if isinstance(event, e.Adopted) else (event,)
+            wanted.update(x.blob for x in facts if isinstance(x, READ_BY_PROGRAMS) and x.blob)
+    return wanted
 
 
 def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
     """The event with its payload in place."""
+    if isinstance(event, e.Adopted):
+        facts: Any = tuple(inline(fact, blobs) for fact in event.facts)
+        return e.Adopted(facts=facts)
     if isinstance(event, READ_BY_PROGRAMS) and event.blob:
         return msgspec.structs.replace(event, value=msgspec.Raw(blobs[event.blob]), blob="")
     return event

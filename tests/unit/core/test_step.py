@@ -85,9 +85,7 @@ def test_the_wait_an_author_asks_for_counts_against_the_deadline() -> None:
 def test_a_once_step_that_was_cut_off_is_in_doubt() -> None:
     event = outcome_unknown(OpenStep("charge:1", "charge", NOON, attempt=2))
     assert (event.key, event.attempts, event.failure.type) == ("charge:1", 2, UNKNOWN)
-    assert event.failure.message == (
-        "step charge was cut off by a crash; it is declared once=True, so it is not tried again"
-    )
+    assert event.failure.message == ("step charge was cut off; it is declared once=True, so it is not tried again")
     assert (UNKNOWN, STOPPED) == ("OutcomeUnknown", "Stopped")
 
 

@@ -12,6 +12,7 @@ from holdfast.authoring.script.sagas import Done
 from holdfast.authoring.script.verdicts import error_of
 from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.core.step import cut_off
 from holdfast.errors import Diverged
 
 if TYPE_CHECKING:
@@ -90,7 +91,11 @@ class AskedSteps:
     def _memoised_step(self, call: StepCall[Any]) -> Any:
         """What an earlier pass, or the run this one retries, got from that step."""
         memo = self._program.beginning.memo.get(call.key)
-        if memo is None or not isinstance(memo.settled, e.StepCompleted | e.StepFailed):
+        if memo is None:
+            return WAITING
+        if call.spec.once and memo.settled is None and isinstance(memo.opened, e.StepScheduled):
+            raise error_of(cut_off(call.key, call.spec.name, 1), call.spec)
+        if not isinstance(memo.settled, e.StepCompleted | e.StepFailed):
             return WAITING
         opened = memo.opened
         begin = self._program.beginning.start

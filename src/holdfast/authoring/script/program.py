@@ -58,7 +58,7 @@ class ScriptProgram:
         self.settings = settings
         self.loop: DurableLoop = DurableLoop(self, budget=settings.activation_budget)
         self.at: datetime = beginning.at
-        self.keys: Keys = Keys()
+        self.keys: Keys = Keys(beginning.undone)
         self.timers: Timers = Timers()
         self.steps: AskedSteps = AskedSteps(self)
         self.waits: Waits = Waits(self)
@@ -159,9 +159,7 @@ class ScriptProgram:
 
     def take_key(self, name: str) -> str:
         """The key of the next call of that name. One whose effect an earlier pass took back is never used again."""
-        key = self.keys.take(name)
-        begin = self.beginning
-        return f"{key}#{begin.number}" if begin.undone and key in begin.undone else key
+        return self.keys.take(name)
 
     def announce(self, call: DurableCall[Any]) -> int:
         """A call was made; until it is awaited the program remembers it."""

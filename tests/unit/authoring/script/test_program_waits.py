@@ -372,7 +372,7 @@ def test_what_a_saga_took_back_is_done_again_under_another_key() -> None:
     assert run.result == "x"
     assert calls == ["x", "undo x", "x"]
     asked = [x.key for turn in run.turns for x in turn.events if isinstance(x, e.StepScheduled)]
-    assert asked == ["echo", "unecho", "echo#2"]
+    assert asked == ["echo", "unecho", "echo^2"]
     assert check_replays(flow.spec, run.turns) == len(run.turns) - 1
 
 
