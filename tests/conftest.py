@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 
 import hypothesis
@@ -45,8 +46,17 @@ def chosen_seed() -> int:
     return int(word)
 
 
+def hear_signals() -> None:
+    """Processes inherit what is ignored. Under nohup, or in the background of a script, that would be the very signals
+    which tests send to the processes they start."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
+
+
 def pytest_configure() -> None:
     chosen_seed()
+    hear_signals()
     hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
     if "MUTANT_UNDER_TEST" in os.environ and not hasattr(pytest.Item, "_nodeid"):
         # mutmut 3.8 reads a private attribute that pytest 9.2 no longer has.

@@ -12,8 +12,10 @@ with a bar, so that no data can pass for a line of the log. A log that cannot be
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
@@ -81,7 +83,11 @@ class LogStream(logging.StreamHandler[TextIO]):
     """Writes to a stream that may be closed, full or gone: that is never a reason to stop working."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 logging's name
-        """Says nothing: there is nowhere to say it."""
+        """Says nothing: there is nowhere to say it. What still waits to be written to a reader that is gone goes
+        nowhere, or the interpreter would make an error of it at the very end."""
+        if isinstance(sys.exc_info()[1], BrokenPipeError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
 
 
 def configure(kind: LogFormat, level: str, stream: TextIO | None = None) -> logging.Formatter:
