@@ -19,7 +19,7 @@ import pytest
 from holdfast import App, Retry, Run, RunVar, Signal, Status, current, start, step, workflow
 from holdfast.core import events as e
 from holdfast.core.messages import encode_event
-from holdfast.engine import committer, engine
+from holdfast.engine import asking, committer, engine
 from holdfast.errors import DiskFull, StoreError
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Commit
@@ -92,7 +92,7 @@ RAN = {"first": 1, "flaky": 2, "beside": 1, "large": 1, "side": 1, "part 1": 1, 
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (committer, engine, claiming):
+    for module in (committer, asking, claiming):
         monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
     effects.clear()
 

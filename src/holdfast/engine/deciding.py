@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
@@ -17,7 +17,7 @@ from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.step import limit_exceeded, on_workflow_failed
 from holdfast.engine.turns import Draft
-from holdfast.errors import DeadlineExceeded
+from holdfast.errors import DeadlineExceeded, Diverged, NeverWaits
 
 COUNTED = (e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted)
 """What counts against the step limit."""
@@ -107,3 +107,25 @@ def _with_undone(run: Run, draft: Draft) -> e.AnyEvent:
     fresh = [key for key in settled if key in run.steps and run.steps[key].undo]
     undone = tuple(key for key in (*run.undoable, *fresh) if key not in gone | kept)
     return msgspec.structs.replace(end, undone=undone)
+
+
+def pause_reason(error: Exception | None) -> e.PauseReason:
+    """Why a run whose program cannot go on is paused; no error: because it seems to end its workers."""
+    if error is None:
+        return "quarantined"
+    if isinstance(error, Diverged):
+        return "diverged"
+    return "never waits" if isinstance(error, NeverWaits) else "undecodable"
+
+
+def brought_by_time(run: Run, program: Program, at: datetime, grace: timedelta) -> list[e.AnyEvent]:
+    """Retries, the deadline and timers that have come due, in the order in which they are taken."""
+    due: list[e.AnyEvent] = [
+        e.AttemptStarted(key=step.key, attempt=step.attempt + 1)
+        for step in run.steps.values()
+        if step.retry_at is not None and step.retry_at <= at and not step.is_abandoned
+    ]
+    if run.deadline is not None and at >= run.deadline and run.past_deadline is None and run.cancel is None:
+        due.append(e.DeadlineReached(grace_until=at + grace))
+    due.extend(e.TimerFired(key=key) for key in program.due_timers(at))
+    return due

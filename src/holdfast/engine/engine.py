@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -16,17 +16,18 @@ from holdfast.core.messages import decode_event
 from holdfast.core.program import Program
 from holdfast.core.run import Run, fold
 from holdfast.core.specs import Settings, WorkflowSpec
-from holdfast.core.turn import GENESIS, Row, Turn, decode_rows
+from holdfast.core.turn import GENESIS, Row, decode_rows
 from holdfast.engine import parking, telling
+from holdfast.engine.asking import Asking
 from holdfast.engine.bodies import Bodies
-from holdfast.engine.committer import FIRST_PAUSE, LONGEST_PAUSE, Committer
-from holdfast.engine.loading import blobs_wanted, inline, replayed
+from holdfast.engine.committer import Committer
+from holdfast.engine.deciding import pause_reason
 from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
-from holdfast.engine.surroundings import WorkerSurroundings, progress_of
+from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Wheel
-from holdfast.errors import CorruptJournal, Diverged, HoldfastError, NeverWaits, StoreError
+from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.journal import Park
@@ -73,6 +74,7 @@ class Engine:
         self.worker_id = worker_id
         self.clock: Clock = store.clock
         self.wheel: Wheel = Wheel(store.clock)
+        self._asking = Asking(store, registry, settings)
         self.committer: Committer = Committer(store, lambda: self.busy <= 1)
         self.bodies: Bodies = Bodies(surroundings, threads)
         self.sessions: dict[str, Session] = {}
@@ -129,9 +131,9 @@ class Engine:
         journals: Mapping[int, list[Row]] = {}
         inbox: Mapping[int, list[Unconsumed]] = {}
         if cold:
-            journals = await self._insist(lambda: self.store.read(cold), "reading the journals of claimed runs")
+            journals = await self._asking.insist(lambda: self.store.read(cold), "reading the journals of claimed runs")
         if unread:
-            inbox = await self._insist(lambda: self.store.unread(unread), "reading the inboxes of claimed runs")
+            inbox = await self._asking.insist(lambda: self.store.unread(unread), "reading the inboxes of claimed runs")
         for row in rows:
             messages = inbox.get(row.no, [])
             last = max((message.no for message in messages), default=0)
@@ -143,7 +145,7 @@ class Engine:
                     await self._open_cold(row, stored, events, last)
                 else:
                     if events:
-                        events = await self._with_payloads(events)
+                        events = await self._asking.with_payloads(events)
                     self._open(row, kept.run, kept.program, events, last)
             except StoreError as error:
                 LOG.warning("run %s: could not be taken on: %s", row.id, error)
@@ -168,28 +170,16 @@ class Engine:
             if row.claims >= self.settings.max_claims:
                 self._pause(row, run, None)
                 return
-            program = await self._replayed(run, turns, spec)
-            events = await self._with_payloads(events)
+            program = await self._asking.replayed(run, turns, spec)
+            events = await self._asking.with_payloads(events)
         except (CorruptJournal, HoldfastError) as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
             self._pause(row, run or run_of_row(row, stored[-1].checksum if stored else GENESIS), error)
             return
         if any(not step.is_unstarted for step in run.in_flight):
-            await self._find_progress(run)
+            await self._asking.find_progress(run)
         self._open(row, run, program, events, last)
-
-    async def _replayed(self, run: Run, turns: Sequence[Turn], spec: WorkflowSpec) -> Program:
-        wanted = blobs_wanted(turns)
-        blobs: Mapping[str, bytes] = await self._blobs(wanted) if wanted else {}
-        return replayed(run.id, turns, blobs, spec, self.registry, self.settings)
-
-    async def _find_progress(self, run: Run) -> None:
-        """What the worker that went away had noted of the steps that now begin anew."""
-        for worker in await self.store.workers():
-            for key, value in progress_of(worker.progress, run.id).items():
-                if key in run.steps:
-                    run.steps[key].progress = value
 
     def _open(self, row: RunRow, run: Run, program: Program, events: list[e.AnyEvent], last: int) -> None:
         session = Session(self, row, run, program)
@@ -197,26 +187,10 @@ class Engine:
         telling.claimed(session)
         session.open(events, last)
 
-    async def _with_payloads(self, events: list[e.AnyEvent]) -> list[e.AnyEvent]:
-        wanted = {x.blob for x in events if isinstance(x, e.Carrier) and x.blob}
-        if not wanted:
-            return events
-        blobs = await self._blobs(wanted)
-        return [inline(event, blobs) for event in events]
-
-    async def _blobs(self, names: set[str]) -> Mapping[str, bytes]:
-        return await self._insist(lambda: self.store.get_blobs(names), f"reading {len(names)} blob(s)")
-
     def _pause(self, row: RunRow, run: Run, error: Exception | None) -> None:
         """Pauses a run that cannot be opened: diverged, undecodable, or one that killed its workers."""
-        reason: Any = "undecodable"
-        detail = str(error)
-        if isinstance(error, Diverged):
-            reason = "diverged"
-        elif isinstance(error, NeverWaits):
-            reason = "never waits"
-        elif error is None:
-            reason = "quarantined"
+        reason, detail = pause_reason(error), str(error)
+        if error is None:
             detail = (
                 f"claimed {row.claims} times without progress: it seems to end its worker. Look at its step in flight, "
                 "then resume it."
@@ -229,7 +203,7 @@ class Engine:
 
     async def _put_back(self, row: RunRow, note: str = "") -> None:
         until = self.clock.now() + _backoff(row.bounces)
-        await self._insist(
+        await self._asking.insist(
             lambda: self.store.release(row.no, epoch=row.epoch, until=until, inbox_seen=row.inbox_last, note=note),
             f"run {row.id}: release",
         )
@@ -256,7 +230,7 @@ class Engine:
                     if not fresh or self.sessions.get(session.run.id) is not session:
                         continue
                     try:
-                        events = await self._with_payloads([decode_event(message.body) for message in fresh])
+                        events = await self._asking.with_payloads([decode_event(message.body) for message in fresh])
                     except HoldfastError as error:  # the other runs still get theirs
                         LOG.error("run %s: a message to it cannot be read: %s", session.run.id, error)  # noqa: TRY400
                         continue
@@ -310,7 +284,7 @@ class Engine:
         self.spawn(self._release(session, until, session.inbox_seen))
 
     async def _release(self, session: Session, until: datetime | None, inbox_seen: int) -> None:
-        is_ours = await self._insist(
+        is_ours = await self._asking.insist(
             lambda: self.store.release(session.no, epoch=session.epoch, until=until, inbox_seen=inbox_seen),
             f"run {session.run.id}: release",
         )
@@ -326,7 +300,7 @@ class Engine:
         except Exception as error:  # noqa: BLE001 whoever opens it next finds the same, and pauses the run with the reason
             session.drop(f"cannot be rebuilt from its journal: {error}", event="abandoned")
             release = self.store.release
-            await self._insist(
+            await self._asking.insist(
                 lambda: release(session.no, epoch=session.epoch, until=self.clock.now(), inbox_seen=session.inbox_seen),
                 f"run {session.run.id}: release",
             )
@@ -334,29 +308,16 @@ class Engine:
     async def _rebuild(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         session.program.close()
         what = f"run {session.run.id}: its journal"
-        journals = await self._insist(lambda: self.store.read({session.no: 1}), what)
+        journals = await self._asking.insist(lambda: self.store.read({session.no: 1}), what)
         turns = decode_rows(journals[session.no])
         run = fold(session.run.id, turns)
-        program = await self._replayed(run, turns, self.spec_of(run))
+        program = await self._asking.replayed(run, turns, self.spec_of(run))
         seen = session.inbox_seen
-        inbox = await self._insist(lambda: self.store.unread({session.no: seen}), what)
+        inbox = await self._asking.insist(lambda: self.store.unread({session.no: seen}), what)
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
-        events = await self._with_payloads([decode_event(message.body) for message in fresh])
+        events = await self._asking.with_payloads([decode_event(message.body) for message in fresh])
         consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
         session.rebuilt(run, program, consumed, events, fresh[-1].no if fresh else seen)
-
-    async def _insist(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
-        """Asks again until the store answers. Giving up would leave a run held by a live worker that forgot it."""
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                return await ask()
-            except CorruptJournal:
-                raise
-            except StoreError as error:
-                LOG.warning("%s not accepted, trying again in %.2f s: %s", what, pause, error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
 
     def left(self, session: Session, *, is_warm: bool) -> None:
         """A session ended: its program stays warm, or is closed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,8 +19,8 @@ from holdfast.core.failure import Failure
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.step import STOPPED, outcome_unknown
-from holdfast.engine import parking, telling
-from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload
+from holdfast.engine import deciding, parking, telling
+from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload, pause_reason
 from holdfast.engine.flight import Flight
 from holdfast.engine.loading import inline
 from holdfast.engine.turns import Draft, finish
@@ -180,15 +180,10 @@ class Session:
         self._submit(draft)
 
     def _gather(self, at: datetime) -> None:
-        """Adds what time brings: retries, the deadline, timers. After messages and outcomes, so that those win."""
-        run = self.run
-        for step in run.steps.values():
-            if step.retry_at is not None and step.retry_at <= at and not step.is_abandoned:
-                self._inputs.append(e.AttemptStarted(key=step.key, attempt=step.attempt + 1))
-                self._to_start.append(step.key)
-        if run.deadline is not None and at >= run.deadline and run.past_deadline is None and run.cancel is None:
-            self._inputs.append(e.DeadlineReached(grace_until=at + self.engine.settings.cancel_grace))
-        self._inputs.extend(e.TimerFired(key=key) for key in self.program.due_timers(at))
+        """Adds what time brings. After messages and outcomes, so that those win."""
+        due = deciding.brought_by_time(self.run, self.program, at, self.engine.settings.cancel_grace)
+        self._inputs.extend(due)
+        self._to_start.extend(x.key for x in due if isinstance(x, e.AttemptStarted))
 
     def _imposed(self, at: datetime) -> Draft | None:
         """An end that does not ask the program."""
@@ -222,17 +217,12 @@ class Session:
 
     def _stop_for(self, error: Exception, at: datetime) -> None:
         """The program cannot go on: the run is paused, with what to do."""
-        reason: Any = "undecodable"
-        if isinstance(error, Diverged):
-            reason = "diverged"
-        elif isinstance(error, NeverWaits):
-            reason = "never waits"
         self._flight.stop_all("the run was paused")
         self._is_consuming = False
         self._drain = "pause"
         claimed = [self._claimed] if self._claimed is not None else []
         self._claimed, self._to_start = None, []
-        self._submit(Draft(at, [*claimed, e.Paused(reason=reason, detail=str(error))]))
+        self._submit(Draft(at, [*claimed, e.Paused(reason=pause_reason(error), detail=str(error))]))
 
     def _submit(self, draft: Draft) -> None:
         """Sends the turn to the journal."""

@@ -1,0 +1,73 @@
+"""What the engine reads from the store, asked for until it answers.
+
+Giving up would leave a run held by a live worker that forgot it; only a journal that does not hold is not asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from holdfast.core import events as e
+from holdfast.core.program import Program
+from holdfast.core.run import Run
+from holdfast.core.specs import Settings, WorkflowSpec
+from holdfast.core.turn import Turn
+from holdfast.engine.committer import FIRST_PAUSE, LONGEST_PAUSE
+from holdfast.engine.loading import blobs_wanted, inline, replayed
+from holdfast.engine.registry import Registry
+from holdfast.engine.surroundings import progress_of
+from holdfast.errors import CorruptJournal, StoreError
+from holdfast.ports.store import Store
+
+LOG = logging.getLogger("holdfast.worker")
+T = TypeVar("T")
+
+
+class Asking:
+    """Journals, payloads and progress of runs, for whoever opens them."""
+
+    def __init__(self, store: Store, registry: Registry, settings: Settings) -> None:
+        self.store = store
+        self.registry = registry
+        self.settings = settings
+
+    async def insist(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
+        """Asks again until the store answers."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await ask()
+            except CorruptJournal:
+                raise
+            except StoreError as error:
+                LOG.warning("%s not accepted, trying again in %.2f s: %s", what, pause, error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def replayed(self, run: Run, turns: Sequence[Turn], spec: WorkflowSpec) -> Program:
+        """The program of a run that stands where its journal ends."""
+        wanted = blobs_wanted(turns)
+        blobs: Mapping[str, bytes] = await self.blobs(wanted) if wanted else {}
+        return replayed(run.id, turns, blobs, spec, self.registry, self.settings)
+
+    async def with_payloads(self, events: list[e.AnyEvent]) -> list[e.AnyEvent]:
+        """The events with their large payloads in place."""
+        wanted = {x.blob for x in events if isinstance(x, e.Carrier) and x.blob}
+        if not wanted:
+            return events
+        blobs = await self.blobs(wanted)
+        return [inline(event, blobs) for event in events]
+
+    async def blobs(self, names: set[str]) -> Mapping[str, bytes]:
+        """Several blobs."""
+        return await self.insist(lambda: self.store.get_blobs(names), f"reading {len(names)} blob(s)")
+
+    async def find_progress(self, run: Run) -> None:
+        """What the worker that went away had noted of the steps that now begin anew."""
+        for worker in await self.store.workers():
+            for key, value in progress_of(worker.progress, run.id).items():
+                if key in run.steps:
+                    run.steps[key].progress = value
