@@ -16,7 +16,7 @@ from holdfast.adapters.sqlite.store import open_sqlite
 from holdfast.core import events as e
 from holdfast.core.projection import project
 from holdfast.core.run import fold
-from holdfast.core.turn import decode_rows
+from holdfast.core.turn import decode_row, decode_rows
 from holdfast.ports.runs import Filter
 from tests.chaos import orders
 
@@ -54,6 +54,10 @@ class Stage:
         """How often each body was started."""
         return Counter((run, key) for what, run, key, *_ in self.entries() if what == "start")
 
+    def attempts(self) -> set[tuple[str, str, int]]:
+        """Every attempt whose body was started: run, key, number."""
+        return {(run, key, int(number)) for what, run, key, number, _ in self.entries() if what == "start"}
+
     @contextmanager
     def app(self) -> Iterator[App]:
         """A client of the store."""
@@ -78,6 +82,19 @@ class Stage:
         finally:
             await store.close()
         return found
+
+    async def recorded(self, run_id: str, key: str) -> int:
+        """How many attempts of a step the journal holds."""
+        store = await open_sqlite(str(self.db))
+        try:
+            count = 0
+            for row in await store.history(run_id):
+                for event in decode_row(row).events:
+                    count += isinstance(event, e.StepScheduled | e.AttemptStarted) and event.key == key
+                    count += isinstance(event, e.Claimed) and key in event.restarted
+            return count
+        finally:
+            await store.close()
 
     async def journal(self, run_id: str) -> list[bytes]:
         """The checksums of a run's rows: what identifies every write to it."""

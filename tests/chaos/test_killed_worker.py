@@ -45,6 +45,8 @@ async def kill_at(folder: Path, when: str, at: int) -> bool:
     if result not in done:
         result.cancel()
     completed = await stage.completed()
+    unrecorded = [entry for entry in stage.attempts() if entry[2] > await stage.recorded(entry[0], entry[1])]
+    assert not unrecorded, f"killed {when} commit {at}: bodies ran before their attempt was recorded: {unrecorded}"
     before = stage.starts()
     assert await finish(stage) == orders.EXPECTED, f"killed {when} commit {at}"
     after = stage.starts()
