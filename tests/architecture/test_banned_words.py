@@ -222,5 +222,5 @@ def test_a_planted_path_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("see\n`/" + "home/somebody/notes`\n")
     assert machine_paths(page) == [f"{page}:2"]
-    page.write_text("src/" + "work/x and https://example.org/work/y")
+    page.write_text("src/" + "work/x and https://example.org/" + "work/y")
     assert not machine_paths(page)

@@ -47,6 +47,9 @@ class Program(Protocol):
         """The steps asked for whose outcome is still wanted."""
         ...
 
-    def close(self) -> None:
-        """Ends the program without effects: nothing is executed, asked for or journaled any more."""
+    def close(self) -> bool:
+        """Ends the program without effects: nothing is executed, asked for or journaled any more.
+
+        False if the author's code refused to end: it is left behind, without effects.
+        """
         ...

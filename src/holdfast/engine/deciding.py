@@ -37,11 +37,8 @@ class Rules(Protocol):
         ...
 
 
-def decide(
-    run: Run, program: Program, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[c.Command], rules: Rules
-) -> Draft:
+def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[c.Command], rules: Rules) -> Draft:
     """The draft of a turn: what came in, and what becomes of what the program asked for."""
-    del program
     draft = Draft(at, inputs, commands=commands)
     for command in commands:
         if isinstance(command, c.Fail):

@@ -22,6 +22,7 @@ from holdfast.engine.asking import Asking
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import Committer
 from holdfast.engine.deciding import pause_reason
+from holdfast.engine.loading import close
 from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
 from holdfast.engine.surroundings import WorkerSurroundings
@@ -123,7 +124,7 @@ class Engine:
                 warm[row.id] = kept
             else:
                 if kept is not None:
-                    kept.program.close()
+                    close(kept.program, row.id)
                 if not known or row.id not in known:
                     cold[row.no] = 1
             if row.inbox_last > row.inbox_read:
@@ -172,7 +173,7 @@ class Engine:
                 return
             program = await self._asking.replayed(run, turns, spec)
             events = await self._asking.with_payloads(events)
-        except (CorruptJournal, HoldfastError) as error:
+        except HoldfastError as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
             self._pause(row, run or run_of_row(row, stored[-1].checksum if stored else GENESIS), error)
@@ -306,7 +307,7 @@ class Engine:
             )
 
     async def _rebuild(self, session: Session, inputs: list[e.AnyEvent]) -> None:
-        session.program.close()
+        close(session.program, session.run.id)
         what = f"run {session.run.id}: its journal"
         journals = await self._asking.insist(lambda: self.store.read({session.no: 1}), what)
         turns = decode_rows(journals[session.no])
@@ -327,9 +328,10 @@ class Engine:
         if is_warm and spec is not None and spec.is_async and not self._is_draining and self._is_worth_memory(session):
             self._warm[session.run.id] = _Warm(session.run, session.program)
             while len(self._warm) > self._warm_limit:
-                self._warm.popitem(last=False)[1].program.close()
+                oldest, kept = self._warm.popitem(last=False)
+                close(kept.program, oldest)
         else:
-            session.program.close()
+            close(session.program, session.run.id)
         self.freed()
 
     def _is_worth_memory(self, session: Session) -> bool:
@@ -355,8 +357,8 @@ class Engine:
         await self.committer.settle(SETTLE)
         for session in list(self.sessions.values()):
             session.drop("the worker stopped", event="abandoned")
-        for kept in self._warm.values():
-            kept.program.close()
+        for name, kept in self._warm.items():
+            close(kept.program, name)
         self._warm.clear()
         await self.bodies.close()
         self.wheel.close()

@@ -12,6 +12,7 @@ from holdfast.core.passes import last_beginning
 from holdfast.core.program import Program
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
+from holdfast.engine import telling
 from holdfast.engine.registry import Registry
 
 READ_BY_PROGRAMS = (
@@ -61,6 +62,12 @@ def replayed(
         if rest:
             program.replay(rest)
     except BaseException:
-        program.close()
+        close(program, run_id)
         raise
     return program
+
+
+def close(program: Program, run_id: str) -> None:
+    """Ends a program, and says so if its code refuses."""
+    if not program.close():
+        telling.refused_to_end(run_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -22,10 +22,10 @@ from holdfast.core.step import STOPPED, outcome_unknown
 from holdfast.engine import deciding, parking, telling
 from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload, pause_reason
 from holdfast.engine.flight import Flight
-from holdfast.engine.loading import inline
+from holdfast.engine.loading import close, inline
 from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Alarm
-from holdfast.errors import Diverged, HoldfastError, NeverWaits
+from holdfast.errors import HoldfastError
 from holdfast.ports.journal import Committed, Fenced, Park, Unread, Verdict
 from holdfast.ports.runs import RunRow
 
@@ -198,15 +198,15 @@ class Session:
     def _activate(self, at: datetime) -> Draft | None:
         inputs = self._take_inputs()
         try:
-            commands = self.program.activate(at, [x for x in inputs if not isinstance(x, e.Claimed)])  # type: ignore[misc]
-        except (Diverged, NeverWaits, HoldfastError) as error:
+            commands = self.program.activate(at, cast("list[e.Input]", inputs))
+        except HoldfastError as error:
             self._stop_for(error, at)
             return None
         except Exception as error:
             LOG.exception("run %s: its program broke", self.run.id)
             self._stop_for(error, at)
             return None
-        draft = decide(self.run, self.program, at, inputs, commands, self.engine)
+        draft = decide(self.run, at, inputs, commands, self.engine)
         for event in inputs:
             if isinstance(event, e.StepCompleted | e.StepFailed):
                 self._commands.pop(event.key, None)
@@ -220,9 +220,8 @@ class Session:
         self._flight.stop_all("the run was paused")
         self._is_consuming = False
         self._drain = "pause"
-        claimed = [self._claimed] if self._claimed is not None else []
-        self._claimed, self._to_start = None, []
-        self._submit(Draft(at, [*claimed, e.Paused(reason=pause_reason(error), detail=str(error))]))
+        self._to_start = []
+        self._submit(Draft(at, [e.Paused(reason=pause_reason(error), detail=str(error))]))
 
     def _submit(self, draft: Draft) -> None:
         """Sends the turn to the journal."""
@@ -411,7 +410,7 @@ class Session:
         """After a refused end: the state of the journal again, what has to be journaled next, and what was unread."""
         self._is_committing = False
         if self._is_gone:
-            program.close()
+            close(program, run.id)
             return
         self.run, self.program = run, program
         self._commands = dict(program.open_steps())

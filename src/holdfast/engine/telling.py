@@ -92,6 +92,16 @@ def dropped(session: Session, why: str, event: str) -> None:
     LOG.warning("run %s: %s; dropped", session.run.id, why, extra=fields(session, event))
 
 
+def refused_to_end(run: str) -> None:
+    """A program was closed and its code would not end: it stays in memory, and can do nothing any more."""
+    LOG.warning(
+        "run %s: its body would not end when it left memory (`except BaseException` in a loop, or real work in a `def` "
+        "workflow); it is left behind and can do nothing durable",
+        run,
+        extra={"event": "left behind", "run": run},
+    )
+
+
 def paused_unopened(row: RunRow, worker: str, reason: str, detail: str) -> None:
     """A run that could not even be opened is paused."""
     more = {"event": "paused", "run": row.id, "workflow": row.workflow, "worker": worker, "epoch": row.epoch}

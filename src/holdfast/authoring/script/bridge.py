@@ -27,6 +27,9 @@ R = TypeVar("R")
 PATIENCE = 5.0
 """Seconds a closing program waits for its thread to come back from real work."""
 
+FAREWELL = 0.1
+"""Seconds a thread has for its last lines once its body has ended."""
+
 TURN = 60.0
 """Seconds a sync body may work between two waits before the program gives it up."""
 
@@ -91,10 +94,15 @@ class SyncBody:
             raise request.error
         return request.value
 
-    def left_behind(self) -> None:
-        """The program is closed; if the thread has not ended, it is counted."""
-        if self._thread is not None and self._thread.is_alive() and self._thread not in _stuck:
-            _stuck.append(self._thread)
+    def is_left_behind(self) -> bool:
+        """Whether the program was closed and the thread goes on all the same; it is counted then."""
+        thread = self._thread
+        if thread is None:
+            return False
+        thread.join(FAREWELL)
+        if thread.is_alive() and thread not in _stuck:
+            _stuck.append(thread)
+        return thread.is_alive()
 
     async def _thread_turn(self) -> Awaitable[Any] | _Finished:
         """Waits until the thread asks for something or ends."""

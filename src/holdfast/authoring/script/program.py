@@ -119,14 +119,15 @@ class ScriptProgram:
         """Steps asked for whose outcome is still wanted."""
         return self.steps.commands()
 
-    def close(self) -> None:
-        """Ends the program without effects."""
+    def close(self) -> bool:
+        """Ends the program without effects. False if the author's code refused to end."""
         self._is_over = True
-        self.loop.unwind([*self.steps.pending(), *self.waits.pending(), *self.children.pending()], Unwinding)
+        has_ended = self.loop.unwind(
+            [*self.steps.pending(), *self.waits.pending(), *self.children.pending()], Unwinding
+        )
         self._announced.clear()
         _begun.discard(self)
-        if self._sync_body is not None:
-            self._sync_body.left_behind()
+        return has_ended and (self._sync_body is None or not self._sync_body.is_left_behind())
 
     @property
     def has_begun(self) -> bool:
