@@ -18,7 +18,7 @@ try:
 except ImportError as error:  # pragma: no cover - the suite itself runs under pytest
     raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from error
 
-MODULES = "blobs children claims hints inbox journal leases parking runs suite world".split()
+MODULES = "blobs children claims hints inbox journal leases parking runs snapshots suite upkeep world".split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
 from holdfast.adapters.memory.clock import VirtualClock  # noqa: E402 - asserts are rewritten on import
@@ -31,7 +31,9 @@ from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
 from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
+from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
+from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
 __all__ = [
@@ -44,14 +46,26 @@ __all__ = [
     "LeasesSuite",
     "ParkingSuite",
     "RunsSuite",
+    "SnapshotSuite",
     "StoreSuite",
     "Suite",
+    "UpkeepSuite",
     "VirtualClock",
     "World",
 ]
 
 
 class StoreSuite(
-    JournalSuite, ParkingSuite, ChildrenSuite, RunsSuite, InboxSuite, ClaimSuite, LeasesSuite, BlobsSuite, HintsSuite
+    JournalSuite,
+    SnapshotSuite,
+    ParkingSuite,
+    ChildrenSuite,
+    RunsSuite,
+    InboxSuite,
+    ClaimSuite,
+    LeasesSuite,
+    BlobsSuite,
+    UpkeepSuite,
+    HintsSuite,
 ):
     """Everything a store owes."""
