@@ -11,8 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from holdfast.authoring.script.resources import Resource, resources_named_by
-from holdfast.core.specs import Settings
+from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Row
 from holdfast.engine.engine import Engine
 from holdfast.engine.registry import Registry
@@ -100,8 +102,9 @@ class Worker:
         heart = self.store.heart(self.options.instance, self.options.ttl)
         self._heartbeat = Heartbeat(heart, self.options.ttl, self.surroundings.progress, self._beaten)
         self._heartbeat.start()
-        self._watchdog = Watchdog()
-        self._watchdog.start()
+        if self.options.patience is not None:
+            self._watchdog = Watchdog(patience=self.options.patience.total_seconds())
+            self._watchdog.start()
         self._unsubscribe = self.store.subscribe(self._hinted)
         self._tasks = [
             self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
@@ -115,6 +118,15 @@ class Worker:
             self.options.concurrency,
             extra={"event": "started", "worker": self.options.id},
         )
+
+    async def learn(self, specs: Iterable[WorkflowSpec], resources: Iterable[Resource[Any]] = ()) -> None:
+        """Also serves these from now on, with these resources open."""
+        for spec in specs:
+            self.registry.add(spec)
+        await self.surroundings.open(resources)
+        self.row = msgspec.structs.replace(self.row, definitions=self.registry.held)
+        await self.store.register(self.row, self.options.ttl, takes_over=False)
+        self.work_hinted.set()
 
     async def take_new(self, row: RunRow, first: Row) -> None:
         """Advances a run that was made, already claimed, by this process."""
