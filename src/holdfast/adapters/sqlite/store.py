@@ -22,7 +22,6 @@ from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import read_blobs
 from holdfast.adapters.sqlite.claims import ClaimRuns, survey
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
-from holdfast.adapters.sqlite.creation import CreateRun
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.listeners import Listeners
@@ -31,6 +30,7 @@ from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.opening import discard, prepare
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.rows import maybe_instant, maybe_micros, run_row, worker_row
+from holdfast.adapters.sqlite.starting import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
@@ -152,9 +152,11 @@ class SqliteStore:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
         """See `ports.runs`."""
-        return await self._write(CreateRun(new, micros(key_since), instance, worker))
+        return await self._write(CreateRun(new, micros(key_since), instance, worker, first))
 
     async def get(self, run: str) -> RunRow | None:
         """See `ports.runs`."""
