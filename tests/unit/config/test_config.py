@@ -247,6 +247,7 @@ def test_values_are_shown_as_a_file_would_hold_them() -> None:
     assert shown(True) == "true"
 
 
+@pytest.mark.spec("openworkflow.O120")
 async def test_an_app_asks_the_same_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: without an address of its own an app takes that of the project, and the file's leases and recovery."""
     monkeypatch.chdir(tmp_path)
