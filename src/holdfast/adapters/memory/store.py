@@ -128,10 +128,12 @@ class MemoryStore:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
         """See `ports.runs`."""
         with self._writing() as write:
-            return write.create(new, key_since, instance, worker)
+            return write.create(new, key_since, instance, worker, first)
 
     async def get(self, run: str) -> RunRow | None:
         """See `ports.runs`."""

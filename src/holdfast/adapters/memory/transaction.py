@@ -33,7 +33,9 @@ class Transaction:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    def create(self, new: NewRun, key_since: datetime, instance: str, worker: str) -> Creation:
+    def create(
+        self, new: NewRun, key_since: datetime, instance: str, worker: str, first: Commit | None = None
+    ) -> Creation:
         """Makes the run, unless its id or key is in use."""
         run = self.tables.run(new.row.run)
         if run is not None:
@@ -42,7 +44,12 @@ class Transaction:
         for run in self.tables.runs.values() if key else ():
             if run.key == key and run.workflow == workflow and run.created_at > key_since:
                 return Existing(run, by_key=True)
-        return Made(self.insert(new, instance, worker))
+        made = self.insert(new, instance, worker)
+        if first is None or not made.instance:
+            return Made(made)
+        verdict = self.commit(msgspec.structs.replace(first, no=made.no))
+        assert isinstance(verdict, Committed), verdict
+        return Made(made, verdict)
 
     def insert(self, new: NewRun, instance: str = "", worker: str = "") -> RunRow:
         """The run's row and the first row of its journal."""

@@ -22,7 +22,6 @@ from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import read_blobs
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
-from holdfast.adapters.sqlite.creation import CreateRun
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.listeners import Listeners
@@ -31,6 +30,7 @@ from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.opening import discard, prepare
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.rows import maybe_instant, maybe_micros, run_row, worker_row
+from holdfast.adapters.sqlite.starting import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
@@ -59,26 +59,28 @@ async def open_sqlite(
     clock: Clock | None = None,
     auto_migrate: bool = True,
     durability: Durability = "full",
+    max_connections: int = 10,
 ) -> SqliteStore:
     """Opens the store at a path or URL (`sqlite:///file.db`, `sqlite:////folder/file.db`, `sqlite:///:memory:`).
 
     Makes the file if it is missing and brings its schema up to date. `durability="normal"` syncs at checkpoints only:
-    a power cut may then take the last commits. `StoreRefused` says why a file cannot be used.
+    a power cut may then take the last commits. At most `max_connections` are open for reading; writing has its own.
+    `StoreRefused` says why a file cannot be used.
     """
     location = await asyncio.to_thread(prepare, address, auto_migrate=auto_migrate, durability=durability)
-    return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability)
+    return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability, max_connections)
 
 
 class SqliteStore:
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
-    def __init__(self, location: Location, clock: Clock, durability: Durability) -> None:
+    def __init__(self, location: Location, clock: Clock, durability: Durability, max_connections: int = 10) -> None:
         self._location = location
         self._clock = clock
         self._durability: Durability = durability
         self._pid = os.getpid()
         self._listeners = Listeners()
-        self._readers = Readers(location.path)
+        self._readers = Readers(location.path, max_connections)
         link = self._link()
         link.connected()  # open as long as the store is: who closes last must be able to empty the log
         self._writer = Writer(link, clock, self._listeners.tell)
@@ -166,9 +168,11 @@ class SqliteStore:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
         """See `ports.runs`."""
-        return await self._write(CreateRun(new, micros(key_since), instance, worker))
+        return await self._write(CreateRun(new, micros(key_since), instance, worker, first))
 
     async def get(self, run: str) -> RunRow | None:
         """See `ports.runs`."""
