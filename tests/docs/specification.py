@@ -2,10 +2,13 @@
 
 The rows come from the two systems whose documents this part of Holdfast started from (OpenWorkflow, Vectorbea) and from
 the list of places where re-implementations usually fail (traps A: Stepflow and Cano, B: OpenWorkflow, Stem, Vectorbea).
+Those about stores, leases and recovery stand in `storage_rows`.
 A test names the rows it shows with `@pytest.mark.spec("openworkflow.O42")`.
 """
 
 from __future__ import annotations
+
+from tests.docs import storage_rows
 
 ROWS: dict[str, str] = {
     "openworkflow.O1": "no server: client and workers meet in the store, which is queue and log",
@@ -127,6 +130,7 @@ ROWS: dict[str, str] = {
     "traps.B8": "edges of deadlines and cancellation",
     "traps.B9": "null results, timeouts and absence are told apart",
     "traps.B10": "one source of truth: rows equal the fold of the events",
+    **storage_rows.ROWS,
 }
 
 DECISIONS: dict[str, str] = {
@@ -138,4 +142,5 @@ DECISIONS: dict[str, str] = {
     "traps.A3": "about state machines; they come later",
     "traps.A4": "about state machines; they come later",
     "traps.A10": "compaction comes with the storage ports; ordinals are never reused",
+    **storage_rows.DECISIONS,
 }

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -179,8 +180,13 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = set(sys.modules)
     yield made
-    for name in set(sys.modules) - before:
-        module = sys.modules[name]
-        places = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
-        if any(str(place).startswith(str(tmp_path)) for place in places):
+    new = set(sys.modules) - before
+    roots = {name for name in new if "." not in name and _lies_in(sys.modules[name], tmp_path)}
+    for name in new:
+        if name.partition(".")[0] in roots:
             del sys.modules[name]
+
+
+def _lies_in(module: ModuleType, folder: Path) -> bool:
+    places = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
+    return any(str(place).startswith(str(folder)) for place in places)
