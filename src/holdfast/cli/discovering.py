@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from holdfast.app import App
 from holdfast.authoring.script.workflows import AnyWorkflow
@@ -34,9 +35,10 @@ def discovered_app(loaded: Loaded) -> App:
     modules = [(file, import_named(_module_name(file), file)) for file in files]
     app = _only_app(modules) or App(config=settings)
     for file, module in modules:
-        for workflow in vars(module).values():
-            if isinstance(workflow, AnyWorkflow):
-                _register(app, workflow, file)
+        values: list[Any] = list(vars(module).values())
+        workflows: list[AnyWorkflow[..., Any]] = [value for value in values if isinstance(value, AnyWorkflow)]
+        for workflow in workflows:
+            _register(app, workflow, file)
     if not app.registry.held:
         raise CommandError(f"discover: no workflow in {', '.join(str(file) for file in files[:5])}: write @workflow")
     return app
@@ -103,7 +105,7 @@ def _apps_in(module: ModuleType) -> Iterator[tuple[str, App]]:
             yield name, app
 
 
-def _register(app: App, workflow: AnyWorkflow[..., object], file: Path) -> None:
+def _register(app: App, workflow: AnyWorkflow[..., Any], file: Path) -> None:
     try:
         app.serve(workflow)
     except DefinitionError as error:

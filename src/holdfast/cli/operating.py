@@ -34,7 +34,7 @@ def cancel(run_id: str, target: str | None, url: str | None, is_json: bool, reas
 @_REASON
 def kill(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
     """End a run at once, whoever holds it: none of its code runs, nothing is undone. `show` lists what was left."""
-    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.kill(reason), lambda *_: ""))
+    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.kill(reason), _killed))
 
 
 @click.command("pause", cls=HoldfastCommand)
@@ -104,6 +104,10 @@ def _cancelled(before: RunView, after: RunView) -> str:
     if before.status is Status.CANCELLED:
         return "it had been cancelled before"
     return "" if after.status.is_terminal else "asked to stop; it ends after its clean-up"
+
+
+def _killed(before: RunView, after: RunView) -> str:
+    return "it had ended before" if before.status.is_terminal else ""
 
 
 def _paused(before: RunView, after: RunView) -> str:
