@@ -85,7 +85,7 @@ class Engine:
         self.chance = chance
         self._warm: OrderedDict[str, _Warm] = OrderedDict()
         self._warm_limit = warm
-        self._news: set[str] = set()
+        self._news: dict[str, None] = {}  # in the order of asking, whatever the hashes
         self._news_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self.is_draining = False
@@ -220,14 +220,14 @@ class Engine:
 
     def fetch_inbox(self, session: Session) -> None:
         """Reads the inbox of a session, together with others that ask in the same moment."""
-        self._news.add(session.run.id)
+        self._news[session.run.id] = None
         if self._news_task is None:
             self._news_task = asyncio.get_running_loop().create_task(self._read_news())
 
     async def _read_news(self) -> None:
         try:
             while self._news:
-                wanted, self._news = self._news, set()
+                wanted, self._news = self._news, {}
                 sessions = {s.no: s for name in wanted if (s := self.sessions.get(name)) is not None}
                 if not sessions:
                     continue

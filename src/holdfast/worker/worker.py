@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from holdfast.authoring.script.resources import Resource, resources_named_by
-from holdfast.core.specs import Settings
+from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.engine.engine import Engine
 from holdfast.engine.registry import Registry
@@ -97,12 +99,13 @@ class Worker:
             await self.surroundings.close()  # what was opened before
             raise
         if freed:
-            LOG.info("worker %s: took back %d run(s) of its earlier instance", self.options.id, freed)
+            LOG.info("worker %s: took back %d run(s) of its earlier instance", self.options.id, len(freed))
         heart = self.store.heart(self.options.instance, self.options.ttl)
         self._heartbeat = Heartbeat(heart, self.options.ttl, self.surroundings.progress, self._beaten)
         self._heartbeat.start()
-        self._watchdog = Watchdog()
-        self._watchdog.start()
+        if self.options.patience is not None:
+            self._watchdog = Watchdog(patience=self.options.patience.total_seconds())
+            self._watchdog.start()
         self._unsubscribe = self.store.subscribe(self._hinted)
         self._tasks = [
             self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
@@ -116,6 +119,15 @@ class Worker:
             self.options.concurrency,
             extra={"event": "started", "worker": self.options.id},
         )
+
+    async def learn(self, specs: Iterable[WorkflowSpec], resources: Iterable[Resource[Any]] = ()) -> None:
+        """Also serves these from now on, with these resources open."""
+        for spec in specs:
+            self.registry.add(spec)
+        await self.surroundings.open(resources)
+        self.row = msgspec.structs.replace(self.row, definitions=self.registry.held)
+        await self.store.register(self.row, self.options.ttl, takes_over=False)
+        self.work_hinted.set()
 
     async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Creation:
         """Makes a run of this process, already begun by this worker."""
