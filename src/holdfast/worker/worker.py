@@ -99,7 +99,7 @@ class Worker:
             await self.surroundings.close()  # what was opened before
             raise
         if freed:
-            LOG.info("worker %s: took back %d run(s) of its earlier instance", self.options.id, freed)
+            LOG.info("worker %s: took back %d run(s) of its earlier instance", self.options.id, len(freed))
         heart = self.store.heart(self.options.instance, self.options.ttl)
         self._heartbeat = Heartbeat(heart, self.options.ttl, self.surroundings.progress, self._beaten)
         self._heartbeat.start()
