@@ -91,6 +91,7 @@ class Client:
             key=check_name(key, "key") if key is not None else "",
             available_at=now + parse_duration(delay, what="delay") if delay is not None else None,
             deadline=_deadline(deadline, spec, now),
+            keep=spec.keep,
             attributes=_attributes(attributes),
             value=value,
             blob=blob,

@@ -27,6 +27,7 @@ from holdfast.ports.store import Store
 from holdfast.worker.claiming import claim_until_stopped
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.sweeping import sweep_until_stopped
 from holdfast.worker.watchdog import Watchdog
 from holdfast.worker.watching import watch_until_stopped
 
@@ -110,6 +111,7 @@ class Worker:
         self._tasks = [
             self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
+            self._loop.create_task(sweep_until_stopped(self), name="holdfast-sweeping"),
         ]
         LOG.info(
             "worker %s: serving %s on %s, %d slots",
