@@ -177,11 +177,11 @@ class App:
                     replaced=self._replaced,
                 )
                 await worker.start()
-                previous, client.local = client.local, worker
+                previous = client.serve(worker)
                 try:
                     yield worker
                 finally:
-                    client.local = previous
+                    client.serve(previous)
                     await worker.stop()
 
         return serve()
