@@ -18,7 +18,9 @@ try:
 except ImportError as error:  # pragma: no cover - the suite itself runs under pytest
     raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from error
 
-MODULES = "blobs children claims grants hints inbox journal leases ownership parking runs suite trees world".split()
+MODULES = (
+    "blobs children claims grants hints inbox journal leases ownership parking runs snapshots suite trees upkeep world"
+).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
 from holdfast.adapters.memory.clock import VirtualClock  # noqa: E402 - asserts are rewritten on import
@@ -33,8 +35,10 @@ from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
+from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
 from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
+from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
 __all__ = [
@@ -49,10 +53,12 @@ __all__ = [
     "OwnershipSuite",
     "ParkingSuite",
     "RunsSuite",
+    "SnapshotSuite",
     "StoreGrants",
     "StoreSuite",
     "Suite",
     "TreesSuite",
+    "UpkeepSuite",
     "VirtualClock",
     "World",
 ]
@@ -60,6 +66,7 @@ __all__ = [
 
 class StoreSuite(
     JournalSuite,
+    SnapshotSuite,
     ParkingSuite,
     ChildrenSuite,
     TreesSuite,
@@ -69,6 +76,7 @@ class StoreSuite(
     LeasesSuite,
     OwnershipSuite,
     BlobsSuite,
+    UpkeepSuite,
     HintsSuite,
 ):
     """Everything a store owes."""
