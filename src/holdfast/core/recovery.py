@@ -35,7 +35,7 @@ class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def with_one(self, kind: Kind, run: str, detail: str, at: datetime) -> Recovery:
         """This, and one more. Runs that simply went on are counted and not named."""
-        counts = {**self.counts, kind: self.count(kind) + 1}
+        counts: dict[Kind, int] = {**self.counts, kind: self.count(kind) + 1}
         if kind in {"own", "taken over"}:
             return Recovery(counts, self.recent)
         others = tuple(met for met in self.recent if (met.kind, met.run) != (kind, run))
