@@ -228,7 +228,15 @@ class App:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+
+        - `id`: names the run for ever; of another workflow: `Conflict`
+        - `key`: an idempotency key for 24 h; the same key with other input: `Conflict`
+        - `delay`: begins later
+        - `deadline`: ends a run that takes longer; instead of the workflow's own
+        - `queue`, `priority`: which workers take it, and before which others (higher first)
+        - `attributes`: texts to find it by
+        """
         return await (await self.client()).start(
             call,
             id=id,
