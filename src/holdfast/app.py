@@ -22,6 +22,7 @@ from holdfast.core.specs import Settings
 from holdfast.core.status import Status
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
@@ -49,6 +50,7 @@ class App:
         cancel_grace: Duration = "5m",
         store: Store | None = None,
         config: Configuration | None = None,
+        leases: Grants | None = None,
     ) -> None:
         self.given_url: str | None = url or None
         self._config = config
@@ -63,6 +65,7 @@ class App:
         )
         self._replaced: dict[int, Any] = {}
         self._given = store
+        self._leases = leases
         self._store: Store | None = None
         self._client: Client | None = None
         self._opening: asyncio.Lock | None = None
@@ -175,6 +178,7 @@ class App:
                     options,
                     resources=self.resources,
                     replaced=self._replaced,
+                    grants=self._leases,
                 )
                 await worker.start()
                 previous, client.local = client.local, worker

@@ -242,7 +242,7 @@ WHERE no = ?
 """
 # bounce: nobody holds the definition; later, with a note. Locks runs.
 BOUNCE = "UPDATE runs SET available_at = ?, ready = 0, bounces = bounces + 1, note = ? WHERE no = ?"
-BOUNCES = "SELECT bounces FROM runs WHERE no = ?"
+BOUNCES = "SELECT id, bounces FROM runs WHERE no = ?"
 
 # take: an operator's claim, not counted. Locks runs.
 TAKE = "UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL WHERE no = ?"
