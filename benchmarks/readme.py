@@ -24,8 +24,8 @@ def summary(results: Mapping[str, Any]) -> str:
     lines = [line for line in lines_of(results["rounds"], peer.name) if line.figure.key in CHOSEN]
     machine, versions = results["machine"], results["versions"]
     source = (
-        f"Medians of {results['rounds_wanted']} rounds on {machine['cores']} cores ({machine['processor']}), SQLite for "
-        "both. [All figures](docs/explanation/speed.md), with spread, targets and what is missed."
+        f"Medians of {results['rounds_wanted']} rounds on {machine['cores']} cores ({machine['processor']}), SQLite "
+        "for both. [All figures](docs/explanation/speed.md), with spread, targets and what is missed."
     )
     return "\n".join(
         [
