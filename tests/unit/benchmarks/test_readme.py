@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.__main__ import RESULTS
+from benchmarks.figures import FIGURES
 from benchmarks.readme import BEGIN, CHOSEN, END, README, renewed, summary
-from benchmarks.report import FIGURES, load
+from benchmarks.report import load
 from tests.unit.benchmarks.test_report import FACTS, ROUNDS
 
 MEASURED = {**FACTS, "rounds": ROUNDS}
