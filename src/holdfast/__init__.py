@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from holdfast.app import App
 from holdfast.authoring.handle import JournalEvent, Run, RunView
+from holdfast.authoring.machine.breaker import Breaker
+from holdfast.authoring.machine.joins import Join
+from holdfast.authoring.machine.machine import Machine
+from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
+from holdfast.authoring.machine.observers import LoggingObserver, Observer
 from holdfast.authoring.script.channels import RunVar, Signal, Topic
 from holdfast.authoring.script.children import start
 from holdfast.authoring.script.resources import resource
@@ -30,6 +35,7 @@ from holdfast.authoring.script.verbs import (
     uuid4,
 )
 from holdfast.authoring.script.workflows import Call, remote, workflow
+from holdfast.core.machine_log import LogRow
 from holdfast.core.retry import Retry
 from holdfast.core.status import Status
 from holdfast.errors import (
@@ -46,6 +52,7 @@ from holdfast.errors import (
     RunFailed,
     RunFinished,
     RunNotFound,
+    StateFailed,
     StepFailed,
     StepLimitExceeded,
 )
@@ -53,16 +60,25 @@ from holdfast.errors import (
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Again",
     "App",
     "BlobRef",
+    "Breaker",
     "Call",
     "CompensationFailed",
     "Conflict",
     "Current",
     "DeadlineExceeded",
     "HoldfastError",
+    "ItemOutcome",
+    "Join",
     "JournalEvent",
+    "LogRow",
+    "LoggingObserver",
+    "Machine",
+    "More",
     "NotInRun",
+    "Observer",
     "OutcomeUnknown",
     "Permanent",
     "ResultTimeout",
@@ -76,10 +92,12 @@ __all__ = [
     "RunVar",
     "RunView",
     "Signal",
+    "StateFailed",
     "Status",
     "StepFailed",
     "StepLimitExceeded",
     "Topic",
+    "Window",
     "continue_as",
     "current",
     "each",

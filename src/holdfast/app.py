@@ -9,9 +9,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
@@ -74,7 +75,7 @@ class App:
     def serve(self, what: AnyWorkflow[..., Any] | ModuleType | str) -> None:
         """Adds a workflow, every workflow of a module, or of the module of that name."""
         if isinstance(what, AnyWorkflow):
-            self.registry.add(what.spec)
+            self._serve(what)
             return
         module = importlib.import_module(what) if isinstance(what, str) else what
         if not isinstance(module, ModuleType):
@@ -84,6 +85,13 @@ class App:
         if not found:
             raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow")
         for workflow in found:
+            self._serve(workflow)
+
+    def _serve(self, workflow: AnyWorkflow[..., Any]) -> None:
+        if isinstance(workflow, Machine):  # its handlers may follow below
+            machine = cast("Machine[Any, Any]", workflow)
+            self.registry.add_later(lambda: (machine.spec, machine.compensation_spec))
+        else:
             self.registry.add(workflow.spec)
 
     # -- opening -------------------------------------------------------------------------------------------------------

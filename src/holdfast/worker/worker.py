@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from holdfast.authoring.script.resources import Resource, resources_named_by
+from holdfast.authoring.script.resources import Health, Resource, resources_named_by
 from holdfast.core.specs import Settings
 from holdfast.core.turn import Row
 from holdfast.engine.engine import Engine
@@ -88,7 +88,9 @@ class Worker:
         """Opens resources, takes back what an earlier instance of this worker held, and begins to claim."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        named = resources_named_by(spec.function for spec in self.registry if not spec.is_remote)
+        named = resources_named_by(
+            x for spec in self.registry if not spec.is_remote for x in (spec.function, *spec.bodies)
+        )
         try:
             await self.surroundings.open([*self._resources, *named])
             freed = await self.store.register(self.row, self.options.ttl, takes_over=self.options.is_configured)
@@ -119,6 +121,10 @@ class Worker:
     async def take_new(self, row: RunRow, first: Row) -> None:
         """Advances a run that was made, already claimed, by this process."""
         await self.engine.take_on([row], {row.id: first})
+
+    async def health(self) -> dict[str, Health]:
+        """How the open resources are."""
+        return await self.surroundings.health()
 
     def doubt(self) -> None:
         """Nobody knows whether a run was made, and claimed for this worker: it looks after it."""
