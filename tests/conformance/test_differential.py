@@ -195,7 +195,7 @@ class Twins(RuleBasedStateMachine):
     def register(
         self, instance: str, worker: str, definitions: tuple[tuple[str, str], ...], *, takes_over: bool
     ) -> None:
-        def ask(world: World) -> Awaitable[Any]:
+        async def ask(world: World) -> Any:
             row = WorkerRow(
                 instance=instance,
                 worker=worker,
@@ -206,7 +206,7 @@ class Twins(RuleBasedStateMachine):
                 started_at=world.clock.now(),
             )
             world.workers[instance] = row
-            return world.store.register(row, TTL, takes_over=takes_over)
+            return sorted(await world.store.register(row, TTL, takes_over=takes_over))
 
         self.both(ask)
 
@@ -247,6 +247,15 @@ class Twins(RuleBasedStateMachine):
             return await world.store.release(holder.no, epoch=holder.epoch, until=until, inbox_seen=seen, note=note)
 
         self.both(ask)
+
+    @rule(instance=instances, limit=st.integers(0, 3))
+    def due(self, instance: str, limit: int) -> None:
+        if instance in self.worlds[0].workers:
+            self.both(lambda world: world.store.due(world.workers[instance], limit=limit))
+
+    @rule(run=runs, worker=st.sampled_from(["w0", "w1", "elsewhere"]), delay=st.sampled_from([0, 3, 30]))
+    def reinstate(self, run: str, worker: str, delay: int) -> None:
+        self.both(lambda world: world.store.reinstate(run, worker=worker, until=world.clock.now() + seconds(delay)))
 
     @rule(instance=instances)
     def release_all(self, instance: str) -> None:

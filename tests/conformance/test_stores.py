@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from holdfast.adapters.memory.grants import MemoryGrants
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.sqlite import open_sqlite
+from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
-from holdfast.testing.conformance import StoreSuite, VirtualClock
+from holdfast.testing.conformance import GrantsSuite, StoreGrants, StoreSuite, VirtualClock
 
 
 class TestMemory(StoreSuite):
@@ -18,6 +22,29 @@ class TestMemory(StoreSuite):
 class TestSqlite(StoreSuite):
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
         return await open_sqlite(folder / "store.db", clock=clock)
+
+
+class TestMemoryGrants(GrantsSuite):
+    async def open(self, clock: VirtualClock) -> Grants:
+        return MemoryGrants(clock)
+
+
+class TestStoreGrants(GrantsSuite):
+    """The leases of a store keep the contract of a manager apart."""
+
+    @pytest.fixture(params=["memory", "sqlite"], autouse=True)
+    def kind(self, request: pytest.FixtureRequest) -> None:
+        self.opened = request.param
+
+    async def open(self, clock: VirtualClock) -> Grants:
+        store = MemoryStore(clock) if self.opened == "memory" else await open_sqlite("sqlite:///:memory:", clock=clock)
+        self.store = store
+        grants = StoreGrants(store)
+        await grants.prepare()
+        return grants
+
+    async def close(self) -> None:
+        await self.store.close()
 
 
 def test_no_case_hides_another() -> None:

@@ -29,6 +29,10 @@ class WorkerSurroundings:
         self._loop = asyncio.get_running_loop()
         await self._resources.open(resources)
 
+    def replace(self, resource: Resource[T], value: T) -> None:
+        """Bodies get this value from now on. What was opened stays open until the end."""
+        self._resources.replace(resource, value)
+
     async def close(self) -> None:
         """Closes them in reverse, each whatever the others do; raises the first error at the end."""
         errors = await self._resources.close()

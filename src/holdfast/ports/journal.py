@@ -75,6 +75,16 @@ class Unread(msgspec.Struct, frozen=True, gc=False):
 Verdict: TypeAlias = Committed | Fenced | Unread
 
 
+class Tree(msgspec.Struct, frozen=True, gc=False):
+    """A root and what its journal holds: rows of the root and of every run below it."""
+
+    root: str
+    last_seq: int
+    rows: int
+    open: int
+    """Runs of it that have not ended."""
+
+
 class Journal(Protocol):
     """Append-only rows per run, dense by ordinal, ordered store-wide by seq."""
 
@@ -110,4 +120,24 @@ class Journal(Protocol):
 
     async def history(self, run: str, *, after_seq: int = 0, limit: int = 1000) -> list[Row]:
         """Rows of one run with a greater seq, oldest first. An unknown run has none."""
+        ...
+
+    # -- reading a tree ------------------------------------------------------------------------------------------------
+
+    async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> list[Row]:
+        """Rows of a root and of every run below it, in their total order: seq ascending, from `from_seq` (inclusive),
+        at most `limit`. An id that is no root has none.
+
+        What was shown is final: no row of the tree appears later with a lower seq than one already shown. So a reader
+        goes on from the last seq it saw, and a store whose writers overlap stops where one may still be on its way.
+        Seqs are places, not counts: they may begin anywhere and have gaps.
+        """
+        ...
+
+    async def last_seq(self, root: str) -> int | None:
+        """The seq of the tree's newest row; None if there is no such root."""
+        ...
+
+    async def trees(self, *, after: str = "", limit: int = 100) -> list[Tree]:
+        """Trees in which at least one run has not ended, by the id of their root, from after `after` on."""
         ...

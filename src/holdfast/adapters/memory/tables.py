@@ -51,6 +51,7 @@ class Registration:
     boot: str
     until: float
     mark: str
+    seen_at: datetime
     has_ended: bool = False
 
     def is_live(self, boot: str, second: float) -> bool:
@@ -82,3 +83,7 @@ class Tables:
         """The rows of that run; an unknown one has none."""
         no = self.numbers.get(run_id)
         return [] if no is None else self.rows[no]
+
+    def tree(self, root: str) -> list[int]:
+        """Numbers of the runs of that root; an id that is no root has none."""
+        return [run.no for run in self.runs.values() if run.root == root]

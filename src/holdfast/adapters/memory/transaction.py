@@ -33,7 +33,9 @@ class Transaction:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    def create(self, new: NewRun, key_since: datetime, instance: str, worker: str) -> Creation:
+    def create(
+        self, new: NewRun, key_since: datetime, instance: str, worker: str, first: Commit | None = None
+    ) -> Creation:
         """Makes the run, unless its id or key is in use."""
         run = self.tables.run(new.row.run)
         if run is not None:
@@ -42,7 +44,12 @@ class Transaction:
         for run in self.tables.runs.values() if key else ():
             if run.key == key and run.workflow == workflow and run.created_at > key_since:
                 return Existing(run, by_key=True)
-        return Made(self.insert(new, instance, worker))
+        made = self.insert(new, instance, worker)
+        if first is None or not made.instance:
+            return Made(made)
+        verdict = self.commit(msgspec.structs.replace(first, no=made.no))
+        assert isinstance(verdict, Committed), verdict
+        return Made(made, verdict)
 
     def insert(self, new: NewRun, instance: str = "", worker: str = "") -> RunRow:
         """The run's row and the first row of its journal."""
@@ -91,14 +98,11 @@ class Transaction:
         self.hints[run.id] = None
         return run
 
-    def free(self, runs: Iterable[RunRow]) -> int:
+    def free(self, runs: Iterable[RunRow]) -> list[str]:
         """Clears the leases: available now, epoch as it was."""
-        count = 0
-        for run in runs:
-            self._change(run.no, instance="", available_at=self.now)
-            self.hints[run.id] = None
-            count += 1
-        return count
+        freed = [self._change(run.no, instance="", available_at=self.now).id for run in runs]
+        self.hints.update(dict.fromkeys(freed))
+        return freed
 
     def keep_blobs(self, blobs: Iterable[tuple[str, bytes]]) -> None:
         """Stores the bytes under their names; what is there stays."""
@@ -245,6 +249,10 @@ class Transaction:
         """The lease, with the next epoch. Only claims are counted, and only they wipe what kept the run waiting."""
         held = self._change(run.no, instance=instance, worker=worker, epoch=run.epoch + 1)
         return self._change(run.no, claims=held.claims + 1, bounces=0, note="") if is_claim else held
+
+    def reinstate(self, run: RunRow, worker: str, instance: str, until: datetime) -> None:
+        """The lease as it was before the run was taken for free; without an instance, later."""
+        self._change(run.no, worker=worker, instance=instance, available_at=run.available_at if instance else until)
 
     def bounce(self, run: RunRow, until: datetime, note: str) -> None:
         """Puts the run off."""

@@ -41,6 +41,7 @@ def conditions(which: Filter) -> tuple[list[str], list[Any]]:
         (which.root, sql.WITH_ROOT, (which.root, which.root)),
         (which.key, sql.WITH_KEY, (which.key,)),
         (which.worker, sql.WITH_WORKER, (which.worker,)),
+        (which.worker and _is_open(which), sql.WITH_OPEN_ONLY, ()),
     ):
         if is_wanted:
             parts.append(part)
@@ -49,6 +50,11 @@ def conditions(which: Filter) -> tuple[list[str], list[Any]]:
         parts.append(sql.WITH_ATTRIBUTE)
         values += (name, text)
     return parts, values
+
+
+def _is_open(which: Filter) -> bool:
+    """Whether it asks for runs that have not ended only: then the index of a worker's own runs serves it."""
+    return bool(which.statuses) and not any(status.is_terminal for status in which.statuses)
 
 
 def cursor(run: RunRow) -> str:

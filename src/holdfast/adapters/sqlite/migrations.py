@@ -166,7 +166,14 @@ CREATE TABLE workers (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_SECOND = """
+-- What the recovery of a worker met, for whoever looks after it; and a worker's own runs, to be listed without looking
+-- at everybody's. A run that has ended is in no such list, so its index stays as small as the work at hand.
+ALTER TABLE workers ADD COLUMN recovery TEXT NOT NULL DEFAULT '';
+CREATE INDEX runs_by_worker ON runs (worker, created_at) WHERE worker <> '' AND ended_at IS NULL;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

@@ -17,12 +17,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
-from holdfast.adapters.sqlite import audit, leases, messages
+from holdfast.adapters.sqlite import audit, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import read_blobs
-from holdfast.adapters.sqlite.claims import ClaimRuns, survey
+from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
-from holdfast.adapters.sqlite.creation import CreateRun
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.listeners import Listeners
@@ -31,6 +30,7 @@ from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.opening import discard, prepare
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.rows import maybe_instant, maybe_micros, run_row, worker_row
+from holdfast.adapters.sqlite.starting import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
@@ -40,12 +40,13 @@ from holdfast.core.turn import Row, instant, micros
 from holdfast.errors import StoreRefused
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
-from holdfast.ports.journal import Commit, Verdict
-from holdfast.ports.leases import Claims, Held, Taking, WorkerRow
+from holdfast.ports.journal import Commit, Tree, Verdict
+from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 
 T = TypeVar("T")
 Rows: TypeAlias = list[Row]  # `list` is a verb of the port
+Trees: TypeAlias = list[Tree]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 _LARGE = 128 * 1024
@@ -58,26 +59,28 @@ async def open_sqlite(
     clock: Clock | None = None,
     auto_migrate: bool = True,
     durability: Durability = "full",
+    max_connections: int = 10,
 ) -> SqliteStore:
     """Opens the store at a path or URL (`sqlite:///file.db`, `sqlite:////folder/file.db`, `sqlite:///:memory:`).
 
     Makes the file if it is missing and brings its schema up to date. `durability="normal"` syncs at checkpoints only:
-    a power cut may then take the last commits. `StoreRefused` says why a file cannot be used.
+    a power cut may then take the last commits. At most `max_connections` are open for reading; writing has its own.
+    `StoreRefused` says why a file cannot be used.
     """
     location = await asyncio.to_thread(prepare, address, auto_migrate=auto_migrate, durability=durability)
-    return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability)
+    return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability, max_connections)
 
 
 class SqliteStore:
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
-    def __init__(self, location: Location, clock: Clock, durability: Durability) -> None:
+    def __init__(self, location: Location, clock: Clock, durability: Durability, max_connections: int = 10) -> None:
         self._location = location
         self._clock = clock
         self._durability: Durability = durability
         self._pid = os.getpid()
         self._listeners = Listeners()
-        self._readers = Readers(location.path)
+        self._readers = Readers(location.path, max_connections)
         link = self._link()
         link.connected()  # open as long as the store is: who closes last must be able to empty the log
         self._writer = Writer(link, clock, self._listeners.tell)
@@ -150,11 +153,26 @@ class SqliteStore:
 
         return self._read(ask)
 
+    async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> Rows:
+        """See `ports.journal`. Off the event loop: a tree may be large, and so may the store."""
+        return await asyncio.to_thread(self._read, partial(trees.rows_of, root=root, from_seq=from_seq, limit=limit))
+
+    async def last_seq(self, root: str) -> int | None:
+        """See `ports.journal`."""
+        found: Sequence[tuple[int | None]] = self._rows(sql.LAST_SEQ, root, root)
+        return found[0][0]
+
+    async def trees(self, *, after: str = "", limit: int = 100) -> Trees:
+        """See `ports.journal`. Off the event loop: it looks at every run that has not ended."""
+        return [Tree(*row) for row in await asyncio.to_thread(self._rows, sql.OPEN_TREES, after, limit)]
+
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
         """See `ports.runs`."""
-        return await self._write(CreateRun(new, micros(key_since), instance, worker))
+        return await self._write(CreateRun(new, micros(key_since), instance, worker, first))
 
     async def get(self, run: str) -> RunRow | None:
         """See `ports.runs`."""
@@ -203,7 +221,7 @@ class SqliteStore:
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> int:
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
         """See `ports.leases`."""
         return await self._write(leases.Register(worker, ttl, takes_over))
 
@@ -220,6 +238,18 @@ class SqliteStore:
             if limit <= 0 or prospect.is_empty:
                 return Claims([], maybe_instant(prospect.next_due))
         return await self._write(ClaimRuns(worker, limit, only), is_large=limit > _MANY)
+
+    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
+        """See `ports.leases`."""
+        return await self._write(DueRuns(worker, limit, ()), is_large=limit > _MANY)
+
+    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
+        """See `ports.leases`."""
+        return await self._write(lambda transaction: leases.reinstate(transaction, run, worker, micros(until)))
+
+    async def lease(self, run: str) -> Lease | None:
+        """See `ports.leases`."""
+        return self._read(lambda connection: leases.lease_of(partial(fetch, connection), self._clock, run))
 
     async def held(self, instance: str) -> Mapping[str, Held]:
         """See `ports.leases`."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Generator, Iterable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from holdfast.authoring.script.resources import Health, Resource
 from holdfast.errors import HoldfastError, NotAllowedHere
+
+T = TypeVar("T")
 
 LOG = logging.getLogger("holdfast.resources")
 
@@ -22,6 +24,10 @@ class OpenResources:
     def __init__(self, replaced: dict[int, Any] | None = None) -> None:
         self._opened: dict[int, Any] = dict(replaced or {})
         self._generators: list[tuple[Resource[Any], Any]] = []
+
+    def replace(self, of: Resource[T], value: T) -> None:
+        """Gives this value from now on. What was opened stays open until the end."""
+        self._opened[id(of)] = value
 
     async def open(self, resources: Iterable[Resource[Any]]) -> None:
         """Opens them in order; those that are open stay open."""

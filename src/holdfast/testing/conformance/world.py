@@ -283,14 +283,18 @@ class World:
             "watchers": {topic: list(await self.store.watchers(topic)) for topic in TOPICS},
             "workers": list(await self.store.workers()),
             "held": {instance: dict(await self.store.held(instance)) for instance in self.workers},
+            "leases": {run.id: await self.store.lease(run.id) for run in runs},
+            "trees": await self.store.trees(),
             "count": {status: count for status, count in (await self.store.count()).items() if count},
         }
 
     async def verify(self) -> None:
         """Each row equals the fold of its journal, which is dense, chained and ordered."""
         seen: set[int] = set()
+        trees: dict[str, list[Row]] = {}
         for row in await self.runs():
             rows = await self.store.history(row.id)
+            trees.setdefault(row.root, []).extend(rows)
             assert rows == (await self.store.read({row.no: 1}))[row.no]
             run = fold(row.id, decode_rows(rows))
             assert [each.ordinal for each in rows] == list(range(1, row.next_ordinal))
@@ -305,6 +309,8 @@ class World:
             assert shown == {each.name: (bytes(each.value), each.blob) for each in run.exposed.values()}
             if run.end is not None:
                 assert (row.available_at, row.instance) == (None, "")
+        for root, rows in trees.items():
+            assert await self.store.read_tree(root) == sorted(rows, key=lambda row: row.seq)
 
 
 def _projected(row: RunRow) -> Projection:
