@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.machine.machine import Machine
@@ -103,8 +103,7 @@ class App:
 
     def _serve(self, workflow: AnyWorkflow[..., Any]) -> None:
         if isinstance(workflow, Machine):  # its handlers may follow below
-            machine = cast("Machine[Any, Any]", workflow)
-            self.registry.add_later(lambda: (machine.spec, machine.compensation_spec))
+            self.registry.add_later(workflow.specs)
         else:
             self.registry.add(workflow.spec)
 

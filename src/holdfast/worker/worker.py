@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.authoring.script.resources import Resource, resources_named_by
+from holdfast.authoring.script.resources import Health, Resource, resources_named_by
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.engine.engine import Engine
@@ -135,6 +135,10 @@ class Worker:
         """Makes a run of this process, already begun by this worker."""
         instance = self.options.instance
         return await self.engine.beginnings.make(new, turn, key_since=key_since, instance=instance, is_named=is_named)
+
+    async def health(self) -> dict[str, Health]:
+        """How the open resources are."""
+        return await self.surroundings.health()
 
     def wants(self, workflow: str, version: str, queue: str) -> bool:
         """Whether a run made on this thread may be made already begun by this worker."""

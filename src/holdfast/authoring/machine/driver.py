@@ -113,7 +113,7 @@ class Driver:
                 self._program.ask(c.Enter(key=self._visit_key(node), state=node.label))
                 return await definition.function(state)
             case "state" | "split":
-                return await self._step(node, self._steps[node.cls].body.asked(self._program, self._key(node), state))
+                return await self._step(node, self._of(node).body.asked(self._program, self._key(node), state))
             case "stepped" | "stream":
                 return await self._stepped(node, state)
             case "poll":
@@ -142,7 +142,7 @@ class Driver:
         return answer
 
     async def _stepped(self, node: Node, state: Any) -> Any:
-        body, key = self._steps[node.cls].body, self._key(node)
+        body, key = self._of(node).body, self._key(node)
         cursor: Any = None
         number = 0
         while True:
@@ -159,7 +159,7 @@ class Driver:
         definition = node.definition
         assert definition is not None
         limit = None if definition.timeout is None else definition.timeout.total_seconds()
-        body, key = self._steps[node.cls].body, self._key(node)
+        body, key = self._of(node).body, self._key(node)
         number = errors = 0
         delay = 0.0
         async with asyncio.timeout(limit):
@@ -182,7 +182,7 @@ class Driver:
                     await self._sleep(f"{key}.wait{number}", due_at(delay, self._program.at), node)
 
     async def _batch(self, node: Node, state: Any) -> Any:
-        definition, steps = node.definition, self._steps[node.cls]
+        definition, steps = node.definition, self._of(node)
         assert definition is not None
         assert steps.load is not None
         loading = steps.load.asked(self._program, self._key(node), state)
@@ -209,7 +209,7 @@ class Driver:
         key = self._visit_key(node)
         until = due_at(definition.wait(state), self._program.at)
         await self._sleep(key, until, node, is_taken=True)
-        return await self._steps[node.cls].body.asked(self._program, f"{key}.wake", state)
+        return await self._of(node).body.asked(self._program, f"{key}.wake", state)
 
     async def _sleep(self, key: str, until: Any, node: Node, *, is_taken: bool = False) -> None:
         assert node.definition is not None
@@ -217,6 +217,9 @@ class Driver:
         await SleepCall(self._program, key if is_taken else self._program.take_key(key), where, until)
 
     # -- names ---------------------------------------------------------------------------------------------------------
+
+    def _of(self, node: Node) -> StateSteps:
+        return self._steps[node.cls].under(self._key(node))
 
     def _visit_key(self, node: Node) -> str:
         return self._program.take_key(self._key(node))

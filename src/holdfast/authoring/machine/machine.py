@@ -128,6 +128,10 @@ class Machine(AnyWorkflow[[F], E], Generic[F, E]):
 
         return compensation_spec(self.build(), self.resources)
 
+    def specs(self) -> tuple[WorkflowSpec, WorkflowSpec]:
+        """Everything that is served for it."""
+        return self.spec, self.compensation_spec
+
     def __call__(self, state: F) -> Call[E]:
         """The machine with its first state, as a value: for `app.start`, or awaited in a run as a child."""
         return self._call((state,), {}, place(1))
@@ -249,7 +253,7 @@ class Machine(AnyWorkflow[[F], E], Generic[F, E]):
 
     def timer(
         self,
-        wait: Duration | datetime | Callable[[S], Duration | datetime],
+        wait: Duration | datetime | Callable[[Any], Duration | datetime],
         *,
         retry: Retry | int | None = None,
         was: str = "",

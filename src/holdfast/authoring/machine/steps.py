@@ -40,9 +40,11 @@ class StateStep(AnyStep[..., Any]):
 class StateSteps:
     """The steps of one state."""
 
-    def __init__(self, model: Model, node: Node) -> None:
+    def __init__(self, model: Model, node: Node, label: str = "") -> None:
         definition = node.definition
         assert definition is not None
+        self._label = label or node.label
+        self._renamed: dict[str, StateSteps] = {}
         self._model, self._node, self._definition = model, node, definition
         self._what = f"machine {model.name}, state {node.label}"
         self.body: StateStep = self._make_body()
@@ -53,13 +55,21 @@ class StateSteps:
         if definition.undo is not None:
             self.body.undo_step = self._make_undo(definition.undo)
 
+    def under(self, label: str) -> StateSteps:
+        """The same steps under the label that an older run knows them by."""
+        if label == self._label:
+            return self
+        if label not in self._renamed:
+            self._renamed[label] = StateSteps(self._model, self._node, label)
+        return self._renamed[label]
+
     def _step(
         self, body: Callable[..., Any], arguments: Parts, result: Shape[Any], *, retry: Retry | None = None
     ) -> StateStep:
         definition = self._definition
         is_poll = definition.kind == "poll"
         spec = StepSpec(
-            name=self._node.label,
+            name=self._label,
             function=body,
             executor="async",
             arguments=arguments,
@@ -136,7 +146,7 @@ class StateSteps:
             await bodies.call(undo.function, left, state)
 
         spec = StepSpec(
-            name=f"undo {self._node.label}",
+            name=f"undo {self._label}",
             function=undone,
             executor="async",
             arguments=Parts(what, left=NextShape(self._model.states, what=what), state=self._state()),

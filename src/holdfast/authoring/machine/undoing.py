@@ -131,6 +131,10 @@ async def _undo(one: Alone, done: Done, outcome: Rollback, until: float | None) 
         outcome.add(done, output, error)
         return
 
+    if until is not None and asyncio.get_running_loop().time() >= until:
+        outcome.add(done, output, TimeoutError("the time for undoing is over"))
+        return
+
     async def body() -> Any:
         return await call(undo.function, left, given)
 

@@ -18,7 +18,9 @@ try:
 except ImportError as error:  # pragma: no cover - the suite itself runs under pytest
     raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from error
 
-MODULES = "blobs children claims grants hints inbox journal leases ownership parking runs suite trees world".split()
+MODULES = (
+    "blobs children claims grants hints inbox journal leases machine_logs ownership parking runs suite trees world"
+).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
 from holdfast.adapters.memory.clock import VirtualClock  # noqa: E402 - asserts are rewritten on import
@@ -30,6 +32,7 @@ from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
 from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
 from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
 from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
+from holdfast.testing.conformance.machine_logs import MachineLogSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
@@ -46,6 +49,7 @@ __all__ = [
     "InboxSuite",
     "JournalSuite",
     "LeasesSuite",
+    "MachineLogSuite",
     "OwnershipSuite",
     "ParkingSuite",
     "RunsSuite",
