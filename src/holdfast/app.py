@@ -23,6 +23,7 @@ from holdfast.core.specs import Settings
 from holdfast.core.status import Status
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
@@ -50,6 +51,7 @@ class App:
         cancel_grace: Duration = "5m",
         store: Store | None = None,
         config: Configuration | None = None,
+        leases: Grants | None = None,
     ) -> None:
         self.given_url: str | None = url or None
         self._config = config
@@ -64,6 +66,7 @@ class App:
         )
         self._replaced: dict[int, Any] = {}
         self._given = store
+        self._leases = leases
         self._store: Store | None = None
         self._client: Client | None = None
         self._opening: asyncio.Lock | None = None
@@ -182,6 +185,7 @@ class App:
                     options,
                     resources=self.resources,
                     replaced=self._replaced,
+                    grants=self._leases,
                 )
                 await worker.start()
                 previous, client.local = client.local, worker
@@ -231,7 +235,15 @@ class App:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+
+        - `id`: names the run for ever; of another workflow: `Conflict`
+        - `key`: an idempotency key for 24 h; the same key with other input: `Conflict`
+        - `delay`: begins later
+        - `deadline`: ends a run that takes longer; instead of the workflow's own
+        - `queue`, `priority`: which workers take it, and before which others (higher first)
+        - `attributes`: texts to find it by
+        """
         return await (await self.client()).start(
             call,
             id=id,

@@ -16,8 +16,8 @@ LENGTH = 500
 """Characters kept of an error, a reason, a list or a value."""
 
 Kind: TypeAlias = Literal[
-    "started", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child", "received",
-    "sent", "exposed", "patched", "entered", "kept", "cancel", "deadline", "paused", "resumed", "retry", "pass",
+    "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child",
+    "received", "sent", "exposed", "patched", "entered", "kept", "cancel", "deadline", "paused", "resumed", "retry", "pass",
     "continued", "ended",
 ]  # fmt: skip
 Outcome: TypeAlias = Literal[

@@ -100,7 +100,14 @@ class Beginnings:
         run.apply(turn)
         captured: list[Commit] = []
         try:
-            program = replayed(run.id, [turn], dict(new.blobs), engine.spec_of(run), engine.registry, engine.settings)
+            program = replayed(
+                run.id,
+                [turn],
+                {name: data for name, data in new.blobs if isinstance(data, bytes)},
+                engine.spec_of(run),
+                engine.registry,
+                engine.settings,
+            )
             session = Session(engine, 0, 1, 0, run, program)
             self.unborn[run.id] = session
             session.submit = _into(captured)

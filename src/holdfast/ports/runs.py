@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.events import Started
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
+from holdfast.ports.blobs import BlobData
 
 if TYPE_CHECKING:
     from holdfast.ports.journal import Commit, Committed
@@ -26,7 +27,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     started: Started
     doing: bytes
     input_hash: str = ""
-    blobs: tuple[tuple[str, bytes], ...] = ()
+    blobs: tuple[tuple[str, BlobData], ...] = ()
     watcher: tuple[str, str] | None = None
 
 

@@ -7,25 +7,20 @@ transaction; listeners hear of it after the lock is let go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from hashlib import sha256
 from itertools import islice
-from threading import Lock
 from typing import TypeAlias
 
 import msgspec
 
+from holdfast.adapters.memory.keeping import Keeping
 from holdfast.adapters.memory.listing import cursor, matches, place, position
-from holdfast.adapters.memory.tables import Registration, Tables
-from holdfast.adapters.memory.transaction import Transaction, watching
-from holdfast.adapters.system.clock import SystemClock
+from holdfast.adapters.memory.tables import Registration
+from holdfast.adapters.memory.transaction import watching
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
-from holdfast.errors import BlobNotFound, CorruptJournal
-from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Commit, Tree, Verdict
 from holdfast.ports.leases import Beat, Claims, Held, HeldBy, Lease, Over, Taken, Taking, WorkerRow
@@ -40,44 +35,8 @@ Found: TypeAlias = list[RunRow]  # `list` is a verb of the port
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore:
+class MemoryStore(Keeping):
     """A `ports.store.Store` in memory."""
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._lock = Lock()
-        self._tables = Tables()
-        self._listeners: list[Callable[[str], None]] = []
-
-    @property
-    def url(self) -> str:
-        """Always the same: one memory is like another."""
-        return "memory://"
-
-    @property
-    def clock(self) -> Clock:
-        """The clock it was given."""
-        return self._clock
-
-    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Hints after each write; the answer unsubscribes."""
-        with self._lock:
-            self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            with self._lock, suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return unsubscribe
-
-    def changes(self) -> int:
-        """Never rises: no other process sees this memory."""
-        return 0
-
-    async def close(self) -> None:
-        """Forgets the listeners. The data stay as long as the store does."""
-        with self._lock:
-            self._listeners.clear()
 
     # -- journal -------------------------------------------------------------------------------------------------------
 
@@ -246,6 +205,7 @@ class MemoryStore:
 
     def _go_through(self, worker: WorkerRow, limit: int, only: Sequence[str], *, is_taking: bool) -> Claims:
         taken: list[RunRow] = []
+        put_off: list[tuple[str, str]] = []
         with self._writing() as write:
             elsewhere = self._live_definitions()
             due = [run for run in self._waiting(worker.queues) if run.available_at and run.available_at <= write.now]
@@ -261,6 +221,7 @@ class MemoryStore:
                     taken.append(run)
                 elif definition not in elsewhere:
                     write.bounce(run, write.now + _put_off(run.bounces), _missing(run))
+                    put_off.append((run.id, _missing(run)))
             seen = {run.no for run in taken}
             next_due = min(
                 (
@@ -271,7 +232,7 @@ class MemoryStore:
                 ),
                 default=None,
             )
-        return Claims(taken, next_due)
+        return Claims(taken, next_due, tuple(put_off))
 
     async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
         """See `ports.leases`."""
@@ -345,38 +306,7 @@ class MemoryStore:
             ]
         return sorted(rows, key=lambda row: (not row.is_live, row.started_at, row.instance))
 
-    # -- blobs ---------------------------------------------------------------------------------------------------------
-
-    async def put_blob(self, data: bytes) -> str:
-        """See `ports.blobs`."""
-        name = sha256(data).hexdigest()
-        with self._writing() as write:
-            write.keep_blobs([(name, bytes(data))])
-        return name
-
-    async def get_blob(self, name: str) -> bytes:
-        """See `ports.blobs`."""
-        return (await self.get_blobs([name]))[name]
-
-    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        """See `ports.blobs`."""
-        with self._lock:
-            found = {name: self._tables.blobs.get(name) for name in names}
-        return {name: _verified(name, data) for name, data in found.items()}
-
     # -- the lock is held in all of these ------------------------------------------------------------------------------
-
-    @contextmanager
-    def _writing(self) -> Generator[Transaction]:
-        """One transaction; listeners hear of it once the lock is free again."""
-        with self._lock:
-            write = Transaction(self._tables, self._clock.now())
-            yield write
-            listeners = list(self._listeners)
-        for run in write.hints:
-            for listener in listeners:
-                with suppress(Exception):  # a hint may be lost; the write it speaks of is done
-                    listener(run)
 
     def _waiting(self, queues: Sequence[str]) -> Found:
         return [
@@ -427,11 +357,3 @@ def _put_off(bounces: int) -> timedelta:
 def _missing(run: RunRow) -> str:
     version = f" (version {run.version})" if run.version else ""
     return f"no live worker holds workflow {run.workflow}{version}; start one that does"
-
-
-def _verified(name: str, data: bytes | None) -> bytes:
-    if data is None:
-        raise BlobNotFound(f"no blob {name} in this store")
-    if sha256(data).hexdigest() != name:
-        raise CorruptJournal(f"blob {name} does not hold the bytes of that name")
-    return data

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.messages import keep_blobs, send
+from holdfast.adapters.sqlite.blobs import keep_blobs, refer
+from holdfast.adapters.sqlite.messages import send
 from holdfast.adapters.sqlite.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.messages import encode_event, ended_by, id_in_use
@@ -11,6 +14,8 @@ from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant
 from holdfast.ports.inbox import Message
 from holdfast.ports.runs import NewRun, RunRow
+
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker: str = "") -> RunRow | None:
@@ -50,14 +55,16 @@ def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker
             maybe_micros(started.deadline),
             row.at,
             row.at,
+            None if started.keep is None else started.keep // _MICROSECOND,
             new.doing,
         ),
     )
     no = transaction.connection.last_insert_rowid()
+    keep_blobs(transaction, new.blobs)
     transaction.run(sql.APPEND, (no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
+    refer(transaction, no, row.body)
     for name, value in started.attributes.items():
         transaction.run(sql.INSERT_ATTRIBUTE, (no, name, value))
-    keep_blobs(transaction, new.blobs)
     if not is_claimed:
         transaction.hint(row.run)
     return _as_row(no, new, available_at, holder, held_by)

@@ -59,7 +59,12 @@ def _is_open(which: Filter) -> bool:
 
 def cursor(run: RunRow) -> str:
     """Names the place after the run."""
-    return base64.urlsafe_b64encode(b"%d:%d" % (micros(run.created_at), run.no)).decode()
+    return place(micros(run.created_at), run.no)
+
+
+def place(created_at: int, no: int) -> str:
+    """Names the place after the run of that time and number."""
+    return base64.urlsafe_b64encode(b"%d:%d" % (created_at, no)).decode()
 
 
 def position(text: str) -> tuple[int, int]:

@@ -84,7 +84,14 @@ ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.bl
 WATCH = "INSERT INTO watchers (topic, run, key, since) VALUES (?, ?, ?, ?)"
 UNWATCH = "DELETE FROM watchers WHERE run = ? AND key = ?"
 UNWATCH_ALL = "DELETE FROM watchers WHERE run = ?"
-KEEP_BLOB = "INSERT INTO blobs (name, data) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+# keep blob: stored again it is as if it were new, so that its grace begins anew. Locks blobs.
+KEEP_BLOB = """
+INSERT INTO blobs (name, kind, at, size, data) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET at = max(at, excluded.at)
+"""
+# refer: only to blobs that are there, since not every text that looks like a name is one. Locks run_blobs, blob_blobs.
+REFER = "INSERT INTO run_blobs (run, blob) SELECT ?, name FROM blobs WHERE name = ? ON CONFLICT DO NOTHING"
+REFER_BLOB = "INSERT INTO blob_blobs (holder, blob) SELECT ?, name FROM blobs WHERE name = ? ON CONFLICT DO NOTHING"
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
@@ -92,8 +99,8 @@ KEEP_BLOB = "INSERT INTO blobs (name, data) VALUES (?, ?) ON CONFLICT (name) DO 
 INSERT_RUN = """
 INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, inbox_last, inbox_read, claims, instance,
     available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root, code, codec,
-    deadline, created_at, updated_at, doing)
-VALUES (?, ?, ?, 'pending', ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    deadline, created_at, updated_at, keep, doing)
+VALUES (?, ?, ?, 'pending', ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"
 
@@ -235,7 +242,7 @@ WHERE no = ?
 """
 # bounce: nobody holds the definition; later, with a note. Locks runs.
 BOUNCE = "UPDATE runs SET available_at = ?, ready = 0, bounces = bounces + 1, note = ? WHERE no = ?"
-BOUNCES = "SELECT bounces FROM runs WHERE no = ?"
+BOUNCES = "SELECT id, bounces FROM runs WHERE no = ?"
 
 # take: an operator's claim, not counted. Locks runs.
 TAKE = "UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL WHERE no = ?"

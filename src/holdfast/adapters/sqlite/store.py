@@ -8,21 +8,20 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from hashlib import sha256
 from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
 from holdfast.adapters.sqlite import audit, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.blobs import read_blobs
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
+from holdfast.adapters.sqlite.keeping import Keeping
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.listeners import Listeners
 from holdfast.adapters.sqlite.listing import page
@@ -49,7 +48,6 @@ Rows: TypeAlias = list[Row]  # `list` is a verb of the port
 Trees: TypeAlias = list[Tree]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
-_LARGE = 128 * 1024
 _MANY = 16
 
 
@@ -71,7 +69,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability, max_connections)
 
 
-class SqliteStore:
+class SqliteStore(Keeping):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(self, location: Location, clock: Clock, durability: Durability, max_connections: int = 10) -> None:
@@ -273,23 +271,6 @@ class SqliteStore:
         boot, second = leases.boot_micros(self._clock)
         rows = [worker_row(row, boot, second) for row in self._rows(sql.WORKERS)]
         return sorted(rows, key=lambda row: not row.is_live)
-
-    # -- blobs ---------------------------------------------------------------------------------------------------------
-
-    async def put_blob(self, data: bytes) -> str:
-        """See `ports.blobs`."""
-        is_large = len(data) > _LARGE
-        name = (await asyncio.to_thread(sha256, data) if is_large else sha256(data)).hexdigest()
-        await self._write(lambda transaction: messages.keep_blobs(transaction, ((name, data),)), is_large=is_large)
-        return name
-
-    async def get_blob(self, name: str) -> bytes:
-        """See `ports.blobs`."""
-        return (await self.get_blobs((name,)))[name]
-
-    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        """See `ports.blobs`."""
-        return self._read(lambda connection: read_blobs(connection, names))
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,8 @@ except ImportError as error:  # pragma: no cover - the suite itself runs under p
     raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from error
 
 MODULES = (
-    "blobs children claims grants hints inbox journal leases machine_logs ownership parking runs suite trees world"
+    "blobs children claims grants hints inbox journal leases machine_logs ownership parking runs snapshots suite "
+    "trees upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -36,8 +37,10 @@ from holdfast.testing.conformance.machine_logs import MachineLogSuite  # noqa: E
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
+from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
 from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
+from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
 __all__ = [
@@ -53,10 +56,12 @@ __all__ = [
     "OwnershipSuite",
     "ParkingSuite",
     "RunsSuite",
+    "SnapshotSuite",
     "StoreGrants",
     "StoreSuite",
     "Suite",
     "TreesSuite",
+    "UpkeepSuite",
     "VirtualClock",
     "World",
 ]
@@ -64,6 +69,7 @@ __all__ = [
 
 class StoreSuite(
     JournalSuite,
+    SnapshotSuite,
     ParkingSuite,
     ChildrenSuite,
     TreesSuite,
@@ -73,6 +79,7 @@ class StoreSuite(
     LeasesSuite,
     OwnershipSuite,
     BlobsSuite,
+    UpkeepSuite,
     HintsSuite,
 ):
     """Everything a store owes."""
