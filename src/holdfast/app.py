@@ -23,6 +23,7 @@ from holdfast.core.specs import Settings
 from holdfast.core.status import Status
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.ports.condition import Schema
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.worker.options import worker_options
@@ -312,3 +313,12 @@ async def open_store(url: str, settings: StoreSettings | None = None) -> Store:
         return await open_sqlite(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
     known = "memory://, sqlite:///path.db, sqlite:///:memory:"
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
+
+
+async def schema_of(url: str) -> Schema | None:
+    """The schema of the store at an address, without changing it; None for a store that has none."""
+    if url.startswith("sqlite:"):
+        from holdfast.adapters.sqlite.opening import schema_of as sqlite_schema
+
+        return await asyncio.to_thread(sqlite_schema, url)
+    return None
