@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.authoring.script.resources import Resource, resources_named_by
+from holdfast.authoring.script.resources import Health, Resource, resources_named_by
 from holdfast.core.events import ChildEnded
 from holdfast.core.recovery import Kind, Recovery, encode_recovery
 from holdfast.core.specs import Settings, WorkflowSpec
@@ -102,7 +102,9 @@ class Worker:
         """Opens resources, takes back what an earlier instance of this worker held, and begins to claim."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        named = resources_named_by(spec.function for spec in self.registry if not spec.is_remote)
+        named = resources_named_by(
+            x for spec in self.registry if not spec.is_remote for x in (spec.function, *spec.bodies)
+        )
         try:
             await self.surroundings.open([*self._resources, *named])
             await self._register()
@@ -202,6 +204,10 @@ class Worker:
     def tell_ends(self, listener: Callable[[ChildEnded], None]) -> None:
         """Who is told of the end of each run, once it is durable."""
         self.engine.on_end = listener
+
+    async def health(self) -> dict[str, Health]:
+        """How the open resources are."""
+        return await self.surroundings.health()
 
     def wants(self, workflow: str, version: str, queue: str) -> bool:
         """Whether a run made on this thread may be made already begun by this worker."""
