@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
@@ -22,6 +23,8 @@ from holdfast.core.specs import Settings
 from holdfast.core.status import Status
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.ports.condition import Schema
+from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
@@ -56,6 +59,7 @@ class App:
         blobs: str | None = None,
         store: Store | None = None,
         config: Configuration | None = None,
+        leases: Grants | None = None,
     ) -> None:
         self.given_url: str | None = url or None
         self._config = config
@@ -78,6 +82,7 @@ class App:
         self._blobs = blobs
         self._replaced: dict[int, Any] = {}
         self._given = store
+        self._leases = leases
         self._store: Store | None = None
         self._client: Client | None = None
         self._opening: asyncio.Lock | None = None
@@ -103,7 +108,7 @@ class App:
     def serve(self, what: AnyWorkflow[..., Any] | ModuleType | str) -> None:
         """Adds a workflow, every workflow of a module, or of the module of that name."""
         if isinstance(what, AnyWorkflow):
-            self.registry.add(what.spec)
+            self._serve(what)
             return
         module = importlib.import_module(what) if isinstance(what, str) else what
         if not isinstance(module, ModuleType):
@@ -113,6 +118,12 @@ class App:
         if not found:
             raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow")
         for workflow in found:
+            self._serve(workflow)
+
+    def _serve(self, workflow: AnyWorkflow[..., Any]) -> None:
+        if isinstance(workflow, Machine):  # its handlers may follow below
+            self.registry.add_later(workflow.specs)
+        else:
             self.registry.add(workflow.spec)
 
     # -- opening -------------------------------------------------------------------------------------------------------
@@ -125,7 +136,7 @@ class App:
             async with self._opening:
                 if self._client is None:
                     self._store = self._given or await open_store(self.url, self.config.store, blobs=self._blobs)
-                    self._client = Client(self._store, self.registry)
+                    self._client = Client(self._store, self.registry, self.settings.keep)
         return self._client
 
     @property
@@ -190,13 +201,14 @@ class App:
                     options,
                     resources=self.resources,
                     replaced=self._replaced,
+                    grants=self._leases,
                 )
                 await worker.start()
-                previous, client.local = client.local, worker
+                previous = client.serve(worker)
                 try:
                     yield worker
                 finally:
-                    client.local = previous
+                    client.serve(previous)
                     await worker.stop()
 
         return serve()
@@ -239,7 +251,15 @@ class App:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+
+        - `id`: names the run for ever; of another workflow: `Conflict`
+        - `key`: an idempotency key for 24 h; the same key with other input: `Conflict`
+        - `delay`: begins later
+        - `deadline`: ends a run that takes longer; instead of the workflow's own
+        - `queue`, `priority`: which workers take it, and before which others (higher first)
+        - `attributes`: texts to find it by
+        """
         return await (await self.client()).start(
             call,
             id=id,
@@ -327,3 +347,12 @@ async def _open_store(url: str, chosen: StoreSettings) -> Store:
         return await open_sqlite(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
     known = "memory://, sqlite:///path.db, sqlite:///:memory:"
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
+
+
+async def schema_of(url: str) -> Schema | None:
+    """The schema of the store at an address, without changing it; None for a store that has none."""
+    if url.startswith("sqlite:"):
+        from holdfast.adapters.sqlite.opening import schema_of as sqlite_schema
+
+        return await asyncio.to_thread(sqlite_schema, url)
+    return None

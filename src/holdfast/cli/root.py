@@ -22,8 +22,12 @@ from holdfast.errors import HoldfastError
 
 T = TypeVar("T")
 
+COMPLETION_VARIABLE = "_HOLDFAST_COMPLETE"
+"""How the script of `holdfast completion` asks for words."""
+
 COMMANDS = {
     "demo": "demo",
+    "init": "initialising",
     "worker": "working",
     "start": "starting",
     "runs": "listing",
@@ -36,6 +40,15 @@ COMMANDS = {
     "pause": "operating:pause",
     "resume": "operating:resume",
     "retry": "operating:retry",
+    "workers": "workers",
+    "doctor": "doctor",
+    "verify": "verifying",
+    "config": "configuring",
+    "migrate": "migrating",
+    "completion": "completing",
+    "gc": "growing:gc",
+    "compact": "growing:compact",
+    "space": "growing:space",
     "version": "about",
 }
 """The module of each command, imported when it is needed; after a colon its name there, if it is not `command`."""
@@ -59,6 +72,9 @@ SUMMARIES = {
     "doctor": "Look for what is wrong with store, workers and runs.",
     "verify": "Check every journal: checksums, and rows against their fold.",
     "config": "Show every setting and where it came from.",
+    "gc": "Remove runs that ended long ago, and blobs nobody needs.",
+    "compact": "Make long journals short.",
+    "space": "Show where the store's room goes.",
     "migrate": "Bring the store's schema up to date.",
     "completion": "Print the completion script of a shell.",
     "version": "Show the version.",
@@ -96,8 +112,8 @@ class HoldfastCommand(click.Command):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.params += _common_options()
-        self.short_help = SUMMARIES.get(self.name or "", self.short_help)
+        self.params.extend(_common_options())
+        self.short_help: str | None = SUMMARIES.get(self.name or "", self.short_help)
 
 
 class LazyGroup(click.Group):
@@ -169,6 +185,10 @@ def run(arguments: Sequence[str] | None) -> NoReturn:
     context: list[click.Context] = []
 
     def work() -> int:
+        if asked := os.environ.get(COMPLETION_VARIABLE):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(root, {}, "holdfast", COMPLETION_VARIABLE, asked)
         with root.make_context("holdfast", words) as made:
             context.append(made)
             code = root.invoke(made)

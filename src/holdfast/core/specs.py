@@ -30,6 +30,7 @@ class StepSpec:
     once: bool = False
     raises: tuple[type[Exception], ...] = ()
     where: str = ""
+    advice: str = ""  # to a body that uses a workflow's verb
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +50,8 @@ class WorkflowSpec:
     where: str = ""
     is_remote: bool = False
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
+    style: Literal["script", "machine"] = "script"
+    bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
 
     @property
     def label(self) -> str:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from holdfast.core import events as e
 from holdfast.core.messages import decode_event
 from holdfast.core.program import Program
+from holdfast.core.recovery import Kind
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import GENESIS, Row
@@ -68,7 +69,8 @@ class Engine:
         worker_id: str,
         threads: int = 32,
         warm: int = 1_000,
-        freed: Callable[[], None] = lambda: None,
+        freed: Callable[[bool], None] = lambda _: None,
+        met: Callable[[Kind, str, str], None] = lambda _kind, _run, _detail: None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.store = store
@@ -84,14 +86,16 @@ class Engine:
         self.bodies: Bodies = Bodies(surroundings, threads)
         self.sessions: dict[str, Session] = {}
         self.resting = 0
-        self.freed = freed
+        self._freed = freed
+        self.on_end: Callable[[e.ChildEnded], None] = lambda _: None
+        self.met = met
         self.chance = chance
         self._warm: OrderedDict[str, _Warm] = OrderedDict()
         self._warm_limit = warm
         self._news: dict[str, None] = {}  # in the order of asking, whatever the hashes
         self._news_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.is_draining = False
+        self.is_draining: bool = False
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
         self._strays: dict[str, int] = {}
@@ -159,11 +163,10 @@ class Engine:
                     if events:
                         events = await self._asking.with_payloads(events)
                     self._open(row, kept.run, kept.program, events, last)
-            except StoreError as error:
-                LOG.warning("run %s: could not be taken on: %s", row.id, error)
-                await self._put_back(row)
-            except Exception:
-                LOG.exception("run %s: could not be taken on", row.id)
+            except Exception as error:
+                is_known = isinstance(error, StoreError)
+                LOG.warning("run %s: could not be taken on: %s", row.id, error, exc_info=None if is_known else error)
+                self.met("failed", row.id, str(error))
                 await self._put_back(row)
 
     def _still_true(self, kept: _Warm, row: RunRow) -> bool:
@@ -177,7 +180,9 @@ class Engine:
             run = loaded.run
             spec = self.registry.find(run.workflow, run.version)
             if spec is None:
-                await self._put_back(row, note=f"workflow {row.workflow} {row.version} is not registered here")
+                note = f"workflow {run.workflow} {run.version} is not registered here"
+                self.met("missing definition", row.id, note)
+                await self._put_back(row, note=note)
                 return
             if row.claims >= self.settings.max_claims:
                 self._pause(row, run, None)
@@ -193,6 +198,7 @@ class Engine:
             self._pause(row, run or run_of_row(row, stored[-1].checksum if stored else GENESIS), error)
             return
         if any(not step.is_unstarted for step in run.in_flight):
+            self.met("taken over", row.id, "")
             await self._asking.find_progress(run)
         self._open(row, run, program, events, last)
 
@@ -214,6 +220,8 @@ class Engine:
         draft = Draft(at, [e.Claimed(worker=self.worker_id), e.Paused(reason=reason, detail=detail)])
         commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None))
         telling.paused_unopened(row, self.worker_id, reason, detail)
+        if reason == "undecodable":
+            self.met("undecodable", row.id, detail)
         self.committer.submit(commit, lambda _: self.freed())
 
     async def _put_back(self, row: RunRow, note: str = "") -> None:
@@ -354,10 +362,14 @@ class Engine:
             close(session.program, session.run.id)
         self.snapshots.look(session.run, session.no)
         self.snapshots.left(session.run.id)
-        self.freed()
+        self.freed(is_over=session.run.end is not None)
 
     def _is_worth_memory(self, session: Session) -> bool:
         return len(self._warm) < SPARE or parking.wakes_soon(session.run, session.program, self.clock.now())
+
+    def freed(self, *, is_over: bool = False) -> None:
+        """A slot is free. `is_over`: by the end of its run; else a run may be due again, now or at some time."""
+        self._freed(is_over)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs something beside the sessions, for as long as the engine lives."""

@@ -280,6 +280,7 @@ class Sim:
             ttl=NEVER,
             poll=NEVER,
             look=NEVER,
+            sweep=NEVER,
             patience=None,
             grace=timedelta(seconds=1),
         )
@@ -290,7 +291,8 @@ class Sim:
         self._loop.finish(worker.start(), "starting the worker")
         resources = [*self._resources, *self._named_resources(self._registry)]
         self._loop.finish(worker.learn(self._registry, resources), "opening resources")
-        self._client.local = self._worker = worker
+        self._client.serve(worker)
+        self._worker = worker
         return worker
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:

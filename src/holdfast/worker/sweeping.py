@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
 
 LOG = logging.getLogger("holdfast.worker")
-FIRST, EVERY = 60.0, 300.0
-"""Seconds until the first sweep of a worker, and between two; more or less by chance, so that workers take turns."""
+FIRST = 5
+"""The first sweep of a worker comes so many times sooner than the others."""
 
 
 async def sweep_until_stopped(worker: Worker) -> None:
     """One sweep after another, as far as nobody else does it."""
-    pause = FIRST
+    every = worker.options.sweep.total_seconds()
+    pause = every / FIRST
     while not worker.is_stopping:
-        await asyncio.sleep(pause * random.uniform(0.5, 1.5))
-        pause = EVERY
+        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # by chance, so that workers take turns
+        pause = every
         try:
             await sweep_if_free(worker)
         except HoldfastError as error:

@@ -61,20 +61,24 @@ RETURNING inbox_last
 """
 
 # finish: the terminal turn. Locks runs. Refused while a message is unread, which the caller tells from a fence by
-# reading the row.
+# reading the row. Says whether the run watches a topic, and whether somebody adopted it: most do not.
 FINISH = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
     instance = '', available_at = NULL, ready = NULL
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND inbox_last <= ?12
-RETURNING inbox_last
+RETURNING inbox_last, EXISTS (SELECT 1 FROM watchers WHERE run = ?4), EXISTS (SELECT 1 FROM adoptions WHERE run = ?4)
 """
 
 FENCE = "SELECT epoch, next_ordinal, inbox_last FROM runs WHERE no = ?"
 STORED_TURN = "SELECT seq, epoch, checksum FROM events WHERE run = ? AND ordinal = ?"
 
-# append: the turn's row. Locks events; the fenced update came first.
+# append: the turn's row, or that of a new run. Locks events; the fenced update or the run came first.
 APPEND = "INSERT INTO events (run, ordinal, epoch, at, format, checksum, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+# append two: the first rows of a run that is begun with its start. Locks events.
+APPEND_TWO = """
+INSERT INTO events (run, ordinal, epoch, at, format, checksum, body) VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?)
+"""
 
 CONSUME = "UPDATE inbox SET consumed_ordinal = ? WHERE run = ? AND no <= ? AND consumed_ordinal IS NULL"
 EXPOSE = """
@@ -95,12 +99,13 @@ REFER_BLOB = "INSERT INTO blob_blobs (holder, blob) SELECT ?, name FROM blobs WH
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
-# insert run: the caller has found the id free; whoever else wants it comes after this transaction. Locks runs.
+# insert run: nothing if the id is in use. Locks runs. A run that is begun with its start has its first turn in it.
 INSERT_RUN = """
-INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, inbox_last, inbox_read, claims, instance,
-    available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root, code, codec,
-    deadline, created_at, updated_at, keep, doing)
-VALUES (?, ?, ?, 'pending', ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, started_at, inbox_last, inbox_read, claims,
+    instance, available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root,
+    code, codec, deadline, created_at, updated_at, keep, doing)
+VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
 """
 INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"
 
@@ -242,7 +247,7 @@ WHERE no = ?
 """
 # bounce: nobody holds the definition; later, with a note. Locks runs.
 BOUNCE = "UPDATE runs SET available_at = ?, ready = 0, bounces = bounces + 1, note = ? WHERE no = ?"
-BOUNCES = "SELECT bounces FROM runs WHERE no = ?"
+BOUNCES = "SELECT id, bounces FROM runs WHERE no = ?"
 
 # take: an operator's claim, not counted. Locks runs.
 TAKE = "UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL WHERE no = ?"
@@ -350,3 +355,15 @@ WITH_OPEN_ONLY = "AND ended_at IS NULL"
 WITH_ATTRIBUTE = "AND no IN (SELECT run FROM attributes WHERE name = ? AND value = ?)"
 BEFORE = "AND (created_at, no) < (?, ?)"
 NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"
+
+# -- condition ---------------------------------------------------------------------------------------------------------
+
+# backlog: who waits for a worker now (?1), by definition and queue. Reads every unheld run that may be claimed, from
+# two partial indexes and the rows behind them; locks nothing. `id` is of the row with the least `since`, as SQLite
+# promises for a bare column beside one min().
+BACKLOG = """
+SELECT workflow, version, queue, count(*), id, min(CASE WHEN bounces > 0 THEN updated_at ELSE available_at END) AS since
+FROM runs
+WHERE (ready = 1 OR ready = 0) AND (available_at <= ?1 OR bounces > 0)
+GROUP BY workflow, version, queue ORDER BY since
+"""

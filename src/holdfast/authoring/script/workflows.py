@@ -33,7 +33,8 @@ CHILD_TIMEOUT = timedelta(days=365)
 
 
 class Call(Coroutine[Any, Any, R], Generic[R]):
-    """A workflow with its arguments, as a value."""
+    """A workflow with its arguments, as a value: `fulfil(order)`. Awaited in a run it is a child; given to `app.start`,
+    `start` or `sim.start` it is a new run."""
 
     def __init__(self, spec: WorkflowSpec, args: bytes, where: Place) -> None:
         self.spec = spec
@@ -65,11 +66,10 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
     def _in_run(self) -> ChildCall:
         if self.child is not None:
             return self.child
-        if running_step.get() is not None:
-            raise NotAllowedHere(
-                f"workflow {self.spec.name} awaited in a step: await it in the workflow (a child run), or start it "
-                "with app.start(…)"
-            )
+        scope = running_step.get()
+        if scope is not None:
+            advice = scope.advice or "await it in the workflow (a child run), or start it with app.start(…)"
+            raise NotAllowedHere(f"workflow {self.spec.name} awaited in a step: {advice}")
         raise NotInRun(
             f"workflow {self.spec.name} awaited outside a run: start it with `await app.start({self.spec.name}(…))`, "
             f"or `app.run({self.spec.name}(…))` in a script"
@@ -208,7 +208,14 @@ def workflow(
     keep: Duration | None = None,
 ) -> WorkflowDecorator: ...
 def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Makes a function a workflow: ordinary Python whose steps, waits and children are durable."""
+    """Makes a function a workflow: ordinary Python whose steps, waits and children are durable.
+
+    - `version`: runs are pinned to the version they began with; several may be served side by side
+    - `deadline`: ends a run that takes longer, counted from its start
+    - `retry`: begins the body again after an error outside steps; completed steps are kept. Default: not at all
+    - `raises`: exceptions that `result()` and a parent get as themselves
+    - `name`: the name in the journal, if it is to differ from the function's
+    """
     return WorkflowDecorator(options) if function is None else _make_workflow(function, options)
 
 
