@@ -146,7 +146,7 @@ async def test_a_run_is_resumed_from_its_snapshot_and_the_rows_after_it(world: W
     assert set(effects.values()) == {1}
 
 
-@pytest.mark.spec("vectorbea.V24")
+@pytest.mark.spec("vectorbea.V10")
 async def test_deleting_every_snapshot_changes_nothing_but_speed(world: World) -> None:
     """Promise: the same commands, the same result, the same journal."""
     app = world.app(lengthy, **SMALL)
@@ -223,7 +223,7 @@ async def is_short(store: Store, run: str) -> bool:
     return is_compacted(rows[0]) and len(rows) <= 30
 
 
-@pytest.mark.spec("reliability.S1", "stepflow.J7", "traps.10")
+@pytest.mark.spec("stepflow.J7", "traps.A10")
 async def test_a_compacted_run_goes_on(world: World) -> None:
     """Promise: few rows are left, numbering goes on, a worker that never saw it resumes it, and nothing is repeated."""
     app = world.app(lengthy, **COMPACT)

@@ -34,7 +34,6 @@ def file_of(folder: Folder) -> Path:
     return folder.path / NAME[:2] / NAME
 
 
-@pytest.mark.spec("reliability.R10")
 def test_a_blob_is_synced_before_it_has_its_name_and_its_folder_after(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +94,6 @@ def test_a_full_disk_says_so(folder: Folder, monkeypatch: pytest.MonkeyPatch) ->
     assert [x for x in folder.path.rglob("*") if x.is_file()] == []
 
 
-@pytest.mark.spec("reliability.K10", "reliability.S18", "reliability.S19")
 @pytest.mark.parametrize("what", ["flipped", "cut", "longer", "a folder", "a link", "missing"])
 def test_what_is_not_the_blob_is_an_error(folder: Folder, tmp_path: Path, what: str) -> None:
     """Contract: the bytes of that name, or an error; never others, never a file elsewhere."""
@@ -117,7 +115,6 @@ def test_what_is_not_the_blob_is_an_error(folder: Folder, tmp_path: Path, what: 
         folder.get(NAME)
 
 
-@pytest.mark.spec("reliability.X5")
 @pytest.mark.parametrize(
     "name", ["", "../x", "/etc/passwd", NAME.upper(), NAME + "0", NAME[:-1], "CON", "a\\b", f"{NAME}\n"]
 )
@@ -146,7 +143,7 @@ def test_a_link_in_the_place_of_a_part_is_not_followed(folder: Folder, tmp_path:
     assert [x.name for x in elsewhere.iterdir()] == [NAME]
 
 
-@pytest.mark.spec("reliability.K11")
+@pytest.mark.spec("stepflow.B1")
 def test_many_writers_of_one_blob_leave_one_valid_file(folder: Folder) -> None:
     """Contract: whoever comes first, and however many come together."""
     threads = [threading.Thread(target=folder.put, args=(NAME, DATA, NOW)) for _ in range(8)]
@@ -173,7 +170,6 @@ def test_what_a_crash_left_is_swept(folder: Folder, monkeypatch: pytest.MonkeyPa
     assert file_of(folder).read_bytes() == DATA
 
 
-@pytest.mark.spec("reliability.K12", "reliability.S18")
 @pytest.mark.parametrize("when", ["before it is moved aside", "while it is aside", "after it is gone"])
 def test_a_writer_who_relies_on_a_blob_keeps_it_from_its_collector(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, when: str
@@ -239,6 +235,7 @@ async def twice(size: int) -> int:
     return len(await large(size)) + len(await large(size))
 
 
+@pytest.mark.spec("stepflow.B5")
 async def test_an_app_keeps_its_blobs_in_the_folder(tmp_path: Path) -> None:
     """Contract: large payloads are files there, the database holds none of their bytes, and every app reads them."""
     url = f"sqlite:///{tmp_path / 'a.db'}"
