@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
@@ -16,7 +15,7 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
-from holdfast.config import DEFAULT_URL, URL_VARIABLE
+from holdfast.config import Configuration, StoreSettings, load
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings
@@ -34,8 +33,9 @@ T = TypeVar("T")
 class App:
     """What is served, and where it is kept.
 
-    `url` is `sqlite:///path.db`, `memory://` or (later) another store's; without it `$HOLDFAST_URL`, else
-    `sqlite:///holdfast.db`. `workflows` are definitions, modules, or names of modules.
+    `url` is `sqlite:///path.db`, `memory://` or (later) another store's; without it that of the configuration:
+    `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are definitions,
+    modules, or names of modules. `config` is for tests; else it is looked for when it is first needed.
     """
 
     def __init__(
@@ -48,8 +48,10 @@ class App:
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
         store: Store | None = None,
+        config: Configuration | None = None,
     ) -> None:
-        self.url: str = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
+        self.given_url: str | None = url or None
+        self._config = config
         self.registry: Registry = Registry()
         self.resources: list[Resource[Any]] = list(resources)
         if step_limit is not None and step_limit < 1:
@@ -67,6 +69,18 @@ class App:
         self._users = 0
         for one in workflows:
             self.serve(one)
+
+    @property
+    def config(self) -> Configuration:
+        """The settings that hold here: file, environment, defaults."""
+        if self._config is None:
+            self._config = load().settings
+        return self._config
+
+    @property
+    def url(self) -> str:
+        """The address of the store."""
+        return self.given_url or self.config.store.url
 
     def __repr__(self) -> str:
         return f"<App {self.url} with {len(self.registry)} workflow(s)>"
@@ -95,7 +109,7 @@ class App:
                 self._opening = asyncio.Lock()
             async with self._opening:
                 if self._client is None:
-                    self._store = self._given or await open_store(self.url)
+                    self._store = self._given or await open_store(self.url, self.config.store)
                     self._client = Client(self._store, self.registry)
         return self._client
 
@@ -131,12 +145,24 @@ class App:
         id: str | None = None,
         concurrency: int = 100,
         queues: tuple[str, ...] | list[str] = ("default",),
-        ttl: Duration = "15s",
-        poll: Duration = "1s",
+        ttl: Duration | None = None,
+        poll: Duration | None = None,
         grace: Duration = "30s",
     ) -> AbstractAsyncContextManager[Worker]:
-        """`async with app.worker():` — a worker in this process, for as long as the block lasts."""
-        options = worker_options(id=id, concurrency=concurrency, queues=queues, ttl=ttl, poll=poll, grace=grace)
+        """`async with app.worker():` — a worker in this process, for as long as the block lasts.
+
+        `ttl`, `poll` and how it recovers runs come from the configuration; what else `[worker]` says is for the process
+        of `holdfast worker`.
+        """
+        options = worker_options(
+            id=id,
+            concurrency=concurrency,
+            queues=queues,
+            ttl=self.config.leases.ttl if ttl is None else ttl,
+            poll=self.config.worker.poll if poll is None else poll,
+            grace=grace,
+            recovery=self.config.recovery,
+        )
 
         @asynccontextmanager
         async def serve() -> AsyncGenerator[Worker]:
@@ -253,8 +279,9 @@ class App:
         self._replaced[id(resource)] = value
 
 
-async def open_store(url: str) -> Store:
+async def open_store(url: str, settings: StoreSettings | None = None) -> Store:
     """The store of an address; adapters are imported where they are chosen."""
+    chosen = settings or StoreSettings()
     scheme, _, rest = url.partition("://")
     if scheme == "memory":
         from holdfast.adapters.memory.store import MemoryStore
@@ -263,6 +290,6 @@ async def open_store(url: str) -> Store:
     if scheme == "sqlite":
         from holdfast.adapters.sqlite.store import open_sqlite
 
-        return await open_sqlite(url)
+        return await open_sqlite(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
     known = "memory://, sqlite:///path.db, sqlite:///:memory:"
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")

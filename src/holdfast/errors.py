@@ -10,6 +10,7 @@
     │   └── DefinitionError           a step, workflow, signal or app that cannot be
     ├── InvalidInput (ValueError)     a value was refused before anything was written
     │   ├── InvalidDuration · InvalidId · InvalidRetry · InvalidArguments
+    │   ├── InvalidConfig             names the file or variable, and the key
     │   ├── NotEncodable              names the place: order.items[3].price
     │   ├── NotDecodable              stored bytes do not fit the annotation
     │   └── PayloadTooLarge
@@ -48,6 +49,7 @@ __all__ = [
     "Diverged",
     "HoldfastError",
     "InvalidArguments",
+    "InvalidConfig",
     "InvalidDuration",
     "InvalidId",
     "InvalidInput",
@@ -119,6 +121,10 @@ class InvalidRetry(InvalidInput):
 
 class InvalidArguments(InvalidInput):
     """Arguments that do not fit the signature of a step or workflow."""
+
+
+class InvalidConfig(InvalidInput):
+    """A configuration that cannot be used; the message names the file or variable, and the key."""
 
 
 class NotEncodable(InvalidInput):

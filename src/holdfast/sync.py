@@ -228,8 +228,8 @@ class App:
         id: str | None = None,
         concurrency: int = 100,
         queues: tuple[str, ...] | list[str] = ("default",),
-        ttl: Duration = "15s",
-        poll: Duration = "1s",
+        ttl: Duration | None = None,
+        poll: Duration | None = None,
         grace: Duration = "30s",
     ) -> Generator[None]:
         """`with app.worker():` — a worker in this process, for as long as the block lasts."""

@@ -21,7 +21,9 @@ def python_files(*folders: str) -> list[Path]:
 
 def text_files() -> Iterator[Path]:
     """Every text file that belongs to the project; caches, environments and builds do not."""
-    roots = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".coverage"]
+    roots = [
+        path for path in ROOT.iterdir() if path.is_file() and path.name not in {".coverage", ".git"}
+    ]  # the latter: a worktree
     nested = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
     for path in sorted(roots + nested):
         if path.suffix in TEXT and "__pycache__" not in path.parts and "node_modules" not in path.parts:

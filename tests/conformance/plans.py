@@ -14,7 +14,7 @@ from holdfast.core.turn import Row
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.journal import Commit, Committed, Park
 from holdfast.ports.runs import RunRow
-from tests.conformance.world import BOOM, DONE, STOPPED, TOPICS, Holder, publication, seconds, signal
+from holdfast.testing.conformance.world import BOOM, DONE, STOPPED, TOPICS, Holder, publication, seconds, signal
 
 RUNS = ("r0", "r1", "r2", "r3", "r4")
 INSTANCES = ("i0", "i1", "i2")

@@ -64,6 +64,8 @@ ROWS: dict[str, str] = {
     "openworkflow.O98": "arguments are checked before anything is written",
     "openworkflow.O99": "durations are text with units, or seconds; negatives are refused",
     "openworkflow.O100": "listing is newest first with cursors",
+    "openworkflow.O120": "a configuration names store, folders to discover, what to ignore; app and commands share it",
+    "openworkflow.O121": "the file is searched upwards, a named one never falls back; .env, environment, flags on top",
     "vectorbea.V1": "runs last days, have effects outside, and survive restarts",
     "vectorbea.V2": "a crashed worker never makes a run vanish",
     "vectorbea.V3": "a run's state can be rebuilt from what is stored, at any time",

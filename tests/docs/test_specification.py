@@ -16,12 +16,12 @@ UPDATE = "HOLDFAST_UPDATE_SNAPSHOTS"
 
 
 def marked(path: Path) -> Iterator[tuple[str, str]]:
-    """(row, test) for every `pytest.mark.spec(…)` in a file."""
+    """(row, test) for every `pytest.mark.spec(…)`, or `shows(…)` of a shipped suite, in a file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.spec":
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in {"pytest.mark.spec", "shows"}:
                 for argument in decorator.args:
                     yield ast.literal_eval(argument), f"{path.relative_to(ROOT)}::{node.name}"
 
@@ -29,7 +29,8 @@ def marked(path: Path) -> Iterator[tuple[str, str]]:
 def shown() -> dict[str, list[str]]:
     """Row → the tests that show it."""
     found: dict[str, list[str]] = defaultdict(list)
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+    suites = (ROOT / "src/holdfast/testing/conformance").glob("*.py")
+    for path in [*sorted(suites), *sorted((ROOT / "tests").rglob("test_*.py"))]:
         for row, test in marked(path):
             found[row].append(test)
     return found

@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from holdfast.config import RecoverySettings
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.ids import check_name
 from holdfast.errors import InvalidInput
@@ -26,6 +27,7 @@ class WorkerOptions:
     poll: timedelta = timedelta(seconds=1)
     grace: timedelta = timedelta(seconds=30)
     batch: int = 100
+    recovery: RecoverySettings = field(default_factory=RecoverySettings)
 
 
 def worker_options(
@@ -36,6 +38,7 @@ def worker_options(
     ttl: Duration = "15s",
     poll: Duration = "1s",
     grace: Duration = "30s",
+    recovery: RecoverySettings | None = None,
 ) -> WorkerOptions:
     """Options from what a user wrote. A configured `id` promises that one live worker uses it."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
@@ -59,4 +62,5 @@ def worker_options(
         ttl=lease,
         poll=interval,
         grace=parse_duration(grace, what="grace"),
+        recovery=recovery or RecoverySettings(),
     )

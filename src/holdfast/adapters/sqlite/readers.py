@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,14 +16,14 @@ from holdfast.errors import StoreUnavailable
 T = TypeVar("T")
 
 _PATIENCE = 2.0
-_KEPT = 8
 
 
 class Readers:
-    """As many connections as there are reads at the same time, kept for the next ones."""
+    """As many connections as there are reads at the same time, up to a limit, kept for the next ones."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most: int = 10) -> None:
         self._path = path
+        self._free = threading.BoundedSemaphore(most)
         self._idle: list[apsw.Connection] = []  # append and pop are atomic
         self._is_closed = False
 
@@ -30,6 +31,10 @@ class Readers:
         """What `ask` finds. It must not keep the connection, nor a cursor of it."""
         if self._is_closed:
             raise StoreUnavailable("this store was closed. Open it again to go on.")
+        with self._free:
+            return self._read(ask)
+
+    def _read(self, ask: Callable[[apsw.Connection], T]) -> T:
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -61,7 +66,7 @@ class Readers:
     def _give_back(self, connection: apsw.Connection | None) -> None:
         if connection is None:
             return
-        if self._is_closed or len(self._idle) >= _KEPT:
+        if self._is_closed:
             _close(connection)
         else:
             self._idle.append(connection)

@@ -58,26 +58,28 @@ async def open_sqlite(
     clock: Clock | None = None,
     auto_migrate: bool = True,
     durability: Durability = "full",
+    max_connections: int = 10,
 ) -> SqliteStore:
     """Opens the store at a path or URL (`sqlite:///file.db`, `sqlite:////folder/file.db`, `sqlite:///:memory:`).
 
     Makes the file if it is missing and brings its schema up to date. `durability="normal"` syncs at checkpoints only:
-    a power cut may then take the last commits. `StoreRefused` says why a file cannot be used.
+    a power cut may then take the last commits. At most `max_connections` are open for reading; writing has its own.
+    `StoreRefused` says why a file cannot be used.
     """
     location = await asyncio.to_thread(prepare, address, auto_migrate=auto_migrate, durability=durability)
-    return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability)
+    return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability, max_connections)
 
 
 class SqliteStore:
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
-    def __init__(self, location: Location, clock: Clock, durability: Durability) -> None:
+    def __init__(self, location: Location, clock: Clock, durability: Durability, max_connections: int = 10) -> None:
         self._location = location
         self._clock = clock
         self._durability: Durability = durability
         self._pid = os.getpid()
         self._listeners = Listeners()
-        self._readers = Readers(location.path)
+        self._readers = Readers(location.path, max_connections)
         link = self._link()
         link.connected()  # open as long as the store is: who closes last must be able to empty the log
         self._writer = Writer(link, clock, self._listeners.tell)

@@ -17,7 +17,7 @@ from holdfast.ports.inbox import Accepted, Delivery
 from holdfast.ports.journal import Committed
 from holdfast.ports.runs import Made
 from holdfast.ports.store import Store
-from tests.conformance.world import START, World, signal
+from holdfast.testing.conformance.world import START, World, signal
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.sqlite import SqliteStore, open_sqlite
-from tests.conformance.world import START, World
+from holdfast.testing.conformance.world import START, World
 
 
 @pytest.fixture

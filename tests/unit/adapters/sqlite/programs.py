@@ -19,7 +19,7 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.sqlite import SqliteStore, open_sqlite
 from holdfast.core import events as e
 from holdfast.errors import DiskFull, StoreError
-from tests.conformance.world import START, World
+from holdfast.testing.conformance.world import START, World
 
 
 def say(*words: object) -> None:

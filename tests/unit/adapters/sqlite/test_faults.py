@@ -13,7 +13,7 @@ from holdfast.adapters.sqlite import open_sqlite
 from holdfast.core import events as e
 from holdfast.errors import DiskFull, StoreError
 from holdfast.ports.journal import Committed
-from tests.conformance.world import START, World
+from holdfast.testing.conformance.world import START, World
 
 BELOW = "unix"  # SQLite's own name for what POSIX offers
 

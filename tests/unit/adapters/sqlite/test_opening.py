@@ -14,7 +14,7 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.sqlite import SqliteStore, location, migrations, open_sqlite
 from holdfast.adapters.sqlite.connection import open_writable, pragma
 from holdfast.errors import InvalidInput, StoreRefused
-from tests.conformance.world import START, World
+from holdfast.testing.conformance.world import START, World
 
 
 def content(path: Path) -> bytes:

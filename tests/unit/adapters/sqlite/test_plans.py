@@ -22,7 +22,7 @@ from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.core.turn import micros
 from holdfast.ports.runs import Filter
-from tests.conformance.world import World
+from holdfast.testing.conformance.world import World
 
 HOT: dict[str, str] = {
     "FIRST_READY": "runs_ready",

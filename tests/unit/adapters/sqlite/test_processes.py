@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.sqlite import open_sqlite
-from tests.conformance.world import START, World
+from holdfast.testing.conformance.world import START, World
 from tests.unit.adapters.sqlite.processes import Program, started
 
 

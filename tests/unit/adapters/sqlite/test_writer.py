@@ -19,7 +19,7 @@ from holdfast.errors import Conflict, StoreError, StoreRefused, StoreUnavailable
 from holdfast.ports.journal import Committed, Fenced
 from holdfast.ports.leases import Taken
 from holdfast.ports.runs import Existing, Made
-from tests.conformance.world import WINDOW, World, signal
+from holdfast.testing.conformance.world import WINDOW, World, signal
 
 ADD = "INSERT INTO blobs (name, data) VALUES (?, ?)"
 

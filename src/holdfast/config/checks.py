@@ -1,0 +1,62 @@
+"""What settings must not say together, and what nothing honours yet: refused by name, before anything is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from holdfast.config.keys import keys, shown
+from holdfast.config.settings import Configuration
+from holdfast.core.durations import format_duration
+from holdfast.core.ids import check_name
+from holdfast.errors import InvalidConfig, InvalidId
+
+
+def check(settings: Configuration, origins: Mapping[str, str]) -> None:
+    """`InvalidConfig` names the keys and where each was said."""
+
+    def said(name: str) -> str:
+        value = settings
+        for part in name.split("."):
+            value = getattr(value, part)
+        return f"{keys()[name].label} = {shown(value)} ({origins[name]})"
+
+    if settings.app and settings.discover:
+        raise InvalidConfig(f"{said('app')} contradicts {said('discover')}: name an app, or let workflows be found")
+    if settings.store.blobs != "store":
+        raise InvalidConfig(f'{said("store.blobs")}: blobs outside the store are not there yet; use "store"')
+    if settings.store.shared:
+        raise InvalidConfig(f"{said('store.shared')} is about a folder of blobs, and blobs are kept in the store")
+    if settings.leases.type != "store":
+        raise InvalidConfig(f'{said("leases.type")}: leases outside the store are not there yet; use "store"')
+    if settings.leases.endpoints:
+        raise InvalidConfig(f"{said('leases.endpoints')} contradicts {said('leases.type')}: the store has none")
+    for name, length in _lengths(settings).items():
+        if length <= timedelta(0):
+            raise InvalidConfig(f"{said(name)}: longer than nothing")
+    if settings.worker.poll * 2 > settings.leases.ttl:
+        raise InvalidConfig(
+            f"{said('leases.ttl')} contradicts {said('worker.poll')}: a lease of "
+            f"{format_duration(settings.leases.ttl)} leaves no room for two polls; raise ttl or lower poll"
+        )
+    if not settings.worker.queues:
+        raise InvalidConfig(f"{said('worker.queues')}: a worker serves at least one queue")
+    _check_names(settings, origins)
+
+
+def _lengths(settings: Configuration) -> dict[str, timedelta]:
+    return {
+        "leases.ttl": settings.leases.ttl,
+        "worker.poll": settings.worker.poll,
+        "recovery.check_interval": settings.recovery.check_interval,
+    }
+
+
+def _check_names(settings: Configuration, origins: Mapping[str, str]) -> None:
+    try:
+        if settings.worker.id:
+            check_name(settings.worker.id, f"{origins['worker.id']}: [worker] id")
+        for queue in settings.worker.queues:
+            check_name(queue, f"{origins['worker.queues']}: [worker] queues")
+    except InvalidId as error:
+        raise InvalidConfig(str(error)) from None

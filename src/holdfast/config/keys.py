@@ -1,0 +1,156 @@
+"""The keys as a table, made from the settings: names, variables, types; one value typed at a time. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.config.settings import Configuration
+from holdfast.core.durations import format_duration, parse_duration
+from holdfast.errors import InvalidConfig, InvalidDuration
+
+PREFIX = "HOLDFAST_"
+URL_VARIABLE = "HOLDFAST_URL"
+
+_KUBERNETES = re.compile(r"_(SERVICE|PORT)(_|$)")
+"""What a cluster puts into the environment for a service that is called like us."""
+
+_WORDS: tuple[tuple[str, str], ...] = (("bool", "true or false"), ("int", "a whole number"), ("str", "a text"))
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One key: `[worker] concurrency` is named `worker.concurrency`."""
+
+    name: str
+    type: Any
+    default: Any
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment."""
+        return URL_VARIABLE if self.name == "store.url" else PREFIX + self.name.upper().replace(".", "_")
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        section, dot, rest = self.name.rpartition(".")
+        return f"[{section}] {rest}" if dot else rest
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several texts."""
+        return bool(self.type == tuple[str, ...])
+
+
+@functools.cache
+def keys() -> Mapping[str, Key]:
+    """Every key, in the order of the settings."""
+    found: dict[str, Key] = {}
+    for field in msgspec.structs.fields(Configuration):
+        kind: Any = field.type
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            for inner in msgspec.structs.fields(kind):
+                name = f"{field.name}.{inner.name}"
+                found[name] = Key(name, inner.type, inner.default)
+        else:
+            found[field.name] = Key(field.name, kind, field.default)
+    return found
+
+
+def typed(key: Key, raw: Any, origin: str) -> Any:
+    """The value of a key, or `InvalidConfig` that says where the wrong one stands."""
+    if key.is_list and isinstance(raw, str):
+        raise InvalidConfig(f"{origin}: {key.label} is a list of texts: write [{quoted(raw)}]")
+    try:
+        if key.type is timedelta:
+            return parse_duration(raw, what=key.label)
+        return msgspec.convert(raw, key.type)
+    except InvalidDuration as error:
+        raise InvalidConfig(f"{origin}: {error}") from None
+    except msgspec.ValidationError as error:
+        raise InvalidConfig(f"{origin}: {key.label} = {quoted(raw)}: {_words(str(error))}") from None
+
+
+def from_text(key: Key, text: str, origin: str) -> Any:
+    """The value of a key from a variable: lists are separated by commas."""
+    if key.is_list:
+        return tuple(part for word in text.split(",") if (part := word.strip()))
+    if key.type in {str, timedelta}:
+        return typed(key, text, origin)
+    try:
+        return msgspec.convert(text, key.type, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidConfig(f"{origin} = {quoted(text)}: {_words(str(error))}") from None
+
+
+def flattened(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The keys of a file as `section.key`; one that is unknown is refused with the nearest that is known."""
+    sections = {name.partition(".")[0] for name in keys() if "." in name}
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        if name in sections:
+            if not isinstance(value, Mapping):
+                raise InvalidConfig(f"{where}: {name} is a section: write [{name}] and its keys below")
+            inner = cast("Mapping[str, Any]", value)
+            found |= {_known(f"{name}.{key}", where): item for key, item in inner.items()}
+        else:
+            found[_known(name, where)] = value
+    return found
+
+
+def refuse_unknown_variables(names: Mapping[str, str]) -> None:
+    """A variable that is nearly one of ours is a slip of the pen; any other is not ours to judge."""
+    ours = {key.variable for key in keys().values()}
+    for name in names:
+        if not name.startswith(PREFIX) or name in ours or _KUBERNETES.search(name):
+            continue
+        if name == "HOLDFAST_STORE_URL":
+            raise InvalidConfig(f"${name} is not read: the address of the store is ${URL_VARIABLE}")
+        near = difflib.get_close_matches(name, ours, n=1, cutoff=0.9)
+        if near:
+            raise InvalidConfig(f"unknown variable ${name}. Did you mean ${near[0]}?")
+
+
+def shown(value: Any) -> str:
+    """A value as it would stand in a file."""
+    if isinstance(value, timedelta):
+        return quoted(_short(value))
+    return quoted(value)
+
+
+def quoted(value: Any) -> str:
+    """A value as TOML writes it (its texts and lists are JSON's)."""
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _short(value: timedelta) -> str:
+    """A duration that parses again."""
+    return format_duration(value).replace(" ", "").replace("min", "m") if value else "0s"
+
+
+def _known(name: str, where: str) -> str:
+    if name in keys():
+        return name
+    section, dot, last = name.rpartition(".")
+    beside = [one.removeprefix(section + dot) for one in keys() if one.rpartition(".")[0] == section]
+    elsewhere = [key.label for key in keys().values() if key.name.rpartition(".")[2] == last]
+    near = difflib.get_close_matches(last, beside, n=1)
+    if not near and not dot:
+        near = [f"[{one}]" for one in difflib.get_close_matches(name, {n.partition(".")[0] for n in keys()}, n=1)]
+    hint = f" Did you mean {' or '.join(near or elsewhere)}?" if near or elsewhere else ""
+    label = f"{last} in [{section}]" if dot else last
+    raise InvalidConfig(f"{where}: unknown key {label}.{hint or ' Known are: ' + ', '.join(beside) + '.'}")
+
+
+def _words(problem: str) -> str:
+    """What msgspec says, for people who know no types."""
+    text = problem.partition(" - at `$")[0]
+    for type_name, words in _WORDS:
+        text = text.replace(f"`{type_name}`", words)
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,65 @@
+"""Every setting that has a name outside the code, with its type and its default. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+DEFAULT_URL = "sqlite:///holdfast.db"
+
+AtLeastOne = Annotated[int, Meta(ge=1)]
+
+
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where runs are kept. `max_connections` bounds what one process opens for reading."""
+
+    url: str = DEFAULT_URL
+    auto_migrate: bool = True
+    max_connections: AtLeastOne = 10
+    blobs: str = "store"
+    shared: bool = False
+
+
+class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who grants leases, and for how long. The heartbeat is a third of `ttl`."""
+
+    type: Literal["store", "etcd", "nats"] = "store"
+    endpoints: tuple[str, ...] = ()
+    ttl: timedelta = timedelta(seconds=15)
+
+
+class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker takes over the runs of others. Heartbeats and start-up recovery go on whatever `enabled` says.
+
+    The figures bound one pass; passes follow each other without waiting while slots are free and work is left.
+    """
+
+    enabled: bool = True
+    check_interval: timedelta = timedelta(seconds=5)
+    max_startup_recovery: AtLeastOne = 100
+    max_claims_per_check: AtLeastOne = 10
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that `holdfast worker` runs. An empty `id`: a name made from host and process."""
+
+    id: str = ""
+    concurrency: AtLeastOne = 100
+    queues: tuple[str, ...] = ("default",)
+    poll: timedelta = timedelta(seconds=1)
+    grace: timedelta = timedelta(seconds=30)
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it. `app` names one, or `discover` the folders in which workflows are found."""
+
+    app: str = ""
+    discover: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ("**/test_*.py", "**/*_run.py")
+    store: StoreSettings = StoreSettings()
+    leases: LeaseSettings = LeaseSettings()
+    recovery: RecoverySettings = RecoverySettings()
+    worker: WorkerSettings = WorkerSettings()

@@ -1,0 +1,57 @@
+"""Conformance: what every store owes, as cases to run against yours. Needs pytest.
+
+A suite per port, each case a contract in its docstring. Bind them all to a store with one class in a test file::
+
+    from holdfast.testing.conformance import StoreSuite
+
+    class TestMyStore(StoreSuite):
+        async def open(self, clock, folder):
+            return await open_my_store(folder / "my.db", clock=clock)
+
+Each case gets a fresh store and a clock it moves by hand; nothing sleeps, and no plugin or conftest is needed.
+"""
+
+from __future__ import annotations
+
+try:
+    import pytest
+except ImportError as error:  # pragma: no cover - the suite itself runs under pytest
+    raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from error
+
+MODULES = "blobs children claims hints inbox journal leases parking runs suite world".split()
+pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
+
+from holdfast.adapters.memory.clock import VirtualClock  # noqa: E402 - asserts are rewritten on import
+from holdfast.testing.conformance.blobs import BlobsSuite  # noqa: E402
+from holdfast.testing.conformance.children import ChildrenSuite  # noqa: E402
+from holdfast.testing.conformance.claims import ClaimSuite  # noqa: E402
+from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
+from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
+from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
+from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
+from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
+from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
+from holdfast.testing.conformance.suite import Suite  # noqa: E402
+from holdfast.testing.conformance.world import World  # noqa: E402
+
+__all__ = [
+    "BlobsSuite",
+    "ChildrenSuite",
+    "ClaimSuite",
+    "HintsSuite",
+    "InboxSuite",
+    "JournalSuite",
+    "LeasesSuite",
+    "ParkingSuite",
+    "RunsSuite",
+    "StoreSuite",
+    "Suite",
+    "VirtualClock",
+    "World",
+]
+
+
+class StoreSuite(
+    JournalSuite, ParkingSuite, ChildrenSuite, RunsSuite, InboxSuite, ClaimSuite, LeasesSuite, BlobsSuite, HintsSuite
+):
+    """Everything a store owes."""

@@ -1,0 +1,51 @@
+"""Blobs: immutable bytes named by their SHA-256."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+
+from holdfast.errors import BlobNotFound
+from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.world import World
+
+UNKNOWN = "0" * 64
+
+
+class BlobsSuite(Suite):
+    """Blobs: immutable bytes named by their SHA-256."""
+
+    @pytest.mark.parametrize(
+        "data", [b"", b"x", bytes(range(256)), b"\0" * 1_000_000], ids=["none", "one", "all", "many"]
+    )
+    async def test_bytes_come_back(self, world: World, data: bytes) -> None:
+        """Contract: the name is the SHA-256 of the bytes, in hex; the bytes come back as they were."""
+        name = await world.store.put_blob(data)
+        assert name == sha256(data).hexdigest()
+        assert await world.store.get_blob(name) == data
+
+    async def test_the_same_bytes_have_one_name(self, world: World) -> None:
+        """Contract: storing them again changes nothing."""
+        first = await world.store.put_blob(b"same")
+        assert await world.store.put_blob(b"same") == first
+        assert await world.store.get_blob(first) == b"same"
+
+    @pytest.mark.parametrize("name", [UNKNOWN, "", "not a name", "../../etc/passwd"])
+    async def test_a_missing_blob_is_an_error(self, world: World, name: str) -> None:
+        """Contract: BlobNotFound, also for what cannot be a name."""
+        with pytest.raises(BlobNotFound):
+            await world.store.get_blob(name)
+
+    async def test_several_blobs_at_once(self, world: World) -> None:
+        """Contract: all of them, by name; asking for none gives none."""
+        names = [await world.store.put_blob(b"%d" % count) for count in range(5)]
+        found = await world.store.get_blobs([*names, names[0]])
+        assert dict(found) == {name: b"%d" % count for count, name in enumerate(names)}
+        assert dict(await world.store.get_blobs([])) == {}
+
+    async def test_every_one_of_several_must_be_there(self, world: World) -> None:
+        """Contract: one missing name fails the call."""
+        name = await world.store.put_blob(b"here")
+        with pytest.raises(BlobNotFound):
+            await world.store.get_blobs([name, UNKNOWN])

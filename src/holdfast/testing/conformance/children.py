@@ -1,0 +1,194 @@
+"""Journal, continued: children made with their parent's turn, and runs that were there before."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from holdfast.core import events as e
+from holdfast.core.status import Status
+from holdfast.ports.inbox import Message
+from holdfast.ports.journal import Committed, Fenced, Park
+from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.world import BOOM, DONE, ENDS, Holder, World, event_of
+
+
+def started(key: str, run: str, workflow: str = "parcel") -> e.ChildStarted:
+    return e.ChildStarted(key=key, run=run, workflow=workflow)
+
+
+async def start(parent: Holder, run: str, key: str, workflow: str = "parcel", park: Park | None = None) -> Committed:
+    """A turn of the parent that starts one child."""
+    return await parent.commits(started(key, run, workflow), children=(parent.child(run, key, workflow),), park=park)
+
+
+async def endings(world: World, run: str) -> list[e.ChildEnded]:
+    """What a run was told of the ends of others."""
+    messages = await world.unread(run)
+    assert {message.kind for message in messages} <= {"child"}
+    return [event_of(message) for message in messages]
+
+
+class ChildrenSuite(Suite):
+    """Journal, continued: children made with their parent's turn, and runs that were there before."""
+
+    async def test_children_are_made_with_the_turn(self, world: World) -> None:
+        """Contract: a child is there when its parent's turn is, pending and due, with its own journal."""
+        parent = await world.held_run("p")
+        await parent.commits(
+            started("a", "p/a"),
+            started("b", "p/b"),
+            children=(parent.child("p/a", "a"), parent.child("p/b", "b", queue="slow", priority=3)),
+        )
+        for run, key, queue in (("p/a", "a", "default"), ("p/b", "b", "slow")):
+            row = await world.get(run)
+            assert (row.parent, row.parent_key, row.root) == ("p", key, "p")
+            assert (row.status, row.queue, row.epoch, row.next_ordinal) == (Status.PENDING, queue, 0, 2)
+            assert row.available_at == world.clock.now()
+        assert await world.claimed_ids(world.workers["i1"]) == ["p/a"]
+
+    async def test_children_of_a_fenced_turn_do_not_exist(self, world: World) -> None:
+        """Contract: children and the turn are visible together or not at all."""
+        parent = await world.held_run("p")
+        await world.store.take("p", instance="i1", steal=True)
+        verdict = await parent.commit(started("a", "p/a"), children=(parent.child("p/a", "a"),))
+        assert isinstance(verdict, Fenced)
+        assert await world.store.get("p/a") is None
+
+    async def test_a_turn_sent_again_makes_its_children_once(self, world: World) -> None:
+        """Contract: the same commit again adopts nothing and tells nobody."""
+        parent = await world.held_run("p")
+        commit = parent.turn(started("a", "p/a"), children=(parent.child("p/a", "a"),))
+        await parent.submit(commit)
+        child = await world.holder("p/a")
+        await child.commits(DONE)
+        before = await world.dump()
+        assert isinstance((await world.store.commit([commit]))[0], Committed)
+        assert await world.dump() == before
+
+    async def test_a_childs_own_commit_tells_its_parent_once(self, world: World) -> None:
+        """Contract: a child that was made tells its parent by a message in its terminal turn; the store adds none."""
+        parent = await world.held_run("p")
+        await start(parent, "p/a", "a", park=Park(None))
+        assert (await world.get("p")).available_at is None
+        child = await world.holder("p/a")
+        world.clock.advance(5)
+        ended = e.ChildEnded(key="a", run="p/a", status="completed", value=DONE.value, ended_at=world.clock.now())
+        note = Message(run="p", id="end of p/a", kind="child", body=msgspec.json.encode(ended))
+        await child.commits(DONE, messages=(note,))
+        assert await endings(world, "p") == [ended]
+        assert (await world.get("p")).available_at == world.clock.now()
+
+    @pytest.mark.parametrize("name", list(ENDS))
+    async def test_an_adopted_run_tells_its_watcher_of_its_end(self, world: World, name: str) -> None:
+        """Contract: an id in use by a run of the same workflow is adopted; the watcher is told how and when it ends."""
+        child = await world.held_run("shared", workflow="parcel")
+        parent = await world.held_run("p")
+        await start(parent, "shared", "a", park=Park(None))
+        row = await world.get("shared")
+        assert (row.parent, row.root, row.next_ordinal) == ("", "shared", 2)
+        assert await endings(world, "p") == []
+        world.clock.advance(5)
+        end = next(end for each, end in ENDS.items() if each == name)
+        await child.commits(end)
+        (told,) = await endings(world, "p")
+        assert (told.key, told.run, told.status, told.ended_at) == ("a", "shared", name, world.clock.now())
+        assert bytes(told.value) == (bytes(DONE.value) if name == "completed" else b"null")
+        assert told.failure == (BOOM.failure if name == "failed" else told.failure)
+        assert (await world.get("p")).available_at == world.clock.now()
+
+    async def test_an_adopted_runs_large_result_is_passed_by_name(self, world: World) -> None:
+        """Contract: a result in a blob reaches the watcher as that blob's name."""
+        name = await world.store.put_blob(b"x" * 1000)
+        child = await world.held_run("shared", workflow="parcel")
+        parent = await world.held_run("p")
+        await start(parent, "shared", "a")
+        await child.commits(e.Completed(blob=name))
+        (told,) = await endings(world, "p")
+        assert (told.blob, bytes(told.value)) == (name, b"null")
+
+    async def test_an_adopted_run_that_has_ended_tells_at_once(self, world: World) -> None:
+        """Contract: the watcher of an ended run is told with the turn that adopts it, and stays awake if it parks."""
+        await world.ended_run("shared", workflow="parcel")
+        ended_at = world.clock.now()
+        parent = await world.held_run("p")
+        world.clock.advance(60)
+        verdict = await start(parent, "shared", "a", park=Park(None))
+        (message,) = await world.unread("p")
+        (told,) = await endings(world, "p")
+        assert (told.key, told.status, told.ended_at) == ("a", "completed", ended_at)
+        assert bytes(told.value) == bytes(DONE.value)
+        assert verdict.inbox_last == message.no
+        assert (await world.get("p")).available_at == world.clock.now()
+
+    async def test_many_watchers_of_one_run_are_each_told_once(self, world: World) -> None:
+        """Contract: every adopter is told under its own key, also one that adopts the run twice."""
+        child = await world.held_run("shared", workflow="parcel")
+        parents = [await world.held_run(name) for name in ("p", "q")]
+        for parent in parents:
+            await start(parent, "shared", "a")
+        await start(parents[0], "shared", "b")
+        await child.commits(BOOM)
+        assert [told.key for told in await endings(world, "p")] == ["a", "b"]
+        assert [told.key for told in await endings(world, "q")] == ["a"]
+
+    async def test_an_adopter_that_ended_is_not_told(self, world: World) -> None:
+        """Contract: telling an ended run is dropped and does not disturb the run that ends."""
+        child = await world.held_run("shared", workflow="parcel")
+        parent = await world.held_run("p")
+        await start(parent, "shared", "a")
+        await parent.commits(DONE)
+        await child.commits(DONE)
+        assert await world.unread("p") == []
+        assert (await world.get("p")).available_at is None
+
+    async def test_an_id_of_another_workflow_is_a_conflict_for_the_parent_alone(self, world: World) -> None:
+        """Contract: the turn is committed, the watcher is sent a failed ChildEnded with a Conflict, the run goes on."""
+        await world.make("shared", "order")
+        before = await world.get("shared")
+        parent = await world.held_run("p")
+        await start(parent, "shared", "a", "parcel", park=Park(None))
+        (told,) = await endings(world, "p")
+        assert (told.key, told.run, told.status) == ("a", "shared", "failed")
+        assert told.failure is not None
+        assert told.failure.type.split(".")[-1] == "Conflict"
+        assert "shared" in told.failure.message
+        assert await world.get("shared") == before
+        assert (await world.get("p")).available_at == world.clock.now()
+
+    async def test_a_run_without_a_watcher_is_adopted_silently(self, world: World) -> None:
+        """Contract: an id in use never fails the turn, whether or not anybody wants to know."""
+        await world.ended_run("done", workflow="parcel")
+        await world.make("busy", "order")
+        parent = await world.held_run("p")
+        children = tuple(world.new(run, "parcel") for run in ("done", "busy"))
+        await parent.commits(children=children)
+        assert await world.unread("p") == []
+
+    async def test_a_run_that_begins_anew_is_told_again(self, world: World) -> None:
+        """Contract: starting an ended child again, after `continue_as`, is told anew, not lost as a repeat."""
+        parent = await world.held_run("p")
+        await start(parent, "p/a", "a")
+        child = await world.holder("p/a")
+        ended = e.ChildEnded(key="a", run="p/a", status="completed", value=DONE.value)
+        await child.commits(DONE, messages=(Message(run="p", id="end", kind="child", body=msgspec.json.encode(ended)),))
+        (message,) = await world.unread("p")
+        again = e.Continued(workflow="order")
+        await parent.commits(ended, again, inbox_seen=message.no, is_consuming=True)
+        for _ in range(2):
+            await start(parent, "p/a", "a")
+            (last,) = await world.unread("p")
+            assert event_of(last).run == "p/a"
+            await parent.commits(event_of(last), again, inbox_seen=last.no, is_consuming=True)
+        assert await world.unread("p") == []
+
+    async def test_a_running_child_started_again_tells_its_parent_once(self, world: World) -> None:
+        """Contract: a child's own message reaches the wait of the same key; adopting it again adds no second one."""
+        parent = await world.held_run("p")
+        await start(parent, "p/a", "a")
+        await parent.commits(e.Continued(workflow="order"))
+        await start(parent, "p/a", "a")
+        child = await world.holder("p/a")
+        ended = e.ChildEnded(key="a", run="p/a", status="completed", value=DONE.value)
+        await child.commits(DONE, messages=(Message(run="p", id="end", kind="child", body=msgspec.json.encode(ended)),))
+        assert await endings(world, "p") == [ended]

@@ -1,0 +1,237 @@
+"""Leases: what a claim takes, in which order, and what it leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.core import events as e
+from holdfast.core.status import Status
+from holdfast.ports.journal import Park
+from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.world import TTL, World, seconds, signal
+
+
+class ClaimSuite(Suite):
+    """Leases: what a claim takes, in which order, and what it leaves alone."""
+
+    async def test_a_claim_takes_due_runs(self, world: World) -> None:
+        """Contract: epoch + 1, claims + 1, this instance; the status moves with the first turn only."""
+        worker = await world.worker("i1")
+        made = await world.make("r")
+        (row,) = (await world.claim(worker)).runs
+        assert row == await world.get("r")
+        assert (row.no, row.id, row.status) == (made.no, "r", Status.PENDING)
+        assert (row.epoch, row.claims, row.worker, row.instance) == (1, 1, "w1", "i1")
+        assert (await world.claim(worker)).runs == []
+
+    async def test_higher_priority_comes_first_then_the_longest_wait(self, world: World) -> None:
+        """Contract: by priority falling, then by available time."""
+        worker = await world.worker("i1")
+        for name, priority in (("a", 0), ("b", 5), ("c", -1), ("d", 5), ("e", 0)):
+            await world.make(name, priority=priority)
+            world.clock.advance(1)
+        await world.make("f", priority=5, available_at=world.clock.now() - seconds(60))
+        assert await world.claimed_ids(worker) == ["f", "b", "d", "a", "e", "c"]
+
+    async def test_runs_due_in_one_instant_are_taken_in_the_order_they_were_made(self, world: World) -> None:
+        """Contract: no run is passed over for a newer one of the same priority and time."""
+        worker = await world.worker("i1")
+        for name in "fedcba":
+            await world.make(name)
+        assert await world.claimed_ids(worker, limit=3) == ["f", "e", "d"]
+        assert await world.claimed_ids(worker, limit=3) == ["c", "b", "a"]
+
+    async def test_a_claim_takes_no_more_than_its_limit(self, world: World) -> None:
+        """Contract: `limit` runs at most; none for 0."""
+        worker = await world.worker("i1")
+        for count in range(5):
+            await world.make(f"r{count}")
+        assert await world.claimed_ids(worker, limit=0) == []
+        assert len(await world.claimed_ids(worker, limit=3)) == 3
+        assert len(await world.claimed_ids(worker, limit=3)) == 2
+
+    async def test_a_claim_looks_at_the_workers_queues_only(self, world: World) -> None:
+        """Contract: runs of other queues are left alone."""
+        for name, queue in (("a", "default"), ("b", "fast"), ("c", "slow")):
+            await world.make(name, queue=queue)
+        worker = await world.worker("i1", queues=("fast", "slow"))
+        assert await world.claimed_ids(worker) == ["b", "c"]
+        assert (await world.get("a")).epoch == 0
+
+    async def test_only_limits_a_claim_to_some_runs(self, world: World) -> None:
+        """Contract: `only` names the runs that may be taken; it makes nothing due that is not."""
+        worker = await world.worker("i1")
+        for name in "abc":
+            await world.make(name)
+        await world.make("later", available_at=world.clock.now() + seconds(60))
+        claims = await world.claim(worker, only=["b", "later", "nobody"])
+        assert [run.id for run in claims.runs] == ["b"]
+        assert await world.claimed_ids(worker) == ["a", "c"]
+
+    async def test_a_run_is_claimed_by_one_worker(self, world: World) -> None:
+        """Contract: of concurrent claims each run goes to one."""
+        workers = [await world.worker(f"i{count}") for count in range(5)]
+        for count in range(20):
+            await world.make(f"r{count}")
+        taken = await asyncio.gather(*(world.claim(worker, limit=7) for worker in workers))
+        ids = [run.id for claims in taken for run in claims.runs]
+        assert len(ids) == len(set(ids)) == 20
+        for worker, claims in zip(workers, taken, strict=True):
+            assert set(await world.store.held(worker.instance)) == {run.id for run in claims.runs}
+
+    async def test_held_paused_ended_and_early_runs_are_left_alone(self, world: World) -> None:
+        """Contract: only due, unheld, unended, unpaused runs are taken, whatever their inbox holds."""
+        await world.held_run("held")
+        await (await world.held_run("paused")).commits(e.Paused(reason="operator"), park=Park(world.clock.now()))
+        await world.ended_run("ended")
+        await world.make("early", available_at=world.clock.now() + seconds(1))
+        await (await world.held_run("parked")).parks()
+        for name in ("held", "paused"):
+            await world.store.send(signal(name, "m"))
+        other = await world.worker("i2")
+        before = [await world.get(name) for name in ("held", "paused", "ended", "early", "parked")]
+        assert (await world.claim(other)).runs == []
+        assert [await world.get(name) for name in ("held", "paused", "ended", "early", "parked")] == before
+
+    async def test_every_claim_raises_the_epoch(self, world: World) -> None:
+        """Contract: + 1 at each claim, also by the same instance, and never lowered by giving back."""
+        worker = await world.worker("i1")
+        await world.make("r")
+        for epoch in (1, 2, 3):
+            (row,) = (await world.claim(worker)).runs
+            assert row.epoch == epoch
+            assert await world.store.release(row.no, epoch=epoch, until=world.clock.now(), inbox_seen=0)
+            assert (await world.get("r")).epoch == epoch
+
+    async def test_claims_that_lead_nowhere_are_counted(self, world: World) -> None:
+        """Contract: a claim whose holder dies counts; a run past `max_claims` is still taken, with its count."""
+        await world.make("r")
+        for count in range(1, 8):
+            worker = await world.worker(f"i{count}")
+            world.store.heart(worker.instance, TTL).beat()
+            claims = await world.store.claim(worker, limit=10, max_claims=5)
+            assert [run.claims for run in claims.runs] == [count]
+            world.clock.advance(TTL * 2)
+
+    async def test_a_claim_says_when_the_next_run_comes_due(self, world: World) -> None:
+        """Contract: the earliest time of the runs of these queues that wait for one; None if none does."""
+        worker = await world.worker("i1")
+        now = world.clock.now()
+        assert (await world.claim(worker)).next_due is None
+        await world.make("now")
+        await world.make("later", available_at=now + seconds(60))
+        await world.make("soon", available_at=now + seconds(30))
+        await world.make("elsewhere", available_at=now + seconds(5), queue="other")
+        await (await world.held_run("parked")).parks(now + seconds(45))
+        await (await world.held_run("waiting")).parks()
+        paused = await world.held_run("paused")
+        await paused.commits(e.Paused(reason="operator"), park=Park(now + seconds(1)))
+        claims = await world.claim(worker)
+        assert [run.id for run in claims.runs] == ["now"]
+        assert claims.next_due == now + seconds(30)
+        world.clock.advance(30)
+        claims = await world.claim(worker)
+        assert [run.id for run in claims.runs] == ["soon"]
+        assert claims.next_due == now + seconds(45)
+
+    async def test_work_left_by_the_limit_is_due_at_once(self, world: World) -> None:
+        """Contract: a run that was due and not taken comes next: its time has come already."""
+        worker = await world.worker("i1")
+        for name in "abc":
+            await world.make(name)
+        claims = await world.claim(worker, limit=2)
+        assert claims.next_due is not None
+        assert claims.next_due <= world.clock.now()
+
+    # -- definitions ---------------------------------------------------------------------------------------------------
+
+    async def test_a_run_is_left_for_a_live_worker_that_holds_its_definition(self, world: World) -> None:
+        """Contract: a worker without the definition neither takes the run nor changes it."""
+        stranger = await world.worker("i1", definitions=(("parcel", ""),))
+        owner = await world.worker("i2", definitions=(("order", ""),))
+        await world.make("r")
+        before = await world.get("r")
+        assert (await world.claim(stranger)).runs == []
+        assert await world.get("r") == before
+        assert await world.claimed_ids(owner) == ["r"]
+
+    async def test_a_version_is_part_of_a_definition(self, world: World) -> None:
+        """Contract: a worker advances runs of the versions it holds, and only those wait for it."""
+        for name, version in (("new", "2"), ("old", "1"), ("plain", ""), ("lost", "3")):
+            await world.make(name, version=version)
+        first = await world.worker("i1", definitions=(("order", "1"),))
+        await world.worker("i2", definitions=(("order", "2"), ("order", "")))
+        assert await world.claimed_ids(first) == ["old"]
+        bounces = {name: (await world.get(name)).bounces for name in ("new", "plain", "lost")}
+        assert bounces == {"new": 0, "plain": 0, "lost": 1}
+
+    async def test_a_run_that_nobody_can_advance_is_put_off_and_never_failed(self, world: World) -> None:
+        """Contract: 5 s doubling up to 5 min, without limit, with a note naming what is missing; no epoch, no claim."""
+        worker = await world.worker("i1", definitions=(("parcel", ""),))
+        heart = world.store.heart("i1", TTL)
+        row = await world.make("r", version="2")
+        waits: list[float] = []
+        for count in range(1, 10):
+            assert (await world.claim(worker)).runs == []
+            row = await world.get("r")
+            assert row.available_at is not None
+            assert row.bounces == count
+            assert "order" in row.note
+            wait = row.available_at - world.clock.now()
+            waits.append(wait.total_seconds())
+            world.clock.advance(wait - seconds(0.001))
+            heart.beat()
+            assert (await world.claim(worker)).runs == []
+            assert (await world.get("r")).bounces == count
+            world.clock.advance(0.001)
+        assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+        assert (row.status, row.epoch, row.claims, row.next_ordinal) == (Status.PENDING, 0, 0, 2)
+
+    async def test_a_dead_worker_holds_no_definition(self, world: World) -> None:
+        """Contract: only live workers count; the lease decides."""
+        await world.worker("i1")
+        await world.make("r")
+        world.clock.advance(TTL * 2)
+        stranger = await world.worker("i2", definitions=())
+        await world.claim(stranger)
+        assert (await world.get("r")).bounces == 1
+
+    @pytest.mark.parametrize("ends", ["ended", "taken over"])
+    async def test_an_ended_instance_holds_no_definition(self, world: World, ends: str) -> None:
+        """Contract: an instance that was ended does not wait for its lease to run out."""
+        await world.worker("i1", "w")
+        await world.make("r")
+        if ends == "ended":
+            await world.store.release_all("i1")
+            stranger = await world.worker("i2", definitions=())
+        else:
+            stranger = await world.worker("i2", "w", definitions=(), takes_over=True)
+        await world.claim(stranger)
+        assert (await world.get("r")).bounces == 1
+
+    async def test_runs_that_cannot_be_advanced_do_not_hide_those_that_can(self, world: World) -> None:
+        """Contract: a foreign run ahead in the order takes none of the limit."""
+        for count in range(5):
+            await world.make(f"foreign{count}", "unknown", priority=9)
+        await world.make("r")
+        worker = await world.worker("i1")
+        assert await world.claimed_ids(worker, limit=1) == ["r"]
+
+    async def test_waiting_for_other_workers_is_no_reason_to_hurry(self, world: World) -> None:
+        """Contract: runs left for another worker do not make this one's next claim due now."""
+        await world.worker("i1", definitions=(("order", ""),))
+        await world.make("r")
+        stranger = await world.worker("i2", definitions=(("parcel", ""),))
+        claims = await world.claim(stranger)
+        assert claims.next_due is None or claims.next_due > world.clock.now()
+
+    async def test_a_worker_that_brings_the_definition_gets_put_off_runs_at_once(self, world: World) -> None:
+        """Contract: registering makes runs available that were put off for want of a definition the worker holds."""
+        await world.make("r", workflow="later")
+        other = await world.worker("other", definitions=(("order", ""),))
+        assert await world.claimed_ids(other) == []
+        assert (await world.get("r")).bounces == 1
+        bringer = await world.worker("bringer", definitions=(("later", ""),))
+        assert await world.claimed_ids(bringer) == ["r"]

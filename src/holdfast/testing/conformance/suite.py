@@ -1,0 +1,79 @@
+"""What a suite is: a class of cases, each on a fresh store, on a clock that the case moves.
+
+The cases are coroutines, but pytest meets plain functions: the suite runs each on an event loop of its own. So it needs
+pytest and nothing else, and gets along with whichever plugin for async tests there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.ports.store import Store
+from holdfast.testing.conformance.world import START, World
+
+__all__ = ["Suite", "shows"]
+
+Case = TypeVar("Case", bound=Callable[..., Any])
+
+
+class Suite(ABC):
+    """Cases about one port. Subclass it as `Test…` and say how your store is opened."""
+
+    _runner: asyncio.Runner
+
+    @abstractmethod
+    async def open(self, clock: VirtualClock, folder: Path) -> Store:
+        """A new, empty store that judges time by `clock`. `folder` is empty too, and the case's own."""
+        ...
+
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> Iterator[World]:
+        """Contract of every case: whatever it did, at its end each row equals the fold of its journal."""
+        clock = VirtualClock(START)
+        with asyncio.Runner() as runner:
+            self._runner = runner
+            store = runner.run(self.open(clock, tmp_path))
+            try:
+                world = World(store, clock)
+                yield world
+                runner.run(world.verify())
+            finally:
+                runner.run(store.close())
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, case in list(vars(cls).items()):
+            if name.startswith("test_") and inspect.iscoroutinefunction(case):
+                setattr(cls, name, _blocking(case))
+
+
+def _blocking(case: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """The case as pytest calls it: its name, parameters and marks, on the loop its store was opened on."""
+
+    @functools.wraps(case)
+    def run(self: Suite, *args: Any, **named: Any) -> None:
+        async def play() -> None:
+            await case(self, *args, **named)
+
+        self._runner.run(play())  # pyright: ignore[reportPrivateUsage]
+
+    return run
+
+
+def shows(*rows: str) -> Callable[[Case], Case]:
+    """Names the rows of docs/explanation/specification.md that a case shows. No mark of pytest's: those are declared by
+    the project that runs the case, which need not know ours."""
+
+    def same(case: Case) -> Case:
+        return case
+
+    return same
