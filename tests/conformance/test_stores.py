@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.adapters.memory.store import MemoryStore
+from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.sqlite import open_sqlite
 from holdfast.ports.store import Store
 from holdfast.testing.conformance import StoreSuite, VirtualClock
+from tests.support.postgres import clean_url
 
 
 class TestMemory(StoreSuite):
@@ -18,6 +20,11 @@ class TestMemory(StoreSuite):
 class TestSqlite(StoreSuite):
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
         return await open_sqlite(folder / "store.db", clock=clock)
+
+
+class TestPostgres(StoreSuite):
+    async def open(self, clock: VirtualClock, folder: Path) -> Store:
+        return await open_postgres(clean_url("&notices=off"), clock=clock)
 
 
 def test_no_case_hides_another() -> None:

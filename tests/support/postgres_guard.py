@@ -90,7 +90,18 @@ class Server:
         self.data.mkdir(mode=0o700)
         if self._is_nobody:
             os.chown(self.data, NOBODY, NOBODY)
-        command = ["initdb", "-E", "UTF8", "--locale=C", "-U", "postgres", "-A", "trust", "--no-sync", "--no-instructions"]
+        command = [
+            "initdb",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "--no-sync",
+            "--no-instructions",
+        ]
         made = self._popen([*command, "-D", str(self.data)])
         output, _ = made.communicate()
         if made.returncode != 0:
@@ -132,7 +143,9 @@ class Server:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
             stderr=subprocess.STDOUT if program == "initdb" else subprocess.DEVNULL,
-            preexec_fn=prepared(is_root and not self._is_nobody),
+            preexec_fn=prepared(  # noqa: PLW1509 - this process has one thread
+                is_root and not self._is_nobody
+            ),
             user=NOBODY if self._is_nobody else None,
             group=NOBODY if self._is_nobody else None,
             extra_groups=[] if self._is_nobody else None,

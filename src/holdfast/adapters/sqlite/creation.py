@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.adapters.sql.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.messages import keep_blobs, send
-from holdfast.adapters.sql.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.messages import encode_event, ended_by, id_in_use
 from holdfast.core.status import Status

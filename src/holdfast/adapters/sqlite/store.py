@@ -17,6 +17,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
+from holdfast.adapters.sql.listeners import Listeners
+from holdfast.adapters.sql.rows import maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite import audit, leases, messages
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import read_blobs
@@ -25,12 +27,10 @@ from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
 from holdfast.adapters.sqlite.creation import CreateRun
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.link import Link
-from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sqlite.listing import page
 from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.opening import discard, prepare
 from holdfast.adapters.sqlite.readers import Readers
-from holdfast.adapters.sql.rows import maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer

@@ -319,3 +319,15 @@ BEGIN
     RETURN released;
 END
 $$;
+
+-- known_workers: every instance with how many runs it holds, and the moment to judge its lease by. Locks nothing.
+CREATE FUNCTION known_workers(given_second bigint)
+RETURNS TABLE (
+    instance text, worker text, queues text, definitions text, pid bigint, host text, started_at bigint,
+    has_ended boolean, lease_boot text, expires bigint, progress text, active bigint, second bigint)
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+    SELECT w.instance, w.worker, w.queues, w.definitions, w.pid, w.host, w.started_at, w.has_ended, w.lease_boot,
+        w.expires, w.progress, (SELECT count(*) FROM runs AS r WHERE r.instance = w.instance AND r.instance <> ''),
+        (SELECT _second(given_second))
+    FROM workers AS w ORDER BY w.started_at, w.instance
+$$;
