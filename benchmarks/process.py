@@ -12,9 +12,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.program import BLOCK
-
 ROOT = Path(__file__).resolve().parents[1]
+
+BLOCK = "HOLDFAST_BENCH_BLOCK"
+"""Set in the environment of a worker whose gated steps never end."""
+
+
+class Gate:
+    """What the gated step of this process saw."""
+
+    entered = 0
+    ended = 0
+    reached_at = 0.0
+    body_entered_at = 0.0
 
 
 def resident_bytes() -> int:

@@ -187,9 +187,14 @@ def _named(place: Place) -> str:
     return f"{'/'.join(parts[-2:])}:{line} {name}"
 
 
+def report(workload: str, scale: Scale, parent: str | None) -> str:
+    """The profile as text, on a store of its own. The watchdog notices that a profiler slows things down: quiet."""
+    logging.disable(logging.WARNING)
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=parent) as folder:
+        return profile(workload, scale, Path(folder))
+
+
 def main(workload: str, scale: str, parent: str | None) -> int:
     """What `dev.py bench --profile` runs."""
-    logging.disable(logging.WARNING)  # the watchdog notices that a profiler slows things down
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=parent) as folder:
-        print(profile(workload, SCALES[scale], Path(folder)))
+    print(report(workload, SCALES[scale], parent))
     return 0

@@ -11,19 +11,9 @@ import os
 import time
 from typing import Any
 
+from benchmarks.process import BLOCK, Gate
 from holdfast import App, sleep, step, workflow
 from holdfast.authoring.script.workflows import AnyWorkflow
-
-BLOCK = "HOLDFAST_BENCH_BLOCK"
-"""Set in the environment of a worker whose gated steps never end."""
-
-
-class Gate:
-    """What the gated step of this process saw."""
-
-    entered = 0
-    reached_at = 0.0
-    body_entered_at = 0.0
 
 
 @step
@@ -96,6 +86,17 @@ async def parked() -> None:
     await sleep("1h")
 
 
+@workflow
+async def leaf(n: int) -> int:
+    return n
+
+
+@workflow
+async def family(children: int) -> int:
+    """A parent that waits for all its children at once."""
+    return len(await asyncio.gather(*(leaf(n) for n in range(children))))
+
+
 WORKFLOWS: tuple[AnyWorkflow[..., Any], ...] = (
     one,
     one_threaded,
@@ -105,6 +106,8 @@ WORKFLOWS: tuple[AnyWorkflow[..., Any], ...] = (
     many_sync,
     blocked,
     parked,
+    leaf,
+    family,
 )
 
 

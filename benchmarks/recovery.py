@@ -10,8 +10,8 @@ from typing import Any
 
 import apsw
 
-from benchmarks.process import Child
-from benchmarks.program import BLOCK, Gate, app_at, blocked
+from benchmarks.process import BLOCK, Child, Gate
+from benchmarks.program import app_at, blocked
 from benchmarks.scale import Scale
 from benchmarks.throughput import url_of
 from holdfast import App, Status

@@ -1,4 +1,4 @@
-"""Figures of several rounds as a table: on a terminal, as plain lines, as Markdown, as JSON."""
+"""Figures of several rounds beside those of a peer: on a terminal, as lines, as a table for the docs, as JSON."""
 
 from __future__ import annotations
 
@@ -13,60 +13,87 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.workloads import FIGURES, Figure
+from benchmarks.figures import FIGURES, Figure
 
-Rounds = Mapping[str, Sequence[float]]
+Rounds = Mapping[str, Mapping[str, Sequence[float]]]
+"""By engine, then by figure: the value of each round."""
 
-HEADINGS = ("", "what", "median", "min – max", "× raw", "target", "")
+OURS = "holdfast"
+OK, MISSED, NOTHING = "ok", "missed", ""
+HEADINGS = ("", "what", "Holdfast", "min – max", "{peer}", "× {peer}", "min – max", "× raw", "target", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure over all rounds."""
+    """One figure over all rounds. `ratios` are of the same round each."""
 
     figure: Figure
     values: tuple[float, ...]
-    raw: float | None
+    theirs: tuple[float, ...]
+    raw: tuple[float, ...]
 
     @property
-    def median(self) -> float:
-        """What counts."""
-        return median(self.values)
+    def median(self) -> float | None:
+        """What counts; None if only the peer has the figure."""
+        return median(self.values) if self.values else None
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """How many times better than the peer, round by round."""
+        pairs = zip(self.values, self.theirs, strict=False)
+        return tuple(self.figure.ratio(ours, theirs) for ours, theirs in pairs if ours and theirs)
 
     @property
     def verdict(self) -> str:
-        """Whether the target is reached."""
-        match self.figure.is_reached(self.median):
-            case None:
-                return ""
-            case True:
-                return "ok"
-            case False:
-                return "MISSED" if self.figure.is_required else "not yet"
+        """Whether the target is reached; nothing without a target, or without the peer it speaks of."""
+        figure, value = self.figure, self.median
+        if value is None:
+            return NOTHING
+        if figure.times is not None:
+            return NOTHING if not self.ratios else OK if median(self.ratios) >= figure.times else MISSED
+        if figure.target is None:
+            return NOTHING
+        return OK if (value >= figure.target if figure.better == "more" else value <= figure.target) else MISSED
+
+    @property
+    def target(self) -> str:
+        """In words."""
+        figure = self.figure
+        if figure.times is not None:
+            return f"≥ {shown(figure.times)} ×"
+        if figure.target is None:
+            return ""
+        return f"{'≥' if figure.better == 'more' else '≤'} {shown(figure.target)}"
 
     def cells(self) -> tuple[str, ...]:
         """As text, in the order of `HEADINGS`."""
-        figure = self.figure
-        target = ""
-        if figure.target is not None:
-            target = f"{'≥' if figure.better == 'more' else '≤'} {shown(figure.target)}"
+        figure, ratios = self.figure, self.ratios
         return (
-            figure.key.partition(".")[0],
+            figure.workload,
             figure.title,
-            f"{shown(self.median)} {figure.unit}",
-            f"{shown(min(self.values))} – {shown(max(self.values))}",
-            "" if self.raw is None else shown(self.raw),
-            target,
+            f"{shown(median(self.values))} {figure.unit}" if self.values else "",
+            spread(self.values),
+            f"{shown(median(self.theirs))}" if self.theirs and self.figure.peer_key == self.figure.key else "",
+            shown(median(ratios)) if ratios else "",
+            spread(ratios),
+            shown(median(self.raw)) if self.raw else "",
+            self.target,
             self.verdict,
         )
 
 
-def lines_of(rounds: Rounds) -> list[Line]:
+def lines_of(rounds: Rounds, peer: str = "") -> list[Line]:
     """The figures that were measured, in the order of the table."""
+    ours, theirs = rounds.get(OURS, {}), rounds.get(peer, {})
     return [
-        Line(figure, tuple(rounds[figure.key]), median(rounds[figure.vs_raw]) if figure.vs_raw in rounds else None)
+        Line(
+            figure,
+            tuple(ours.get(figure.key, ())),
+            tuple(theirs.get(figure.peer_key, ())),
+            tuple(ours.get(figure.vs_raw, ())),
+        )
         for figure in FIGURES
-        if rounds.get(figure.key)
+        if ours.get(figure.key) or theirs.get(figure.key)
     ]
 
 
@@ -77,57 +104,53 @@ def shown(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def show(lines: Sequence[Line]) -> None:
-    """A table on a terminal, a line each in a pipe."""
-    if not sys.stdout.isatty():
+def spread(values: Sequence[float]) -> str:
+    """From the least to the most."""
+    return f"{shown(min(values))} – {shown(max(values))}" if len(values) > 1 else ""
+
+
+def show(lines: Sequence[Line], peer: str) -> None:
+    """A table on a terminal, a line each in a pipe; then what was missed."""
+    headings = [heading.format(peer=peer or "peer") for heading in HEADINGS]
+    if sys.stdout.isatty():
+        table = Table(*headings, box=None, header_style="bold", pad_edge=False)
+        for column in table.columns[2:9]:
+            column.justify = "right"
+        last = ""
+        for line in lines:
+            cells = line.cells()
+            style = {OK: "green", MISSED: "bold red"}.get(line.verdict, "")
+            if last not in {"", cells[0]}:
+                table.add_section()
+            table.add_row("" if cells[0] == last else cells[0], *cells[1:9], f"[{style}]{cells[9]}[/]" if style else "")
+            last = cells[0]
+        Console().print(table)
+    else:
         for line in lines:
             print("\t".join(line.cells()))
-        return
-    table = Table(*HEADINGS, box=None, header_style="bold", pad_edge=False)
-    for column in table.columns[2:6]:
-        column.justify = "right"
-    last = ""
-    for line in lines:
-        cells = line.cells()
-        style = {"ok": "green", "MISSED": "bold red", "not yet": "yellow"}.get(line.verdict, "")
-        if last not in {"", cells[0]}:
-            table.add_section()
-        table.add_row("" if cells[0] == last else cells[0], *cells[1:6], f"[{style}]{cells[6]}[/]" if style else "")
-        last = cells[0]
-    Console().print(table)
+    judged = [line for line in lines if line.verdict]
+    missed = [line for line in judged if line.verdict == MISSED]
+    print(f"\n{len(judged) - len(missed)} of {len(judged)} targets met")
+    for line in missed:
+        print(f"missed: {line.figure.workload} {line.figure.title}: {_reached(line)}, target {line.target}")
 
 
-def markdown(lines: Sequence[Line], facts: Mapping[str, Any]) -> str:
-    """The table for the docs."""
-    machine, versions = facts["machine"], facts["versions"]
-    head = (
-        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}; Python "
-        f"{versions['python']}, SQLite {versions['sqlite']}. Medians of {facts['rounds']} rounds ({facts['scale']}). "
-        "“× raw” is the ratio to 1-row commits of plain apsw on WAL with synchronous=FULL, taken just before and after;"
-        " of a latency it is how many of them take as long."
-    )
-    rows = [
-        f"| {' | '.join(HEADINGS)} |",
-        "|---|---|---:|---:|---:|---:|---|",
-        *(f"| {' | '.join(line.cells())} |" for line in lines),
-    ]
-    return "\n".join(["# Benchmark results", "", head, "", *rows, ""])
+def _reached(line: Line) -> str:
+    if line.figure.times is not None:
+        return f"{shown(median(line.ratios))} × ({spread(line.ratios) or 'one round'})"
+    return f"{shown(line.median or 0.0)} {line.figure.unit}"
 
 
-def save(path: Path, lines: Sequence[Line], facts: Mapping[str, Any], rounds: Rounds) -> None:
-    """Everything, for programs."""
-    figures = {
-        line.figure.key: {
-            "title": line.figure.title,
-            "unit": line.figure.unit,
-            "median": line.median,
-            "rounds": list(line.values),
-            "vs_raw": line.raw,
-            "target": line.figure.target,
-            "verdict": line.verdict,
-        }
-        for line in lines
+def save(path: Path, facts: Mapping[str, Any], rounds: Rounds) -> None:
+    """Everything that was measured, for programs; the table is made of it."""
+    kept = {
+        engine: {key: [float(f"{value:.6g}") for value in values] for key, values in sorted(figures.items())}
+        for engine, figures in rounds.items()
     }
-    others = {key: list(values) for key, values in rounds.items() if key not in figures}
-    text = json.dumps({**facts, "figures": figures, "others": others}, indent=2, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    path.write_text(json.dumps({**facts, "rounds": kept}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """What `save` wrote."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found

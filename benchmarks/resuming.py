@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from benchmarks.process import peak_bytes, resident_bytes, say
-from benchmarks.program import Gate, app_at
+from benchmarks.process import Gate, peak_bytes, resident_bytes, say
+from benchmarks.program import app_at
 from holdfast.core.turn import Row
 from holdfast.engine.engine import Engine
 from holdfast.ports.runs import RunRow

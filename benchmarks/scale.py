@@ -23,6 +23,12 @@ class Scale:
     w7_seconds: float = 10.0
     raw_commits: int = 500
     ttl_seconds: float = 3.0
+    peer_runs: int = 500
+    peer_queued: int = 5
+    w9_steps: tuple[int, ...] = (1_000, 10_000, 100_000)
+    w9_rows: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    w9_claims: int = 200
+    w9_children: tuple[int, ...] = (100, 1_000, 10_000)
 
 
 FULL = Scale("full")
@@ -37,6 +43,12 @@ QUICK = Scale(
     w7_runs=1_000,
     w7_seconds=4.0,
     raw_commits=200,
+    peer_runs=100,
+    peer_queued=2,
+    w9_steps=(500, 2_000, 5_000),
+    w9_rows=(1_000, 10_000, 100_000),
+    w9_claims=50,
+    w9_children=(50, 200, 500),
 )
 TINY = Scale(
     "tiny",
@@ -52,5 +64,11 @@ TINY = Scale(
     w7_seconds=0.5,
     raw_commits=20,
     ttl_seconds=1.0,
+    peer_runs=5,
+    peer_queued=1,
+    w9_steps=(10, 20, 30),
+    w9_rows=(10, 20, 40),
+    w9_claims=3,
+    w9_children=(2, 4, 8),
 )
 SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}

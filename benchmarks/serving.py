@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from benchmarks.process import say
-from benchmarks.program import Gate, app_at
+from benchmarks.process import Gate, say
+from benchmarks.program import app_at
 
 
 async def serve(url: str, name: str, concurrency: int, ttl: float, expected: int) -> None:

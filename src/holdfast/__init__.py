@@ -2,53 +2,60 @@
 
 Write workflows as plain functions; every step's outcome is journaled before the workflow moves on, so they survive
 crashes, restarts and deploys. There is no server: application and workers meet in a store, a SQLite file by default.
+
+Names are loaded when they are first asked for: pytest loads the plugin that comes with Holdfast, and with it this
+module, in projects that never use it.
 """
 
 from __future__ import annotations
 
-from holdfast.app import App
-from holdfast.authoring.handle import JournalEvent, Run, RunView
-from holdfast.authoring.script.channels import RunVar, Signal, Topic
-from holdfast.authoring.script.children import start
-from holdfast.authoring.script.resources import resource
-from holdfast.authoring.script.sagas import saga
-from holdfast.authoring.script.steps import step
-from holdfast.authoring.script.verbs import (
-    BlobRef,
-    Current,
-    continue_as,
-    current,
-    each,
-    get_blob,
-    heartbeat,
-    log,
-    now,
-    patched,
-    put_blob,
-    rng,
-    sleep,
-    uuid4,
-)
-from holdfast.authoring.script.workflows import Call, remote, workflow
-from holdfast.core.retry import Retry
-from holdfast.core.status import Status
-from holdfast.errors import (
-    CompensationFailed,
-    Conflict,
-    DeadlineExceeded,
-    HoldfastError,
-    NotInRun,
-    OutcomeUnknown,
-    Permanent,
-    ResultTimeout,
-    RetryAfter,
-    RunCancelled,
-    RunFailed,
-    RunFinished,
-    RunNotFound,
-    StepFailed,
-    StepLimitExceeded,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+    from holdfast.authoring.handle import JournalEvent, Run, RunView
+    from holdfast.authoring.script.channels import RunVar, Signal, Topic
+    from holdfast.authoring.script.children import start
+    from holdfast.authoring.script.resources import resource
+    from holdfast.authoring.script.sagas import saga
+    from holdfast.authoring.script.steps import step
+    from holdfast.authoring.script.verbs import (
+        BlobRef,
+        Current,
+        continue_as,
+        current,
+        each,
+        get_blob,
+        heartbeat,
+        log,
+        now,
+        patched,
+        put_blob,
+        rng,
+        sleep,
+        uuid4,
+    )
+    from holdfast.authoring.script.workflows import Call, remote, workflow
+    from holdfast.core.retry import Retry
+    from holdfast.core.status import Status
+    from holdfast.errors import (
+        CompensationFailed,
+        Conflict,
+        DeadlineExceeded,
+        HoldfastError,
+        NotInRun,
+        OutcomeUnknown,
+        Permanent,
+        ResultTimeout,
+        RetryAfter,
+        RunCancelled,
+        RunFailed,
+        RunFinished,
+        RunNotFound,
+        StepFailed,
+        StepLimitExceeded,
+    )
 
 __version__ = "0.1.0.dev0"
 
@@ -99,3 +106,40 @@ __all__ = [
     "uuid4",
     "workflow",
 ]
+
+_HOMES = {
+    "holdfast.app": "App",
+    "holdfast.authoring.handle": "JournalEvent Run RunView",
+    "holdfast.authoring.script.channels": "RunVar Signal Topic",
+    "holdfast.authoring.script.children": "start",
+    "holdfast.authoring.script.resources": "resource",
+    "holdfast.authoring.script.sagas": "saga",
+    "holdfast.authoring.script.steps": "step",
+    "holdfast.authoring.script.verbs": (
+        "BlobRef Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep uuid4"
+    ),
+    "holdfast.authoring.script.workflows": "Call remote workflow",
+    "holdfast.core.retry": "Retry",
+    "holdfast.core.status": "Status",
+    "holdfast.errors": (
+        "CompensationFailed Conflict DeadlineExceeded HoldfastError NotInRun OutcomeUnknown Permanent ResultTimeout "
+        "RetryAfter RunCancelled RunFailed RunFinished RunNotFound StepFailed StepLimitExceeded"
+    ),
+}
+"""Where each public name lives."""
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _load(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names.split():
+            found = globals()[name] = getattr(import_module(home), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # checkers read the imports above, and refuse a name that is not there
+    __getattr__ = _load

@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from holdfast.app import App as AsyncApp
 from holdfast.authoring.handle import JournalEvent, RunView
@@ -76,6 +76,14 @@ R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
+class Portal(Protocol):
+    """A way from plain code to an event loop."""
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs it there and waits here."""
+        ...
+
+
 class _Portal:
     """One event loop in a background thread."""
 
@@ -113,7 +121,7 @@ class _Portal:
 class Run(Generic[R_co]):
     """A handle on one run, blocking."""
 
-    def __init__(self, run: AsyncRun[R_co], portal: _Portal) -> None:
+    def __init__(self, run: AsyncRun[R_co], portal: Portal) -> None:
         self._run = run
         self._portal = portal
         self._call = portal.call

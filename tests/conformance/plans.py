@@ -12,7 +12,7 @@ from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
 from holdfast.ports.inbox import Unconsumed
-from holdfast.ports.journal import Commit, Committed, Park
+from holdfast.ports.journal import Commit, Committed, Park, Tree
 from holdfast.ports.runs import RunRow
 from holdfast.testing.conformance.world import BOOM, DONE, STOPPED, TOPICS, Holder, publication, seconds, signal
 
@@ -108,6 +108,8 @@ def comparable(value: Any) -> Any:
             return msgspec.structs.replace(value, no=0, note="" if not value.note else "some")
         case Row():
             return msgspec.structs.replace(value, seq=0)
+        case Tree():
+            return msgspec.structs.replace(value, last_seq=0)
         case Committed():
             return ("Committed", value.inbox_last)
         case Unconsumed():

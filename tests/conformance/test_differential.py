@@ -25,9 +25,6 @@ from hypothesis.stateful import (
 )
 
 from holdfast.adapters.memory.clock import VirtualClock
-from holdfast.adapters.memory.store import MemoryStore
-from holdfast.adapters.postgres import open_postgres
-from holdfast.adapters.sqlite import open_sqlite
 from holdfast.core.status import Status
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.leases import Claims, Taken, WorkerRow
@@ -50,18 +47,7 @@ from tests.conformance.plans import (
     runs,
     topics,
 )
-from tests.support.postgres import clean_url
-
-
-async def open_store(kind: str, clock: VirtualClock) -> Store:
-    """A new, empty store; the SQLite one need not survive a power cut, and is faster for it."""
-    match kind:
-        case "memory":
-            return MemoryStore(clock)
-        case "sqlite":
-            return await open_sqlite("sqlite:///:memory:", clock=clock)
-        case _:
-            return await open_postgres(clean_url("&notices=off"), clock=clock)
+from tests.conformance.test_stores import open_store
 
 
 class Twins(RuleBasedStateMachine):
@@ -211,7 +197,7 @@ class Twins(RuleBasedStateMachine):
     def register(
         self, instance: str, worker: str, definitions: tuple[tuple[str, str], ...], *, takes_over: bool
     ) -> None:
-        def ask(world: World) -> Awaitable[Any]:
+        async def ask(world: World) -> Any:
             row = WorkerRow(
                 instance=instance,
                 worker=worker,
@@ -222,7 +208,7 @@ class Twins(RuleBasedStateMachine):
                 started_at=world.clock.now(),
             )
             world.workers[instance] = row
-            return world.store.register(row, TTL, takes_over=takes_over)
+            return sorted(await world.store.register(row, TTL, takes_over=takes_over))
 
         self.both(ask)
 
@@ -263,6 +249,15 @@ class Twins(RuleBasedStateMachine):
             return await world.store.release(holder.no, epoch=holder.epoch, until=until, inbox_seen=seen, note=note)
 
         self.both(ask)
+
+    @rule(instance=instances, limit=st.integers(0, 3))
+    def due(self, instance: str, limit: int) -> None:
+        if instance in self.worlds[0].workers:
+            self.both(lambda world: world.store.due(world.workers[instance], limit=limit))
+
+    @rule(run=runs, worker=st.sampled_from(["w0", "w1", "elsewhere"]), delay=st.sampled_from([0, 3, 30]))
+    def reinstate(self, run: str, worker: str, delay: int) -> None:
+        self.both(lambda world: world.store.reinstate(run, worker=worker, until=world.clock.now() + seconds(delay)))
 
     @rule(instance=instances)
     def release_all(self, instance: str) -> None:

@@ -2,10 +2,13 @@
 
 The rows come from the two systems whose documents this part of Holdfast started from (OpenWorkflow, Vectorbea) and from
 the list of places where re-implementations usually fail (traps A: Stepflow and Cano, B: OpenWorkflow, Stem, Vectorbea).
+Those about stores, leases and recovery stand in `storage_rows`.
 A test names the rows it shows with `@pytest.mark.spec("openworkflow.O42")`.
 """
 
 from __future__ import annotations
+
+from tests.docs import storage_rows
 
 ROWS: dict[str, str] = {
     "openworkflow.O1": "no server: client and workers meet in the store, which is queue and log",
@@ -66,6 +69,8 @@ ROWS: dict[str, str] = {
     "openworkflow.O100": "listing is newest first with cursors",
     "openworkflow.O120": "a configuration names store, folders to discover, what to ignore; app and commands share it",
     "openworkflow.O121": "the file is searched upwards, a named one never falls back; .env, environment, flags on top",
+    "openworkflow.O122": "a worker without an app finds workflow files and registers them in memory",
+    "openworkflow.O123": "discovery: recursive, ignore globs; import error, no file, no workflow, twice are errors",
     "vectorbea.V1": "runs last days, have effects outside, and survive restarts",
     "vectorbea.V2": "a crashed worker never makes a run vanish",
     "vectorbea.V3": "a run's state can be rebuilt from what is stored, at any time",
@@ -125,6 +130,7 @@ ROWS: dict[str, str] = {
     "traps.B8": "edges of deadlines and cancellation",
     "traps.B9": "null results, timeouts and absence are told apart",
     "traps.B10": "one source of truth: rows equal the fold of the events",
+    **storage_rows.ROWS,
 }
 
 DECISIONS: dict[str, str] = {
@@ -136,4 +142,5 @@ DECISIONS: dict[str, str] = {
     "traps.A3": "about state machines; they come later",
     "traps.A4": "about state machines; they come later",
     "traps.A10": "compaction comes with the storage ports; ordinals are never reused",
+    **storage_rows.DECISIONS,
 }

@@ -351,7 +351,7 @@ async def test_what_a_leaving_worker_says(world: World, caplog: pytest.LogCaptur
         run = await app.start(work(), id="r")
         await gate.entered.wait()
         stopping = asyncio.create_task(worker.stop())
-        await world.until(lambda: worker.engine._is_draining)
+        await world.until(lambda: worker.engine.is_draining)
         gate.leave.set()
         await stopping
     assert [event for event, _, _ in told(caplog, "r")] == ["claimed", "step started", "step ended", "released"]

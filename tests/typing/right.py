@@ -40,6 +40,7 @@ from holdfast import (
     uuid4,
     workflow,
 )
+from holdfast.testing import Fake, Sim, SimRun
 
 
 @dataclass
@@ -208,3 +209,42 @@ def load(page: int) -> list[str]:
 
 
 nightly_call: Call[int] = nightly.call(pages=9)
+
+
+class FreeClient(Client): ...
+
+
+async def pays_later(order: Order) -> str:
+    return order.id
+
+
+def labels(order: Order, width: int = 3) -> str:
+    return order.id
+
+
+pay = Fake(charge, lambda order: f"paid {order.cents}")
+fakes = [
+    pay,
+    Fake(charge, pays_later),
+    Fake(label, labels),
+    Fake(load, lambda page: [str(page)]),
+    Fake(http, FreeClient()),
+    Fake(pool, Client()),
+    Fake(elsewhere, lambda order: order.cents),
+    Fake(ship, lambda order, express=False: "shipped"),
+]
+
+
+def test_order(sim: Sim) -> None:
+    sim.use(*fakes)
+    run = assert_type(sim.start(fulfil(Order("42", 999)), id="order-42"), SimRun[str])
+    run.signal(approved, True)
+    sim.advance("1h")
+    sim.advance(timedelta(days=1))
+    assert assert_type(run.result(), str) == "shipped"
+    assert assert_type(run.status(), Status) is Status.COMPLETED
+    assert_type(run.get(progress), str | None)
+    assert_type(sim.now, datetime)
+    assert_type(sim.publish(paid, Order("1", 2)), list[str])
+    assert_type(sim.start(nightly.call(pages=3)), SimRun[int])
+    assert len(pay.calls) == 2

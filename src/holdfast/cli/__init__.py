@@ -2,9 +2,11 @@
 
 ::
 
-    root ──▶ one file per command: working · starting · listing · showing
+    root ──▶ a file per command, or per few: working · starting · listing · showing · operating · …
                  │            │
-              loading      output (terminal · plain lines · JSON)      logs (text · JSON)
+      asking · loading     output (terminal · plain lines · JSON)      logs (text · JSON)
+           │
+      discovering
                                 └────────────── escaping ──────────────┘
 
 Nothing here knows SQL. What comes from users' data passes `escaping` before it reaches a terminal or a log. Commands

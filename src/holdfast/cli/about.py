@@ -10,7 +10,7 @@ from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand
 
 
-@click.command("version", cls=HoldfastCommand, short_help="Show the version.")
+@click.command("version", cls=HoldfastCommand)
 @click.option("--json", "is_json", is_flag=True, help="One object.")
 def command(is_json: bool) -> None:
     """Show which Holdfast this is, and the Python it runs on."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 
-@click.command("demo", cls=HoldfastCommand, short_help="See a worker killed and its run finished by another.")
+@click.command("demo", cls=HoldfastCommand)
 @click.option("--seed", type=click.IntRange(0, 2**32), metavar="N", help="Decides where the worker is killed.")
 @click.option("--fast", "is_fast", is_flag=True, help="In a few seconds.")
 @click.option("--json", "is_json", is_flag=True, help="One object, at the end.")

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from holdfast.authoring.handle import RunView
+from holdfast.cli.asking import asking
 from holdfast.cli.loading import opened_client
 from holdfast.cli.output import Output, Part, ago_text, at_text, status_part
 from holdfast.cli.parameters import by_name, pair, status
@@ -20,30 +21,31 @@ from holdfast.ports.runs import Filter
 PAGE = 500
 
 
-@click.command("runs", cls=HoldfastCommand, short_help="List runs, newest first.")
-@click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--url", help="The store; else that of MODULE:APP, $HOLDFAST_URL, sqlite:///holdfast.db.")
+@click.command("runs", cls=HoldfastCommand)
 @click.option("--workflow", metavar="NAME")
+@click.option("--version", metavar="VERSION", help="Of the workflow.")
 @click.option("--status", "statuses", type=status, multiple=True, help="May be repeated.")
 @click.option("--queue", metavar="NAME")
 @click.option("--parent", metavar="RUN", help="Children of this run.")
+@click.option("--root", metavar="RUN", help="This run's whole tree, without itself.")
+@click.option("--key", metavar="KEY", help="Started with this idempotency key.")
+@click.option("--worker", metavar="ID", help="Held last by this worker.")
 @click.option(
     "--attribute", "attributes", type=pair, multiple=True, metavar="NAME=VALUE", help="May be repeated: all must match."
 )
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
 @click.option("--after", default="", metavar="CURSOR", help="Go on where an earlier list ended.")
-@click.option("--json", "is_json", is_flag=True, help="One object per line, the cursor last.")
+@asking("One object per line, the cursor last.")
 def command(
     target: str | None,
     url: str | None,
-    workflow: str | None,
     statuses: tuple[Status, ...],
-    queue: str | None,
-    parent: str | None,
+    version: str | None,
     attributes: tuple[tuple[str, str], ...],
     limit: int,
     after: str,
     is_json: bool,
+    **texts: str | None,
 ) -> None:
     """List runs, newest first.
 
@@ -52,11 +54,10 @@ def command(
     standard error when plain lines go into a pipe.
     """
     which = Filter(
-        workflow=workflow or "",
         statuses=statuses,
-        queue=queue or "",
-        parent=parent or "",
+        version=version,
         attributes=by_name(attributes, "attribute"),
+        **{name: text or "" for name, text in texts.items()},
     )
     run_async(_list(target, url, which, after, limit, Output(is_json=is_json)))
 

@@ -1,4 +1,7 @@
-"""From what was typed to an app or a store: `MODULE:APP`, `--url`, `$HOLDFAST_URL`, the default."""
+"""From what was typed and configured to an app or a store.
+
+`MODULE:APP` and `--url` come first; then the configuration: the address of its store, its app, its folders.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ import click
 
 from holdfast.app import App
 from holdfast.client.client import Client
-from holdfast.config import DEFAULT_URL, URL_VARIABLE
+from holdfast.config import URL_VARIABLE, Loaded, load
 from holdfast.errors import HoldfastError
 
 EXAMPLE = "Write MODULE:APP, such as shop:app for `app = App(…)` in shop.py."
@@ -28,38 +31,78 @@ class CommandError(click.ClickException):
     """A command that cannot be done, in a sentence; exit code 1."""
 
 
-def load_app(target: str) -> App:
-    """The app that `MODULE:APP` names. The current folder comes before installed packages, after Python's own."""
+def load_app(target: str, folder: Path | None = None) -> App:
+    """The app that `MODULE:APP` names. The folder (else the current one) comes before installed packages, after
+    Python's own."""
     name, colon, attribute = target.partition(":")
     if not colon or not name or not attribute:
         raise click.UsageError(f"{target!r} names no app. {EXAMPLE}")
     if name.endswith(".py") or "/" in name:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")
         raise click.UsageError(f"{target!r} is a path. Write {dotted}:{attribute}.")
-    _add_current_folder()
-    module = _import(name)
+    add_folder(folder or Path.cwd())
+    module = import_named(name)
     found: Any = module
     for part in attribute.split("."):
         found = getattr(found, part, None)
         if found is None:
             raise CommandError(_no_attribute(module, attribute))
-    app = _app_in(found)
+    app = app_in(found)
     if app is None:
         kind = type(found).__name__
         raise CommandError(f"{target} is no App but a {kind} ({module.__file__}).{_apps_of(module)}")
     return app
 
 
+def app_to_serve(target: str | None, loaded: Loaded) -> App:
+    """The app of a worker: the one that was named, the configured one, or one made of what is found in folders."""
+    settings = loaded.settings
+    if target:
+        app = load_app(target)
+    elif settings.app:
+        app = load_app(settings.app, loaded.folder)
+    elif settings.discover:
+        from holdfast.cli.discovering import discovered_app
+
+        app = discovered_app(loaded)
+    else:
+        raise click.UsageError(f"which app? {EXAMPLE} Or set app, or discover, in holdfast.toml.")
+    _refuse_other_store(app, loaded)
+    return app
+
+
 @asynccontextmanager
 async def opened_client(target: str | None, url: str | None) -> AsyncGenerator[Client]:
     """The client of a store that is there already: reading never makes one."""
-    if target and url:
-        raise click.UsageError("give MODULE:APP or --url, not both")
-    app = load_app(target) if target else App(url or os.environ.get(URL_VARIABLE) or DEFAULT_URL)
+    app, is_default = _app_of_store(target, url)
     refuse_private(app.url)
-    _refuse_missing(app.url, is_default=not (target or url or os.environ.get(URL_VARIABLE)))
+    refuse_missing(app.url, is_default=is_default)
     async with app:
         yield await app.client()
+
+
+def _app_of_store(target: str | None, url: str | None) -> tuple[App, bool]:
+    """An app whose store is meant, and whether nobody has said which."""
+    if target and url:
+        raise click.UsageError("give MODULE:APP or --url, not both")
+    if target or url:
+        return (load_app(target) if target else App(url)), False
+    loaded = load()
+    if loaded.settings.app and not loaded.is_given("store.url"):
+        return load_app(loaded.settings.app, loaded.folder), False
+    return App(config=loaded.settings), not loaded.is_given("store.url")
+
+
+def _refuse_other_store(app: App, loaded: Loaded) -> None:
+    """Two addresses in one project: whoever reads only one of them looks at the wrong store."""
+    said, origin = loaded.settings.store.url, loaded.origins["store.url"]
+    if app.given_url and origin == str(loaded.file) and _resolved(app.given_url) != _resolved(said):
+        raise CommandError(f"the app says {app.given_url!r}, and [store] url in {origin} says {said!r}: say it once")
+
+
+def _resolved(url: str) -> str:
+    path = url.removeprefix("sqlite:///")
+    return url if path == url or path.startswith(":") else os.path.realpath(path)
 
 
 def refuse_private(url: str) -> None:
@@ -78,7 +121,7 @@ def did_you_mean(word: str, known: list[str]) -> str:
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
-def _app_in(found: Any) -> App | None:
+def app_in(found: Any) -> App | None:
     """The app itself, or the one inside a `holdfast.sync.App`."""
     if isinstance(found, App):
         return found
@@ -86,7 +129,8 @@ def _app_in(found: Any) -> App | None:
     return found.app if sync is not None and isinstance(found, sync.App) else None
 
 
-def _refuse_missing(url: str, *, is_default: bool) -> None:
+def refuse_missing(url: str, *, is_default: bool = False) -> None:
+    """A command that only asks does not make a store."""
     if not url.startswith("sqlite:"):
         return
     from holdfast.adapters.sqlite.location import locate
@@ -102,11 +146,11 @@ def _refuse_missing(url: str, *, is_default: bool) -> None:
 # -- importing ---------------------------------------------------------------------------------------------------------
 
 
-def _add_current_folder() -> None:
+def add_folder(folder: Path) -> None:
     """Before installed packages, so that the user's module wins; after the standard library, so that a `json.py` lying
     around here does not replace Python's own."""
-    here = str(Path.cwd())
-    if here in sys.path or "" in sys.path:
+    here = str(folder)
+    if here in sys.path or ("" in sys.path and folder == Path.cwd()):
         return
     installed = {*site.getsitepackages(), site.getusersitepackages()}
     places = [number for number, path in enumerate(sys.path) if path in installed]
@@ -114,7 +158,8 @@ def _add_current_folder() -> None:
     importlib.invalidate_caches()
 
 
-def _import(name: str) -> ModuleType:
+def import_named(name: str, file: Path | None = None) -> ModuleType:
+    """The module of that name; what is wrong with it is said with its file and line."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -122,7 +167,8 @@ def _import(name: str) -> ModuleType:
             here = Path.cwd()
             near = [path.stem for path in here.glob("*.py")] + [path.parent.name for path in here.glob("*/__init__.py")]
             hint = did_you_mean(name, sorted(near))
-            raise CommandError(f"no module {name!r}, neither in {here} nor installed.{hint}") from error
+            place = f" ({file})" if file is not None else ""
+            raise CommandError(f"no module {name!r}{place}, neither in {here} nor installed.{hint}") from error
         raise _broken(name, error) from error
     except HoldfastError as error:
         raise _broken(name, error) from error
@@ -153,7 +199,7 @@ def _no_attribute(module: ModuleType, attribute: str) -> str:
 
 
 def _apps_of(module: ModuleType) -> str:
-    apps = [name for name, value in vars(module).items() if _app_in(value) is not None]
+    apps = [name for name, value in vars(module).items() if app_in(value) is not None]
     if not apps:
         return " It has no App: add `app = App(workflows=[…])`."
     return f" It has {' and '.join(f'{module.__name__}:{name}' for name in sorted(apps))}."

@@ -5,7 +5,9 @@ Each is a function from what was typed to what is meant, and its name is what `-
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import click
 
@@ -59,3 +61,15 @@ def by_name(given: tuple[tuple[str, str], ...], what: str) -> dict[str, str]:
             raise click.UsageError(f"{what} {name!r} is given twice")
         found[name] = text
     return found
+
+
+def read_text(given: str, what: str) -> bytes:
+    """A text that was given: itself, a file's (`@FILE`), or standard input's (`-`)."""
+    if given == "-":
+        return sys.stdin.buffer.read()
+    if given.startswith("@"):
+        try:
+            return Path(given[1:]).read_bytes()
+        except OSError as error:
+            raise click.UsageError(f"{what} {given}: {error.strerror}") from error
+    return given.encode(errors="surrogateescape")

@@ -28,14 +28,61 @@ COMMANDS = {
     "start": "starting",
     "runs": "listing",
     "show": "showing",
+    "follow": "following",
+    "signal": "sending:signal",
+    "publish": "sending:publish",
+    "cancel": "operating:cancel",
+    "kill": "operating:kill",
+    "pause": "operating:pause",
+    "resume": "operating:resume",
+    "retry": "operating:retry",
     "version": "about",
 }
-"""The module of each command, imported when it is needed."""
+"""The module of each command, imported when it is needed; after a colon its name there, if it is not `command`."""
+
+SUMMARIES = {
+    "demo": "See a worker killed and its run finished by another.",
+    "init": "Make a small project that runs.",
+    "worker": "Run a worker until it is told to stop.",
+    "start": "Start a run.",
+    "runs": "List runs, newest first.",
+    "show": "Show one run: what it does, and how it got there.",
+    "follow": "Show what a run does, as it happens.",
+    "signal": "Send a signal to a run.",
+    "publish": "Publish to every run that waits on a topic.",
+    "cancel": "Ask a run to stop; its clean-up runs.",
+    "kill": "End a run at once, without clean-up.",
+    "pause": "Let a run stand still.",
+    "resume": "Let a paused run go on, also a quarantined or diverged one.",
+    "retry": "Start an ended run again from what it has completed.",
+    "workers": "List workers and what they serve.",
+    "doctor": "Look for what is wrong with store, workers and runs.",
+    "verify": "Check every journal: checksums, and rows against their fold.",
+    "config": "Show every setting and where it came from.",
+    "migrate": "Bring the store's schema up to date.",
+    "completion": "Print the completion script of a shell.",
+    "version": "Show the version.",
+}
+"""What the list of commands says of each: known without loading any. A command that is not here says it itself."""
 
 
 def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         context.find_root().meta["debug"] = True
+
+
+def _set_config(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    """In the environment, so that the app and processes of its steps read the same file."""
+    if value is not None:
+        os.environ["HOLDFAST_CONFIG"] = value
+
+
+def _common_options() -> list[click.Option]:
+    return [
+        click.Option(["--config"], metavar="FILE", expose_value=False, is_eager=True, callback=_set_config,
+                     help="The configuration, instead of the one found from here upwards."),
+        _debug_option(),
+    ]  # fmt: skip
 
 
 def _debug_option() -> click.Option:
@@ -49,7 +96,8 @@ class HoldfastCommand(click.Command):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.params.append(_debug_option())
+        self.params += _common_options()
+        self.short_help = SUMMARIES.get(self.name or "", self.short_help)
 
 
 class LazyGroup(click.Group):
@@ -61,11 +109,21 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name."""
-        module = COMMANDS.get(cmd_name)
-        if module is None:
+        place = COMMANDS.get(cmd_name)
+        if place is None:
             return None
-        command: click.Command = importlib.import_module(f"holdfast.cli.{module}").command
+        module, _, attribute = place.partition(":")
+        command: click.Command = getattr(importlib.import_module(f"holdfast.cli.{module}"), attribute or "command")
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click's, without loading the commands."""
+        rows: list[tuple[str, str]] = []
+        for name in COMMANDS:
+            command = None if name in SUMMARIES else self.get_command(ctx, name)
+            rows.append((name, SUMMARIES.get(name) or (command.get_short_help_str(200) if command else "")))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -91,7 +149,7 @@ root: LazyGroup = LazyGroup(
     help="Durable workflows in ordinary Python: run workers, start runs, see what they do.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     params=[
-        _debug_option(),
+        *_common_options(),
         click.Option(["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
                      help="Show the version and exit."),
     ],

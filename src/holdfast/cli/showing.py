@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, cast
 
 import click
 import msgspec
 
 from holdfast.authoring.handle import RunView
+from holdfast.cli.asking import asking, find_run
 from holdfast.cli.listing import label_of, print_runs, run_object
-from holdfast.cli.loading import CommandError, did_you_mean, opened_client
-from holdfast.cli.output import STATUS_STYLES, Output, Part, at_text, status_part
+from holdfast.cli.loading import opened_client
+from holdfast.cli.output import Output, Part, at_text, status_part
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.telling import entry_parts, event_object, since_text
 from holdfast.client.client import Client
 from holdfast.client.run import ClientRun, view_of
 from holdfast.core import events as e
 from holdfast.core.durations import format_duration
 from holdfast.core.entry import Entry, say
 from holdfast.core.failure import Failure
-from holdfast.core.ids import check_id
 from holdfast.core.timeline import Timeline
 from holdfast.core.turn import Turn
-from holdfast.errors import InvalidId
 from holdfast.ports.runs import Filter
 
-RECENT = 500
-"""How many runs are looked at for a hint, and how many children are shown."""
+CHILDREN = 500
+"""How many children are shown."""
 
 SHOWN_VALUE = 400
 
-_STYLES = {"failed": "red", "cut off": "yellow", "timed out": "yellow", "open": "bold", "not begun": "bold"}
 
-
-@click.command("show", cls=HoldfastCommand, short_help="Show one run: what it does, and how it got there.")
+@click.command("show", cls=HoldfastCommand)
 @click.argument("run_id", metavar="RUN")
-@click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--url", help="The store; else that of MODULE:APP, $HOLDFAST_URL, sqlite:///holdfast.db.")
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@asking()
 def command(run_id: str, target: str | None, url: str | None, is_json: bool) -> None:
     """Show one run: what it is doing, its facts, its timeline, errors with tracebacks, children. Times are UTC."""
     run_async(_show(run_id, target, url, Output(is_json=is_json)))
@@ -88,21 +83,14 @@ async def _show(run_id: str, target: str | None, url: str | None, out: Output) -
 
 async def read_story(client: Client, run_id: str) -> Story:
     """Reads all of it; an id that is not there gets a hint."""
-    try:
-        row = await client.store.get(check_id(run_id, "run id"))
-    except InvalidId as error:
-        raise click.UsageError(str(error)) from error
-    if row is None:
-        recent, _ = await client.page(Filter(), limit=RECENT)
-        hint = did_you_mean(run_id, [view.id for view in recent])
-        raise CommandError(f"no run {run_id!r} in {client.store.url}.{hint or ' `holdfast runs` lists them.'}")
+    row = await find_run(client, run_id)
     turns = await ClientRun[Any](client, row.id, None).history()
     row = await client.store.get(run_id) or row
     ends = [turns[0].events[0], turns[-1].events[-1]]
     names = [event.blob for event in ends if isinstance(event, e.Carrier) and event.blob]
     exposures = await client.store.exposures(run_id)
     blobs = await client.store.get_blobs([*names, *(blob for _, _, blob in exposures if blob)])
-    children, _ = await client.page(Filter(parent=run_id), limit=RECENT)
+    children, _ = await client.page(Filter(parent=run_id), limit=CHILDREN)
     return Story(
         view=view_of(row, client.store.clock.now()),
         turns=turns,
@@ -125,7 +113,7 @@ def _print(story: Story, out: Output) -> None:
     line = story.timeline
     if line.omitted:
         out.line((f"  … {line.omitted} earlier entries", "dim"))
-    rows = [(_since(entry.at, begin), (say(entry) + _outlook(entry), _style(entry))) for entry in line.entries]
+    rows = [(since_text(entry.at, begin), entry_parts(entry)) for entry in line.entries]
     widest = max(len(since) for since, _ in rows)
     for since, what in rows:
         out.hanging((f"  {since:>{widest}}  ", "dim"), what)
@@ -185,35 +173,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}… ({len(text)} characters; --json shows all)"
 
 
-def _since(at: datetime, begin: datetime) -> str:
-    """As "+0.012 s" for what is near the beginning, with larger units later."""
-    seconds = (at - begin).total_seconds()
-    return f"+{seconds:.3f} s" if seconds < 60 else f"+{format_duration(at - begin)}"
-
-
-def _outlook(entry: Entry) -> str:
-    """What comes next by itself."""
-    if entry.until is None:
-        return ""
-    if entry.outcome == "open":
-        return (
-            f", until {at_text(entry.until)} at the latest"
-            if entry.kind != "sleep"
-            else f", until {at_text(entry.until)}"
-        )
-    if entry.outcome == "failed" and entry.ended_at is not None:
-        return f"; next attempt {format_duration(entry.until - entry.ended_at)} later"
-    return ""
-
-
-def _style(entry: Entry) -> str:
-    if entry.kind == "ended":
-        return f"bold {STATUS_STYLES[entry.outcome]}"
-    if entry.kind in {"claimed", "released", "kept", "patched"}:
-        return "dim"
-    return _STYLES.get(entry.outcome, "")
-
-
 def _failures(turns: Sequence[Turn]) -> list[tuple[str, Failure]]:
     """The last failure of each step that did not get over it, and the one that ended the run."""
     found: dict[str, tuple[str, Failure]] = {}
@@ -247,7 +206,7 @@ def _object(story: Story) -> dict[str, Any]:
         "failure": _failure(end.failure) if isinstance(end, e.Failed) else None,
         "exposed": story.exposed,
         "timeline": [_entry(entry) for entry in story.timeline.entries],
-        "events": [_event(event, turn) for turn in story.turns for event in turn.events],
+        "events": [event_object(event, turn) for turn in story.turns for event in turn.events],
         "children": [run_object(child) for child in story.children],
     }
 
@@ -259,16 +218,3 @@ def _failure(failure: Failure) -> dict[str, str]:
 def _entry(entry: Entry) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(entry)
     return {**shown, "text": say(entry)}
-
-
-def _event(event: e.AnyEvent, turn: Turn) -> dict[str, Any]:
-    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
-    kind = data.pop("t")
-    return {
-        "seq": turn.seq,
-        "ordinal": turn.ordinal,
-        "epoch": turn.epoch,
-        "at": at_text(turn.at),
-        "type": kind,
-        "data": data,
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,22 +11,22 @@ import msgspec
 
 from holdfast.app import App
 from holdfast.authoring.handle import Run
-from holdfast.authoring.script.context import place
+from holdfast.authoring.script.context import place as here
 from holdfast.authoring.script.workflows import Call
 from holdfast.cli.arguments import from_json, from_words
-from holdfast.cli.loading import CommandError, did_you_mean, load_app, refuse_private
+from holdfast.cli.loading import CommandError, app_to_serve, did_you_mean, refuse_private
 from holdfast.cli.output import Output
-from holdfast.cli.parameters import by_name, duration, moment, pair
+from holdfast.cli.parameters import by_name, duration, moment, pair, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.config import load
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.errors import HoldfastError, InvalidInput
 
 
-@click.command("start", cls=HoldfastCommand, short_help="Start a run.")
-@click.argument("target", metavar="MODULE:APP")
-@click.argument("workflow")
-@click.argument("words", metavar="[NAME=VALUE]...", type=pair, nargs=-1)
+@click.command("start", cls=HoldfastCommand)
+@click.argument("place", metavar="[MODULE:APP] WORKFLOW")
+@click.argument("rest", metavar="[NAME=VALUE]...", nargs=-1)
 @click.option(
     "--input", "given", metavar="JSON", help="All arguments: an object by name, or an array; @FILE, or - for stdin."
 )
@@ -45,9 +44,8 @@ from holdfast.errors import HoldfastError, InvalidInput
 @click.option("--timeout", type=duration, help="With --wait: for how long.")
 @click.option("--json", "is_json", is_flag=True, help="One object.")
 def command(
-    target: str,
-    workflow: str,
-    words: tuple[tuple[str, str], ...],
+    place: str,
+    rest: tuple[str, ...],
     given: str | None,
     version: str | None,
     is_waiting: bool,
@@ -58,23 +56,28 @@ def command(
 ) -> int:
     """Start a run of WORKFLOW and print its id. A worker will take it.
 
-    Arguments are given as NAME=VALUE, where VALUE is JSON or, for texts, dates and the like, just the text; or all
-    together with --input.
+    MODULE:APP may be left out where the configuration names the app. Arguments are given as NAME=VALUE, where VALUE is
+    JSON or, for texts, dates and the like, just the text; or all together with --input.
 
     \b
       holdfast start shop:app ship order='{"id": "42", "cents": 999}' express=true
       holdfast start shop:app ship --input @order.json --id order-42 --wait
     """
+    target, workflow, words = _told(place, rest)
     if timeout is not None and not is_waiting:
         raise click.UsageError("--timeout is for --wait; a run itself is limited with --deadline")
     if given is not None and words:
         raise click.UsageError("give the arguments with --input or as NAME=VALUE, not both")
-    app = load_app(target)
+    app = app_to_serve(target, load())
     refuse_private(app.url)
     spec = _find(app, workflow, version)
     try:
-        arguments = from_words(spec, by_name(words, "argument")) if given is None else from_json(spec, _read(given))
-        call: Call[Any] = Call(spec, spec.arguments.round_trip(*arguments)[0], place(0))
+        arguments = (
+            from_words(spec, by_name(words, "argument"))
+            if given is None
+            else from_json(spec, read_text(given, "--input"))
+        )
+        call: Call[Any] = Call(spec, spec.arguments.round_trip(*arguments)[0], here(0))
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
     options["attributes"] = by_name(attributes, "attribute")
@@ -87,7 +90,7 @@ async def _start(
     options: dict[str, Any],
     out: Output,
     timeout: timedelta | None,
-    target: str,
+    target: str | None,
     *,
     is_waiting: bool,
 ) -> int:
@@ -117,7 +120,7 @@ async def _end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timed
     return 1
 
 
-async def _warn_without_worker(app: App, run: Run[Any], target: str) -> None:
+async def _warn_without_worker(app: App, run: Run[Any], target: str | None) -> None:
     """Waiting for a run that nobody will take is the first mistake everybody makes."""
     view = await run.view()
     if view.status.is_terminal:
@@ -126,8 +129,20 @@ async def _warn_without_worker(app: App, run: Run[Any], target: str) -> None:
     wanted = (view.workflow, view.version)
     if not any(x.is_live and view.queue in x.queues and wanted in x.definitions for x in workers):
         queue = "" if view.queue == "default" else f" --queue {view.queue}"
-        text = f"run {run.id}: no worker serves it at the moment. Start one: holdfast worker {target}{queue}"
+        words = f"holdfast worker {target or ''}".rstrip()
+        text = f"run {run.id}: no worker serves it at the moment. Start one: {words}{queue}"
         Output(stream=sys.stderr).line(text)
+
+
+def _told(first: str, rest: tuple[str, ...]) -> tuple[str | None, str, tuple[tuple[str, str], ...]]:
+    """The app if it is named (it has a colon, and a workflow follows), the workflow, and its arguments."""
+    if ":" in first and rest and "=" not in rest[0]:
+        target, workflow, words = first, rest[0], rest[1:]
+    elif ":" in first and not rest:
+        raise click.UsageError(f"which workflow of {first}?")
+    else:
+        target, workflow, words = None, first, rest
+    return target, workflow, tuple(pair(word) for word in words)
 
 
 def _find(app: App, name: str, version: str | None) -> WorkflowSpec:
@@ -140,15 +155,3 @@ def _find(app: App, name: str, version: str | None) -> WorkflowSpec:
         raise CommandError(f"workflow {name!r} has no version {version!r} here; it has {', '.join(versions)}")
     served = f"It serves {', '.join(sorted(known))}." if known else "It serves none."
     raise CommandError(f"no workflow {name!r} in this app.{did_you_mean(name, sorted(known))} {served}")
-
-
-def _read(given: str) -> bytes:
-    """The text of `--input`: itself, a file's, or standard input's."""
-    if given == "-":
-        return sys.stdin.buffer.read()
-    if given.startswith("@"):
-        try:
-            return Path(given[1:]).read_bytes()
-        except OSError as error:
-            raise click.UsageError(f"--input {given}: {error.strerror}") from error
-    return given.encode(errors="surrogateescape")

@@ -18,15 +18,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from types import FrameType
-from typing import Any
 
 import click
 
 from holdfast.app import App
-from holdfast.cli.loading import CommandError, load_app
+from holdfast.cli.loading import CommandError, app_to_serve
 from holdfast.cli.logs import LOG, LogFormat, configure
 from holdfast.cli.parameters import duration
 from holdfast.cli.root import HoldfastCommand
+from holdfast.config import Configuration, load
 from holdfast.core.durations import format_duration
 from holdfast.errors import HoldfastError
 
@@ -36,45 +36,47 @@ THREADS_END = 1.0
 """Seconds given to threads after the worker has stopped; those of bodies that never end are left behind."""
 
 
-@click.command("worker", cls=HoldfastCommand, short_help="Run a worker until it is told to stop.")
-@click.argument("target", metavar="MODULE:APP")
-@click.option(
-    "--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; may be repeated. [default: default]"
-)
-@click.option("--concurrency", type=click.IntRange(min=1), default=100, show_default=True, help="Runs at a time.")
+@click.command("worker", cls=HoldfastCommand)
+@click.argument("target", metavar="[MODULE:APP]", required=False)
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; may be repeated. [default]")
+@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Runs at a time. [100]")
 @click.option("--id", metavar="ID", help="A name of its own: after a restart its runs come back at once.")
-@click.option("--ttl", type=duration, default="15s", show_default=True, help="How long a silent worker keeps its runs.")
-@click.option("--poll", type=duration, default="1s", show_default=True, help="How often to look without being told.")
-@click.option(
-    "--grace", type=duration, default="30s", show_default=True, help="How long bodies may go on after a stop."
-)
+@click.option("--ttl", type=duration, help="How long a silent worker keeps its runs. [15s]")
+@click.option("--poll", type=duration, help="How often to look without being told. [1s]")
+@click.option("--grace", type=duration, help="How long bodies may go on after a stop. [30s]")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 def command(
-    target: str,
+    target: str | None,
     queues: tuple[str, ...],
-    concurrency: int,
+    concurrency: int | None,
     id: str | None,
-    ttl: timedelta,
-    poll: timedelta,
-    grace: timedelta,
+    ttl: timedelta | None,
+    poll: timedelta | None,
+    grace: timedelta | None,
     log_format: LogFormat,
     log_level: str,
 ) -> int:
     """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
 
+    Without MODULE:APP the configuration names the app, or the folders whose workflows are found and served. Options
+    cover what `[worker]` and `[leases]` say; in brackets is what holds if nobody says anything.
+
     The first signal lets running steps end and hands the runs on; a second one exits at once. The log goes to standard
     error, one line for each event.
     """
-    signals = StopSignals(configure(log_format, log_level), ttl)
-    signals.install()
+    formatter = configure(log_format, log_level)
+    given = {"worker.id": id, "worker.concurrency": concurrency, "worker.queues": queues or None}
     try:
-        app = load_app(target)
-        _check(app, target)
-        options = {"id": id, "concurrency": concurrency, "queues": queues or ("default",)}
-        return asyncio.run(_serve(app, signals, **options, ttl=ttl, poll=poll, grace=grace))
+        loaded = load(flags={**given, "leases.ttl": ttl, "worker.poll": poll, "worker.grace": grace})
+        settings = loaded.settings
+        signals = StopSignals(formatter, settings.leases.ttl)
+        signals.install()
+        app = app_to_serve(target, loaded)
+        _check(app, target or settings.app or "what was found")
+        return asyncio.run(_serve(app, signals, loaded.settings))
     except (HoldfastError, CommandError) as error:
         if log_format != "json":
             raise
@@ -129,10 +131,18 @@ class StopSignals:
         os._exit(130 if received is signal.SIGINT else 1)
 
 
-async def _serve(app: App, signals: StopSignals, **options: Any) -> int:
+async def _serve(app: App, signals: StopSignals, settings: Configuration) -> int:
+    worker_settings = settings.worker
     threads = ThreadPoolExecutor(thread_name_prefix="holdfast-io")
     asyncio.get_running_loop().set_default_executor(threads)
-    async with app.worker(**options) as worker:
+    async with app.worker(
+        id=worker_settings.id or None,
+        concurrency=worker_settings.concurrency,
+        queues=worker_settings.queues,
+        ttl=settings.leases.ttl,
+        poll=worker_settings.poll,
+        grace=worker_settings.grace,
+    ) as worker:
         name = (await signals.wait()).name
         held = len(worker.engine.sessions)
         LOG.info(

@@ -23,12 +23,12 @@ from holdfast.core.messages import encode_event
 from holdfast.core.payload import canonical, hash_of
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status, parse_status
-from holdfast.core.turn import Row
+from holdfast.core.turn import Turn
 from holdfast.engine.registry import Registry
 from holdfast.engine.turns import new_run
 from holdfast.errors import Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.inbox import Publication
-from holdfast.ports.runs import Existing, Filter, RunRow
+from holdfast.ports.runs import Creation, Existing, Filter, NewRun
 from holdfast.ports.store import Store
 
 R = TypeVar("R")
@@ -40,21 +40,12 @@ KEY_WINDOW = timedelta(hours=24)
 class LocalWorker(Protocol):
     """A worker of this process that may take a new run at once."""
 
-    @property
-    def options(self) -> Any:
-        """Its id and instance."""
-        ...
-
     def wants(self, workflow: str, version: str, queue: str) -> bool:
         """Whether it takes a run of that definition."""
         ...
 
-    async def take_new(self, row: RunRow, first: Row) -> None:
-        """Takes it."""
-        ...
-
-    def doubt(self) -> None:
-        """A run may have been made for it that it was not told of."""
+    async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Creation:
+        """Makes the run, begun: `Runs.create`, and all the rest in the same transaction."""
         ...
 
 
@@ -105,23 +96,12 @@ class Client:
             blob=blob,
         )
         digest = hash_of(canonical(call.args))
-        new, _ = new_run(run_id, started, now, blobs=blobs, input_hash=digest)
+        new, turn = new_run(run_id, started, now, blobs=blobs, input_hash=digest)
         local = self.local if delay is None else None
-        if local is not None and not local.wants(spec.name, spec.version, started.queue):
-            local = None
-        try:
-            made = await self.store.create(
-                new,
-                key_since=now - KEY_WINDOW,
-                instance=local.options.instance if local is not None else "",
-                worker=local.options.id if local is not None else "",
-            )
-            if local is not None and not isinstance(made, Existing):
-                await local.take_new(made.run, new.row)
-        except BaseException:  # the answer was lost, or the caller gave up: the run may be there all the same
-            if local is not None:
-                local.doubt()
-            raise
+        if local is not None and local.wants(spec.name, spec.version, started.queue):
+            made = await local.make(new, turn, key_since=now - KEY_WINDOW, is_named=id is not None)
+        else:
+            made = await self.store.create(new, key_since=now - KEY_WINDOW)
         if isinstance(made, Existing):
             _check_existing(made, spec, digest, id)
         return ClientRun(self, made.run.id, spec)

@@ -180,6 +180,12 @@ class ClientRun(Run[R]):
 
     async def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
         """The journal, live, until the run ends."""
+        async for stored in self.follow_rows(after=after):
+            for event in events_of(stored):
+                yield event
+
+    async def follow_rows(self, *, after: int = 0) -> AsyncIterator[Row]:
+        """The same, row by row."""
         store = self._client.store
         await self._row()
         async with self._client.waiting.listen(self.id) as news:
@@ -187,8 +193,7 @@ class ClientRun(Run[R]):
                 row = await self._row()
                 rows = await store.history(self.id, after_seq=after)
                 for stored in rows:
-                    for event in events_of(stored):
-                        yield event
+                    yield stored
                     after = stored.seq
                 if row.status.is_terminal and not rows:
                     return

@@ -16,9 +16,9 @@ LENGTH = 500
 """Characters kept of an error, a reason, a list or a value."""
 
 Kind: TypeAlias = Literal[
-    "started", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child", "received",
-    "sent", "exposed", "patched", "kept", "cancel", "deadline", "paused", "resumed", "retry", "pass", "continued",
-    "ended",
+    "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child",
+    "received", "sent", "exposed", "patched", "kept", "cancel", "deadline", "paused", "resumed", "retry", "pass",
+    "continued", "ended",
 ]  # fmt: skip
 Outcome: TypeAlias = Literal[
     "", "open", "not begun", "completed", "failed", "cancelled", "cut off", "abandoned", "left", "woke", "received",

@@ -10,7 +10,7 @@ Payloads are raw JSON in `value`; above the inline limit `value` stays absent an
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -59,6 +59,29 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     on_cancel: str = ""
     attributes: dict[str, str] = {}
     retried_from: str = ""
+    keep: timedelta | None = None
+
+
+class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A stretch of condensed turns, packed in the blob of that name; `names` are the blobs those turns name."""
+
+    blob: str
+    first: int
+    last: int
+    names: tuple[str, ...] = ()
+
+
+class Compacted(Event, frozen=True, tag="compacted", kw_only=True):
+    """Stands in the place of the rows 1 to `rows`: the fold after them, and what a replay needs of them.
+
+    The row keeps the ordinal, epoch, time and checksum of the last row it replaces, so the chain goes on; `seal` binds
+    what is said here to them (`core.turn.seal`).
+    """
+
+    rows: int
+    fold: msgspec.Raw
+    segments: tuple[Segment, ...] = ()
+    seal: str = ""
 
 
 class Adopted(Event, frozen=True, tag="adopted", kw_only=True):
@@ -308,6 +331,7 @@ class Continued(Carrier, frozen=True, tag="continued", kw_only=True):
 
 Input: TypeAlias = (
     Started
+    | Compacted
     | Adopted
     | Claimed
     | Released
@@ -358,6 +382,7 @@ AnyEvent: TypeAlias = Input | Output
 
 INPUTS: tuple[type[Event], ...] = (
     Started,
+    Compacted,
     Adopted,
     Claimed,
     Released,

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.status import UNCLAIMED, Status, next_status
-from holdfast.core.turn import GENESIS, Turn
+from holdfast.core.turn import GENESIS, UNREADABLE, Turn
 from holdfast.errors import CorruptJournal, HoldfastError
 
 WaitKind: TypeAlias = Literal["sleep", "signal", "topic", "child"]
@@ -83,6 +85,7 @@ class Run:
     root: str = ""
     on_cancel: str = ""
     retried_from: str = ""
+    keep: timedelta | None = None
     available_at: datetime | None = None
     deadline: datetime | None = None
     attributes: dict[str, str] = field(default_factory=dict[str, str])
@@ -161,10 +164,29 @@ class Run:
 
 
 def fold(run_id: str, turns: Iterable[Turn]) -> Run:
-    """The run a journal describes."""
+    """The run a journal describes; the first turn may stand for those that were compacted."""
     run = Run(run_id)
     for turn in turns:
-        run.apply(turn)
+        if run.ordinal == 0 and turn.events and isinstance(stand_in := turn.events[0], e.Compacted):
+            run = unfolded(run_id, stand_in.fold, turn.ordinal, turn.checksum)
+        else:
+            run.apply(turn)
+    return run
+
+
+def folded(run: Run) -> msgspec.Raw:
+    """The fold as it is stored in snapshots and stand-ins."""
+    return msgspec.Raw(_encoder.encode(run))
+
+
+def unfolded(run_id: str, data: msgspec.Raw, ordinal: int, checksum: bytes) -> Run:
+    """The inverse of `folded`; it must be the fold of that run up to that row."""
+    try:
+        run = _decoder.decode(data)
+    except UNREADABLE as error:
+        raise CorruptJournal(f"run {run_id}: the fold up to row {ordinal} does not decode: {error}") from error
+    if (run.id, run.ordinal, run.checksum) != (run_id, ordinal, checksum):
+        raise CorruptJournal(f"run {run_id}: the fold up to row {ordinal} is of run {run.id}, row {run.ordinal}")
     return run
 
 
@@ -182,9 +204,13 @@ def _started(run: Run, event: e.Started, at: datetime) -> None:
     run.workflow, run.version, run.code, run.codec = event.workflow, event.version, event.code, event.codec
     run.queue, run.priority, run.key = event.queue, event.priority, event.key
     run.parent, run.parent_key, run.root = event.parent, event.parent_key, event.root or run.id
-    run.on_cancel, run.retried_from = event.on_cancel, event.retried_from
+    run.on_cancel, run.retried_from, run.keep = event.on_cancel, event.retried_from, event.keep
     run.available_at, run.deadline = event.available_at or at, event.deadline
     run.attributes = dict(event.attributes)
+
+
+def _compacted(run: Run, event: e.Compacted, at: datetime) -> None:
+    raise CorruptJournal(f"run {run.id}: row {run.ordinal} stands for the rows before it, which are there")
 
 
 def _adopted(run: Run, event: e.Adopted, at: datetime) -> None:
@@ -359,6 +385,7 @@ def _ended(run: Run, event: e.Terminal, at: datetime) -> None:
 
 _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.Started: _started,
+    e.Compacted: _compacted,
     e.Adopted: _adopted,
     e.Claimed: _claimed,
     e.StepScheduled: _scheduled,
@@ -393,3 +420,6 @@ _STATUS_TAGS: dict[type[Any], str] = {
     kind: str(kind.__struct_config__.tag)
     for kind in (e.Claimed, e.Paused, e.Resumed, e.Continued, e.Completed, e.Failed, e.Cancelled)
 }
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Run] = msgspec.json.Decoder(Run)

@@ -111,6 +111,7 @@ class Timeline:
     def _take_whole(
         self,
         event: e.Started
+        | e.Compacted
         | e.Adopted
         | e.Claimed
         | e.Released
@@ -128,6 +129,8 @@ class Timeline:
             case e.Started():
                 detail = f"retry of {event.retried_from}" if event.retried_from else ""
                 self._note("started", event.workflow, until=event.available_at, run=event.parent, detail=detail)
+            case e.Compacted():
+                self._note("compacted", detail=f"rows 1 to {event.rows}")
             case e.Adopted():
                 self._adopt(event)
             case e.Claimed():

@@ -1,7 +1,8 @@
 """A journal row: one turn of a run, encoded, chained by checksum, and read back.
 
 Invariants: ordinals are dense per run, from 1; a row never changes; `checksum` covers the row and, through the previous
-checksum, every row before it. (run, epoch, ordinal, checksum) is the identity of the write.
+checksum, every row before it. (run, epoch, ordinal, checksum) is the identity of the write. Compaction puts one row, a
+stand-in with a seal, in the place of the rows 1 to k: the turns that are left are k+1 to n, chained as they were.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.events import OUTPUTS, AnyEvent
+from holdfast.core.events import OUTPUTS, AnyEvent, Compacted
 from holdfast.core.upcast import UPCASTERS
 from holdfast.errors import CorruptJournal
 
@@ -26,6 +27,7 @@ GENESIS = bytes(16)
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 """What decoding bytes that are no events raises."""
 
+_STAND_IN = b'[{"t":"compacted"'
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _encoder = msgspec.json.Encoder()
@@ -42,8 +44,8 @@ def instant(value: int) -> datetime:
     return _EPOCH + value * _MICROSECOND
 
 
-class Turn(msgspec.Struct, frozen=True, gc=False):
-    """One row, decoded."""
+class Turn(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """One row, decoded. (As an array it is what a snapshot packs.)"""
 
     run: str
     ordinal: int
@@ -105,9 +107,14 @@ def decode_row(row: Row) -> Turn:
 
 
 def decode_rows(rows: Sequence[Row], *, previous: bytes = GENESIS) -> list[Turn]:
-    """Decodes consecutive rows of one run and checks the chain; the first row follows `previous`."""
+    """Decodes consecutive rows of one run and checks the chain; the first row follows `previous`, or is the stand-in
+    of all the rows before and of itself."""
     turns: list[Turn] = []
-    expected = 1 if previous == GENESIS or not rows else rows[0].ordinal
+    if rows and is_compacted(rows[0]):
+        turns.append(_sealed(rows[0]))
+        previous, expected, rows = rows[0].checksum, rows[0].ordinal + 1, rows[1:]
+    else:
+        expected = 1 if previous == GENESIS or not rows else rows[0].ordinal
     for row in rows:
         if row.ordinal != expected:
             raise CorruptJournal(f"run {row.run}: row {expected} is missing, found {row.ordinal}")
@@ -120,6 +127,28 @@ def decode_rows(rows: Sequence[Row], *, previous: bytes = GENESIS) -> list[Turn]
         previous = row.checksum
         expected += 1
     return turns
+
+
+def is_compacted(row: Row) -> bool:
+    """Whether the row stands for all the rows before it, and for itself."""
+    return row.body.startswith(_STAND_IN)
+
+
+def seal(row: Row, event: Compacted) -> str:
+    """What binds a stand-in to the row whose place it has: the chain's value there covers every row it stands for."""
+    body = encode_events((msgspec.structs.replace(event, seal=""),))
+    return checksum(row.checksum, row.ordinal, row.epoch, row.at, body, format=row.format).hex()
+
+
+def _sealed(row: Row) -> Turn:
+    turn = decode_row(row)
+    event = turn.events[0]
+    if not isinstance(event, Compacted) or event.rows != row.ordinal or event.seal != seal(row, event):
+        raise CorruptJournal(
+            f"run {row.run}: the seal of row {row.ordinal}, which stands for the compacted rows 1 to {row.ordinal}, "
+            "does not hold. The store was changed or damaged; restore it from a backup, or start the run again."
+        )
+    return turn
 
 
 def _lifted(row: Row) -> bytes:

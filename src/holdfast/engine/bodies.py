@@ -19,6 +19,7 @@ from holdfast.core.commands import RunStep
 from holdfast.core.durations import parse_duration
 from holdfast.core.failure import Failure, from_exception
 from holdfast.core.ids import idempotency_key
+from holdfast.core.specs import StepSpec
 from holdfast.core.step import STOPPED
 from holdfast.engine.processes import run_in_process
 from holdfast.errors import HoldfastError, InvalidInput, Permanent, RetryAfter, UsageError
@@ -101,6 +102,11 @@ class Bodies:
         self._surroundings = surroundings
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-step")
         self._tasks: set[asyncio.Task[None]] = set()
+        self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
+        """What runs instead of a step's function: fakes, in tests."""
+
+    def __len__(self) -> int:
+        return len(self._tasks)
 
     def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
         """Starts the body; `report` is called once, on this event loop."""
@@ -120,6 +126,8 @@ class Bodies:
     async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
         attempt = body.attempt
         spec = attempt.command.spec
+        if self.stand_ins:
+            spec = self.stand_ins.get(spec.function, spec)
         try:
             args, kwargs = spec.arguments.decode(attempt.command.args)
             scope = self._scope(attempt)

@@ -19,6 +19,7 @@ from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import GENESIS, Row, decode_rows
 from holdfast.engine import parking, telling
 from holdfast.engine.asking import Asking
+from holdfast.engine.beginning import Beginnings
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import Committer
 from holdfast.engine.deciding import pause_reason
@@ -84,18 +85,24 @@ class Engine:
         self.chance = chance
         self._warm: OrderedDict[str, _Warm] = OrderedDict()
         self._warm_limit = warm
-        self._news: set[str] = set()
+        self._news: dict[str, None] = {}  # in the order of asking, whatever the hashes
         self._news_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._is_draining = False
-        self._opening: set[str] = set()
+        self.is_draining = False
+        self.opening: set[str] = set()
+        self.beginnings: Beginnings = Beginnings(self)
         self._strays: dict[str, int] = {}
         self._doubts = 0
 
     @property
     def busy(self) -> int:
         """Runs that occupy a slot: a session that only waits for something near does not."""
-        return len(self.sessions) - self.resting
+        return len(self.sessions) + len(self.beginnings.unborn) - self.resting
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no run is held or about to be."""
+        return not self.sessions and not self.beginnings.unborn
 
     def spec_of(self, run: Run) -> WorkflowSpec:
         """The definition of a run it holds."""
@@ -108,11 +115,11 @@ class Engine:
     async def take_on(self, rows: Sequence[RunRow], known: Mapping[str, Row] | None = None) -> None:
         """Advances claimed runs. `known` holds the only row of runs that were just made here."""
         names = {row.id for row in rows}
-        self._opening |= names
+        self.opening |= names
         try:
             await self._take_on(rows, known)
         finally:
-            self._opening -= names
+            self.opening -= names
 
     async def _take_on(self, rows: Sequence[RunRow], known: Mapping[str, Row] | None) -> None:
         cold: dict[int, int] = {}
@@ -183,7 +190,7 @@ class Engine:
         self._open(row, run, program, events, last)
 
     def _open(self, row: RunRow, run: Run, program: Program, events: list[e.AnyEvent], last: int) -> None:
-        session = Session(self, row, run, program)
+        session = Session(self, row.no, row.epoch, row.inbox_read, run, program)
         self.sessions[row.id] = session
         telling.claimed(session)
         session.open(events, last)
@@ -213,14 +220,14 @@ class Engine:
 
     def fetch_inbox(self, session: Session) -> None:
         """Reads the inbox of a session, together with others that ask in the same moment."""
-        self._news.add(session.run.id)
+        self._news[session.run.id] = None
         if self._news_task is None:
             self._news_task = asyncio.get_running_loop().create_task(self._read_news())
 
     async def _read_news(self) -> None:
         try:
             while self._news:
-                wanted, self._news = self._news, set()
+                wanted, self._news = self._news, {}
                 sessions = {s.no: s for name in wanted if (s := self.sessions.get(name)) is not None}
                 if not sessions:
                     continue
@@ -265,13 +272,17 @@ class Engine:
     async def _give_strays_back(self, instance: str, held: Mapping[str, Held]) -> None:
         """A run that is ours by the store and unknown here would wait for ever. Found in two comparisons, since the
         answer that tells of it may be on its way, it is given back, and claimed again."""
-        found = {name: x.epoch for name, x in held.items() if name not in self.sessions and name not in self._opening}
+        found = {name: x.epoch for name, x in held.items() if name not in self.sessions and name not in self.opening}
         strays = [name for name, epoch in found.items() if self._strays.get(name) == epoch]
         self._strays = found
         self._doubts = 2 if found else self._doubts - 1
+        if not self._doubts:
+            self.beginnings.give_up()
         for name in strays:
             row = await self.store.get(name)
-            if row is None or (row.instance, row.epoch) != (instance, found[name]) or name in self.sessions:
+            if row is None or (row.instance, row.epoch) != (instance, found[name]):
+                continue
+            if name in self.sessions or name in self.opening or self.beginnings.found(row):
                 continue
             LOG.warning("run %s: its claim was not answered; given back", name)
             await self.store.release(row.no, epoch=row.epoch, until=self.clock.now(), inbox_seen=row.inbox_read)
@@ -325,7 +336,7 @@ class Engine:
         if self.sessions.get(session.run.id) is session:
             del self.sessions[session.run.id]
         spec = self.registry.find(session.run.workflow, session.run.version)
-        if is_warm and spec is not None and spec.is_async and not self._is_draining and self._is_worth_memory(session):
+        if is_warm and spec is not None and spec.is_async and not self.is_draining and self._is_worth_memory(session):
             self._warm[session.run.id] = _Warm(session.run, session.program)
             while len(self._warm) > self._warm_limit:
                 oldest, kept = self._warm.popitem(last=False)
@@ -347,13 +358,14 @@ class Engine:
 
     def drain(self) -> None:
         """Every session gives its run back as soon as it falls quiet."""
-        self._is_draining = True
+        self.is_draining = True
         for session in list(self.sessions.values()):
             session.drain()
 
     async def close(self) -> None:
         """Drops everything in memory; what was committed is safe, what was not runs again elsewhere."""
-        self._is_draining = True
+        self.is_draining = True
+        await self.beginnings.close(SETTLE)
         await self.committer.settle(SETTLE)
         for session in list(self.sessions.values()):
             session.drop("the worker stopped", event="abandoned")

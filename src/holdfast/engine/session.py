@@ -8,6 +8,7 @@ durable. A fenced session is dropped without a trace.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -26,8 +27,7 @@ from holdfast.engine.loading import close, inline
 from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Alarm
 from holdfast.errors import HoldfastError
-from holdfast.ports.journal import Committed, Fenced, Park, Unread, Verdict
-from holdfast.ports.runs import RunRow
+from holdfast.ports.journal import Commit, Committed, Fenced, Park, Unread, Verdict
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -47,13 +47,14 @@ DRAIN = timedelta(seconds=10)
 class Session:
     """See the module."""
 
-    def __init__(self, engine: Engine, row: RunRow, run: Run, program: Program) -> None:
+    def __init__(self, engine: Engine, no: int, epoch: int, inbox_read: int, run: Run, program: Program) -> None:
         self.engine = engine
         self.run: Run = run
         self.program: Program = program
-        self.no: int = row.no
-        self.epoch: int = row.epoch
-        self.inbox_seen: int = row.inbox_read
+        self.no: int = no
+        self.epoch: int = epoch
+        self.inbox_seen: int = inbox_read
+        self.submit: Callable[[Commit, Callable[[Verdict], None]], None] = engine.committer.submit
         self._is_resting = False
         self._inputs: list[e.AnyEvent] = []
         self._flight = Flight(self)
@@ -246,7 +247,7 @@ class Session:
             park=park,
         )
         self._is_consuming = False
-        self.engine.committer.submit(commit, self._answered)
+        self.submit(commit, self.answered)
 
     def _give_back(self, draft: Draft) -> None:
         """With this turn the run is released (or paused): steps not begun are named, so that nobody counts them."""
@@ -276,7 +277,8 @@ class Session:
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
-    def _answered(self, verdict: Verdict) -> None:
+    def answered(self, verdict: Verdict) -> None:
+        """The store's word on the turn under way."""
         self._is_committing = False
         draft, park = self._draft, self._park
         self._draft = self._park = None

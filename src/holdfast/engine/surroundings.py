@@ -43,6 +43,10 @@ class WorkerSurroundings:
             self._generators.append(generator)
             self._opened[id(one)] = value
 
+    def replace(self, resource: Resource[T], value: T) -> None:
+        """Bodies get this value from now on. What was opened stays open until the end."""
+        self._opened[id(resource)] = value
+
     async def close(self) -> None:
         """Closes them in reverse, each whatever the others do; raises the first error at the end."""
         errors: list[BaseException] = []

@@ -34,10 +34,10 @@ def fields(session: Session, event: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def claimed(session: Session) -> None:
-    """The run is ours; `taken over` if somebody was cut off in the middle of a step."""
+def claimed(session: Session, *, is_new: bool = False) -> None:
+    """The run is ours; `taken over` if somebody was cut off in the middle of a step. `is_new`: it was made here."""
     if LOG.isEnabledFor(logging.INFO):
-        was_cut_off = any(not step.is_unstarted for step in session.run.in_flight)
+        was_cut_off = not is_new and any(not step.is_unstarted for step in session.run.in_flight)
         how = "taken over" if was_cut_off else "claimed"
         LOG.info("run %s: %s", session.run.id, how, extra=fields(session, how))
 

@@ -1,16 +1,42 @@
-"""Blobs: immutable bytes named by their SHA-256."""
+"""Blobs: immutable bytes named by their SHA-256.
+
+A blob lives while something refers to it. References are kept by the store, in the transaction that makes them: every
+name (`core.references.names_in`) in a row, message, exposed value or snapshot of a run is a reference of that run, if
+the blob is there; every name in the bytes of a blob is a reference of that blob. A reference of a run goes with the
+run, or at a compaction or `drop_snapshots` that leaves it behind; a reference of a blob goes with the blob. What
+nothing refers to is removed by `Upkeep.collect`, after a grace that begins when it was last stored or lost a reference.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+BlobKind: TypeAlias = Literal["payload", "definition", "user", "segment"]
+"""What a blob is for: a large payload, a flow's definition, a step's own data, packed turns of a snapshot."""
+
+
+class Stub(msgspec.Struct, frozen=True, gc=False):
+    """A blob whose bytes are kept elsewhere (see `adapters.blobs`): the store keeps its name, size and age, and what it
+    refers to, but no bytes. Asked for them, it says `BlobNotFound`."""
+
+    name: str
+    size: int
+    names: tuple[str, ...] = ()
+
+
+BlobData: TypeAlias = bytes | Stub
 
 
 class Blobs(Protocol):
     """Content-addressed bytes."""
 
-    async def put_blob(self, data: bytes) -> str:
-        """Stores the bytes durably and returns their name; storing them again changes nothing."""
+    async def put_blob(self, data: BlobData, *, kind: BlobKind = "payload") -> str:
+        """Stores the bytes durably and returns their name; storing them again changes only their age. The kind is the
+        one they were first stored with. (Blobs of a commit, a message or a new run are payloads, those of a snapshot
+        segments.)"""
         ...
 
     async def get_blob(self, name: str) -> bytes:
@@ -19,4 +45,8 @@ class Blobs(Protocol):
 
     async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
         """Several at once; every name must be there."""
+        ...
+
+    async def blob_kind(self, name: str) -> BlobKind | None:
+        """What the blob of that name is for; None if there is none."""
         ...

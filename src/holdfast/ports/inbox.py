@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from holdfast.core.status import Status
+from holdfast.ports.blobs import BlobData
 
 Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause"]
 
@@ -20,7 +21,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     kind: Kind
     body: bytes
-    blobs: tuple[tuple[str, bytes], ...] = ()
+    blobs: tuple[tuple[str, BlobData], ...] = ()
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -29,7 +30,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     id: str
     body: bytes
-    blobs: tuple[tuple[str, bytes], ...] = ()
+    blobs: tuple[tuple[str, BlobData], ...] = ()
 
 
 class Unconsumed(msgspec.Struct, frozen=True, gc=False):

@@ -1,15 +1,17 @@
-"""The journal: rows go in through `commit` only, and never change."""
+"""The journal: rows go in through `commit` only, and never change; compaction alone takes old ones out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
 import msgspec
 
 from holdfast.core.projection import Projection
+from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row
+from holdfast.ports.blobs import BlobData
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.runs import NewRun
 
@@ -48,7 +50,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     exposed: tuple[Exposure, ...] = ()
     watch: tuple[tuple[str, str], ...] = ()
     unwatch: tuple[str, ...] = ()
-    blobs: Mapping[str, bytes] = {}
+    blobs: Mapping[str, BlobData] = {}
     park: Park | None = None
 
 
@@ -73,6 +75,16 @@ class Unread(msgspec.Struct, frozen=True, gc=False):
 
 
 Verdict: TypeAlias = Committed | Fenced | Unread
+
+
+class Tree(msgspec.Struct, frozen=True, gc=False):
+    """A root and what its journal holds: rows of the root and of every run below it."""
+
+    root: str
+    last_seq: int
+    rows: int
+    open: int
+    """Runs of it that have not ended."""
 
 
 class Journal(Protocol):
@@ -105,9 +117,68 @@ class Journal(Protocol):
         ...
 
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, list[Row]]:
-        """Rows of several runs: run number → first ordinal wanted (inclusive). Ordered by ordinal."""
+        """Rows of several runs: run number → first ordinal wanted (inclusive). Ordered by ordinal.
+
+        Of a compacted journal the first row is the stand-in (`core.turn.is_compacted`), unless a later ordinal is
+        wanted: nobody takes what is left for the whole.
+        """
         ...
 
     async def history(self, run: str, *, after_seq: int = 0, limit: int = 1000) -> list[Row]:
-        """Rows of one run with a greater seq, oldest first. An unknown run has none."""
+        """Rows of one run with a greater seq, oldest first. An unknown run has none.
+
+        A cursor inside the part that was compacted is answered with the stand-in and what follows it.
+        """
+        ...
+
+    async def snapshots(self, runs: Iterable[int]) -> Mapping[int, Snapshot]:
+        """The snapshot of each of these runs (by number) that has one."""
+        ...
+
+    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
+        """Keeps a snapshot, and the blobs it names, in one transaction; an earlier one of the run is replaced.
+
+        Fenced by what it covers: False, and no trace, if the run's row `snapshot.ordinal` is not stored with
+        `snapshot.checksum`, or if a snapshot of a later ordinal is there. Needs no lease: whoever folds the same rows
+        makes the same snapshot. No run is woken, and no row of `runs` changes.
+        """
+        ...
+
+    async def drop_snapshots(self, runs: Iterable[int] | None = None) -> int:
+        """Forgets the snapshots of these runs (None: all) and says how many. It changes nothing but speed."""
+        ...
+
+    async def compact(self, run: int, stand_in: Row) -> int:
+        """Puts `stand_in` in the place of the row of its ordinal, removes the rows before it, and says how many went;
+        in one transaction.
+
+        Fenced by the row it replaces: 0, and no trace, unless the row of that ordinal is stored with the same epoch,
+        time and checksum, and is not the newest row of its run (which stays a turn: it is how an end is read, and how a
+        commit with an unknown outcome is recognised). The stand-in keeps the seq of the row it replaces. Needs no lease
+        and disturbs no holder: what a holder writes next follows rows that stay as they are. Consumed messages of the
+        rows that went keep their ids, so that a late retry of a sender is still recognised, and lose their bodies.
+
+        The blobs the run refers to are then those that the rows left, its inbox, its exposed values and its snapshot
+        name; the others begin their grace (see `Upkeep.collect`).
+        """
+        ...
+
+    # -- reading a tree ------------------------------------------------------------------------------------------------
+
+    async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> list[Row]:
+        """Rows of a root and of every run below it, in their total order: seq ascending, from `from_seq` (inclusive),
+        at most `limit`. An id that is no root has none.
+
+        What was shown is final: no row of the tree appears later with a lower seq than one already shown. So a reader
+        goes on from the last seq it saw, and a store whose writers overlap stops where one may still be on its way.
+        Seqs are places, not counts: they may begin anywhere and have gaps.
+        """
+        ...
+
+    async def last_seq(self, root: str) -> int | None:
+        """The seq of the tree's newest row; None if there is no such root."""
+        ...
+
+    async def trees(self, *, after: str = "", limit: int = 100) -> list[Tree]:
+        """Trees in which at least one run has not ended, by the id of their root, from after `after` on."""
         ...

@@ -25,6 +25,10 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     is_live: bool = True
     active: int = 0
     progress: str = ""
+    recovery: str = ""
+    """What its recovery met so far, as `core.recovery` encodes it."""
+    seen_at: datetime | None = None
+    """When it was last heard of, by the store's clock."""
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
@@ -49,10 +53,21 @@ class Taken(msgspec.Struct, frozen=True, gc=False):
 
 
 class HeldBy(msgspec.Struct, frozen=True, gc=False):
-    """A live worker holds the run."""
+    """A live worker holds the run, until then at least."""
 
     worker: str
     instance: str
+    expires_at: datetime
+
+
+class Lease(msgspec.Struct, frozen=True, gc=False):
+    """Who holds a run, and until when unless a heartbeat comes."""
+
+    run: str
+    worker: str
+    instance: str
+    epoch: int
+    expires_at: datetime
 
 
 class Over(msgspec.Struct, frozen=True, gc=False):
@@ -74,9 +89,10 @@ class Claims(msgspec.Struct, frozen=True, gc=False):
 class Heart(Protocol):
     """The heartbeat of one worker instance, called from a thread of its own: blocking, with its own connection."""
 
-    def beat(self, progress: str = "") -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
         """Renews the lease of the instance, and with it all its runs; frees the runs of instances whose lease ran out
-        (at most 100 a beat: available now, lease cleared, epoch as it was). Raises `StoreUnavailable`."""
+        (at most `frees` of them: available now, lease cleared, epoch and worker as they were). `progress` and
+        `recovery` are shown in the worker's row. Raises `StoreUnavailable`."""
         ...
 
     def close(self) -> None:
@@ -87,10 +103,11 @@ class Heart(Protocol):
 class Leases(Protocol):
     """Claim, renew, release."""
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> int:
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
         """Makes a worker instance known, its lease beginning now. With `takes_over`, earlier instances of the same
-        worker id are ended and their runs freed at once; returns how many. Without it they keep theirs until expiry,
-        except instances of this host whose process is gone under the same boot id.
+        worker id are ended and their runs freed at once; returns the ids of these, in any order. Without it they keep
+        theirs until expiry, except instances of this host whose process is gone under the same boot id. The cost is
+        that of the worker's own runs, however many the store holds.
 
         Runs that were put off because nobody held a definition which this worker holds are available at once."""
         ...
@@ -107,6 +124,21 @@ class Leases(Protocol):
         quarantines it. A run of a definition this worker does not hold is left alone if a live worker holds it, and
         otherwise put off by 5 s doubling up to 5 min, with a note; it is never failed.
         """
+        ...
+
+    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
+        """What `claim` would take now, in its order, and nothing is taken: for a worker that must ask somebody else
+        first whether it may try (`ports.grants`), and then claims `only` those."""
+        ...
+
+    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
+        """Whoever grants leases says that this worker has a run which the store believed free: its newest known
+        instance holds it again, epoch as it was, so that it goes on unfenced; without such an instance the run is only
+        put off until then. False, and no trace, if the run has ended, is held, or is not there."""
+        ...
+
+    async def lease(self, run: str) -> Lease | None:
+        """Who holds the run now; None if nobody live does."""
         ...
 
     async def held(self, instance: str) -> Mapping[str, Held]:

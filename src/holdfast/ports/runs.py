@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
 from holdfast.core.events import Started
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
+from holdfast.ports.blobs import BlobData
+
+if TYPE_CHECKING:
+    from holdfast.ports.journal import Commit, Committed
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -23,7 +27,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     started: Started
     doing: bytes
     input_hash: str = ""
-    blobs: tuple[tuple[str, bytes], ...] = ()
+    blobs: tuple[tuple[str, BlobData], ...] = ()
     watcher: tuple[str, str] | None = None
 
 
@@ -65,9 +69,11 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Made(msgspec.Struct, frozen=True, gc=False):
-    """The run was made by this call."""
+    """The run was made by this call: `run` is its row before any turn, `first` the verdict on the turn that came
+    with it. None: there was none, or the run could not be made already claimed."""
 
     run: RunRow
+    first: Committed | None = None
 
 
 class Existing(msgspec.Struct, frozen=True, gc=False):
@@ -104,12 +110,16 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 class Runs(Protocol):
     """The runs of a store."""
 
-    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
         """Makes a pending run; durable when it returns.
 
         An id in use, or a key used by a run of the same workflow made after `key_since`, gives `Existing` and writes
         nothing. Any number of concurrent callers get one run. With `instance` the run is made already claimed by that
-        worker instance (status stays pending until its first turn, epoch 1), unless it is not yet due.
+        worker instance (status stays pending until its first turn, epoch 1), unless it is not yet due. `first` is that
+        turn (its `no` does not count): applied like any commit, in the transaction that makes the run, and only if the
+        run is made already claimed.
 
         The same rules hold for children made by a commit, with two differences: an id in use by a run of the same
         workflow is adopted (the `watcher` is told of its end, at once if it has ended), and one of another workflow

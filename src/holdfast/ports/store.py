@@ -11,9 +11,10 @@ from holdfast.ports.inbox import Inbox
 from holdfast.ports.journal import Journal
 from holdfast.ports.leases import Leases
 from holdfast.ports.runs import Runs
+from holdfast.ports.upkeep import Upkeep
 
 
-class Store(Journal, Runs, Inbox, Leases, Blobs, Protocol):
+class Store(Journal, Runs, Inbox, Leases, Blobs, Upkeep, Protocol):
     """Everything durable, behind one door."""
 
     @property

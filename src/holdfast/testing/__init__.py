@@ -1,1 +1,21 @@
-"""What Holdfast ships for tests: of stores (`holdfast.testing.conformance`). Importing it needs nothing else."""
+"""What Holdfast ships for tests of workflows: the real engine on virtual time, and fakes in the place of steps.
+
+::
+
+    def test_order(sim: Sim) -> None:          # the fixture comes with Holdfast
+        sim.use(Fake(charge, lambda order: "pay-1"))
+        run = sim.start(fulfil(Order("42", 999)))
+        run.signal(approved, True)
+        sim.advance("1h")                      # no test sleeps
+        assert run.result() == "shipped"
+
+    sim.py    the world of one test: memory store, worker, clock
+    fake.py   what stands for a step, a resource, a workflow
+    loop.py   an event loop that jumps instead of waiting
+    conformance/   for authors of stores: what every store owes
+"""
+
+from holdfast.testing.fake import Fake
+from holdfast.testing.sim import Sim, SimRun
+
+__all__ = ["Fake", "Sim", "SimRun"]

@@ -14,13 +14,13 @@ import time
 from types import FrameType
 
 LOG = logging.getLogger("holdfast.worker")
-PERIOD, PATIENCE = 0.5, 2.0
+PERIOD = 0.5
 
 
 class Watchdog:
     """One thread that looks at the clock of the loop."""
 
-    def __init__(self, *, patience: float = PATIENCE) -> None:
+    def __init__(self, *, patience: float) -> None:
         self._patience = patience
         self._seen = time.monotonic()
         self._thread_id = threading.get_ident()

@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
 
 LOG = logging.getLogger("holdfast.worker")
-FIRST_LOOK, LONGEST_LOOK = 0.005, 0.05
-"""Seconds between two looks for changes of other processes: the least right after one, the most when all is quiet."""
+FIRST_LOOK = 0.005
+"""Seconds to the next look for changes of other processes right after one; `options.look` when all is quiet."""
 
 
 async def watch_until_stopped(worker: Worker) -> None:
     """Hints for the claim loop, news for the sessions."""
     loop = asyncio.get_running_loop()
-    poll = worker.options.poll.total_seconds()
+    poll, longest_look = worker.options.poll.total_seconds(), worker.options.look.total_seconds()
     compared_at = loop.time()
     seen = worker.store.changes()
-    pause = LONGEST_LOOK
+    pause = longest_look
     has_news = False
     while not worker.is_stopped:
         await asyncio.sleep(pause)
-        pause = min(pause * 1.25, LONGEST_LOOK)
+        pause = min(pause * 1.25, longest_look)
         try:
             changes = worker.store.changes()
             if changes != seen:
                 seen, pause, has_news = changes, FIRST_LOOK, True
                 worker.work_hinted.set()
             since = loop.time() - compared_at
-            if since >= poll or (has_news and since >= LONGEST_LOOK):
+            if since >= poll or (has_news and since >= longest_look):
                 compared_at, has_news = loop.time(), False
                 await worker.engine.check_held(worker.options.instance)
         except StoreError as error:

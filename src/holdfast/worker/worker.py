@@ -9,17 +9,20 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from holdfast.authoring.script.resources import Resource, resources_named_by
-from holdfast.core.specs import Settings
-from holdfast.core.turn import Row
+from holdfast.core.specs import Settings, WorkflowSpec
+from holdfast.core.turn import Turn
 from holdfast.engine.engine import Engine
 from holdfast.engine.registry import Registry
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.errors import StoreError
 from holdfast.ports.leases import Beat, WorkerRow
-from holdfast.ports.runs import RunRow
+from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import Store
 from holdfast.worker.claiming import claim_until_stopped
 from holdfast.worker.heartbeat import Heartbeat
@@ -96,12 +99,13 @@ class Worker:
             await self.surroundings.close()  # what was opened before
             raise
         if freed:
-            LOG.info("worker %s: took back %d run(s) of its earlier instance", self.options.id, freed)
+            LOG.info("worker %s: took back %d run(s) of its earlier instance", self.options.id, len(freed))
         heart = self.store.heart(self.options.instance, self.options.ttl)
         self._heartbeat = Heartbeat(heart, self.options.ttl, self.surroundings.progress, self._beaten)
         self._heartbeat.start()
-        self._watchdog = Watchdog()
-        self._watchdog.start()
+        if self.options.patience is not None:
+            self._watchdog = Watchdog(patience=self.options.patience.total_seconds())
+            self._watchdog.start()
         self._unsubscribe = self.store.subscribe(self._hinted)
         self._tasks = [
             self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
@@ -116,18 +120,25 @@ class Worker:
             extra={"event": "started", "worker": self.options.id},
         )
 
-    async def take_new(self, row: RunRow, first: Row) -> None:
-        """Advances a run that was made, already claimed, by this process."""
-        await self.engine.take_on([row], {row.id: first})
+    async def learn(self, specs: Iterable[WorkflowSpec], resources: Iterable[Resource[Any]] = ()) -> None:
+        """Also serves these from now on, with these resources open."""
+        for spec in specs:
+            self.registry.add(spec)
+        await self.surroundings.open(resources)
+        self.row = msgspec.structs.replace(self.row, definitions=self.registry.held)
+        await self.store.register(self.row, self.options.ttl, takes_over=False)
+        self.work_hinted.set()
 
-    def doubt(self) -> None:
-        """Nobody knows whether a run was made, and claimed for this worker: it looks after it."""
-        self.engine.doubt()
+    async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Creation:
+        """Makes a run of this process, already begun by this worker."""
+        instance = self.options.instance
+        return await self.engine.beginnings.make(new, turn, key_since=key_since, instance=instance, is_named=is_named)
 
     def wants(self, workflow: str, version: str, queue: str) -> bool:
-        """Whether a run made here may be made already claimed by this worker."""
+        """Whether a run made on this thread may be made already begun by this worker."""
         return (
             not self.is_stopping
+            and threading.get_ident() == self._thread
             and self.free > 0
             and queue in self.options.queues
             and self.registry.find(workflow, version) is not None
@@ -146,7 +157,7 @@ class Worker:
         self.engine.drain()
         try:
             async with asyncio.timeout(limit):
-                while self.engine.sessions:
+                while not self.engine.is_quiet:
                     await self._all_quiet.wait()
                     self._all_quiet.clear()
         except TimeoutError:
@@ -202,7 +213,7 @@ class Worker:
             self._news(self._hints.popleft())
 
     def _news(self, run: str) -> None:
-        session = self.engine.sessions.get(run)
+        session = self.engine.sessions.get(run) or self.engine.beginnings.unborn.get(run)
         if session is None:
             self.work_hinted.set()
         else:

@@ -108,13 +108,14 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of(*[_of(arg) for arg in args])
     if origin is tuple:
         return st.lists(_of(args[0]), max_size=3).map(tuple)
-    if isinstance(hint, type) and issubclass(hint, e.Event):
+    if isinstance(hint, type) and issubclass(hint, e.Event | e.Segment):
         return events_of(hint)
     known: dict[Any, st.SearchStrategy[Any]] = {
         str: names,
         int: st.integers(-(2**63), 2**63 - 1),
         bool: st.booleans(),
         datetime: instants,
+        timedelta: st.timedeltas(timedelta(0), timedelta(days=36_500)),
         msgspec.Raw: raws,
         Failure: failures,
         type(None): st.none(),
@@ -123,7 +124,7 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
     return known[hint]
 
 
-def events_of(kind: type[e.Event]) -> st.SearchStrategy[Any]:
+def events_of(kind: type[e.Event | e.Segment]) -> st.SearchStrategy[Any]:
     """Events of one kind, with every field given or left out."""
     hints = typing.get_type_hints(kind)
     required = {f.name: _of(hints[f.name]) for f in msgspec.structs.fields(kind) if f.required}

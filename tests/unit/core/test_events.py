@@ -17,7 +17,8 @@ from holdfast.errors import CorruptJournal
 from tests.unit.core.journals import EVENTS, NOON, any_event, events_of, plain, raw
 
 TAGS = {
-    e.Started: "started", e.Adopted: "adopted", e.Claimed: "claimed", e.Released: "released", e.StepCompleted: "done",
+    e.Started: "started", e.Compacted: "compacted", e.Adopted: "adopted", e.Claimed: "claimed",
+    e.Released: "released", e.StepCompleted: "done",
     e.AttemptFailed: "attempt_failed", e.AttemptStarted: "attempt", e.StepFailed: "step_failed", e.TimerFired: "fired",
     e.SignalReceived: "signal", e.TopicReceived: "topic", e.ChildEnded: "child_ended", e.CancelRequested: "cancel",
     e.DeadlineReached: "deadline", e.PassStarted: "pass", e.Paused: "paused", e.Resumed: "resumed",

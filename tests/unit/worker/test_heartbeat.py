@@ -31,7 +31,7 @@ class ScriptedHeart:
         self.is_closed = False
         self.beaten = threading.Semaphore(0)
 
-    def beat(self, progress: str = "") -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
         self.noted.append(progress)
         self.beaten.release()
         answer = self.answers.pop(0) if self.answers else QUIET

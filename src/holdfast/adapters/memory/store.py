@@ -6,33 +6,28 @@ transaction; listeners hear of it after the lock is let go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from hashlib import sha256
 from itertools import islice
-from threading import Lock
 from typing import TypeAlias
 
 import msgspec
 
+from holdfast.adapters.memory.keeping import Keeping
 from holdfast.adapters.memory.listing import cursor, matches, place, position
-from holdfast.adapters.memory.tables import Registration, Tables
-from holdfast.adapters.memory.transaction import Transaction, watching
-from holdfast.adapters.system.clock import SystemClock
+from holdfast.adapters.memory.tables import Registration
+from holdfast.adapters.memory.transaction import watching
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
-from holdfast.errors import BlobNotFound, CorruptJournal
-from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
-from holdfast.ports.journal import Commit, Verdict
-from holdfast.ports.leases import Beat, Claims, Held, HeldBy, Over, Taken, Taking, WorkerRow
+from holdfast.ports.journal import Commit, Tree, Verdict
+from holdfast.ports.leases import Beat, Claims, Held, HeldBy, Lease, Over, Taken, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 
 __all__ = ["MemoryStore"]
 
-FREED_A_BEAT = 100
 FIRST_BOUNCE = timedelta(seconds=5)
 LONGEST_BOUNCE = timedelta(minutes=5)
 
@@ -40,44 +35,8 @@ Found: TypeAlias = list[RunRow]  # `list` is a verb of the port
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore:
+class MemoryStore(Keeping):
     """A `ports.store.Store` in memory."""
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._lock = Lock()
-        self._tables = Tables()
-        self._listeners: list[Callable[[str], None]] = []
-
-    @property
-    def url(self) -> str:
-        """Always the same: one memory is like another."""
-        return "memory://"
-
-    @property
-    def clock(self) -> Clock:
-        """The clock it was given."""
-        return self._clock
-
-    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Hints after each write; the answer unsubscribes."""
-        with self._lock:
-            self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            with self._lock, suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return unsubscribe
-
-    def changes(self) -> int:
-        """Never rises: no other process sees this memory."""
-        return 0
-
-    async def close(self) -> None:
-        """Forgets the listeners. The data stay as long as the store does."""
-        with self._lock:
-            self._listeners.clear()
 
     # -- journal -------------------------------------------------------------------------------------------------------
 
@@ -103,12 +62,37 @@ class MemoryStore:
         with self._lock:
             return [row for row in self._tables.journal(run) if row.seq > after_seq][:limit]
 
+    async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> list[Row]:
+        """See `ports.journal`."""
+        with self._lock:
+            rows = [row for no in self._tables.tree(root) for row in self._tables.rows[no] if row.seq >= from_seq]
+        return sorted(rows, key=lambda row: row.seq)[:limit]
+
+    async def last_seq(self, root: str) -> int | None:
+        """See `ports.journal`."""
+        with self._lock:
+            return max((self._tables.rows[no][-1].seq for no in self._tables.tree(root)), default=None)
+
+    async def trees(self, *, after: str = "", limit: int = 100) -> list[Tree]:
+        """See `ports.journal`."""
+        with self._lock:
+            tables = self._tables
+            open_runs = Counter(run.root for run in tables.runs.values() if not run.status.is_terminal)
+            found: list[Tree] = []
+            for root in sorted(root for root in open_runs if root > after)[:limit]:
+                journals = [tables.rows[no] for no in tables.tree(root)]
+                last = max(rows[-1].seq for rows in journals)
+                found.append(Tree(root, last, sum(map(len, journals)), open_runs[root]))
+            return found
+
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
         """See `ports.runs`."""
         with self._writing() as write:
-            return write.create(new, key_since, instance, worker)
+            return write.create(new, key_since, instance, worker, first)
 
     async def get(self, run: str) -> RunRow | None:
         """See `ports.runs`."""
@@ -175,20 +159,20 @@ class MemoryStore:
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> int:
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
         """See `ports.leases`."""
         boot, second = self._clock.boot()
         with self._writing() as write:
-            freed = 0
+            freed: list[str] = []
             for other in self._tables.workers.values():
                 if other.worker.worker != worker.worker or other.worker.instance == worker.instance:
                     continue
                 is_here = (other.worker.host, other.boot) == (worker.host, boot)
                 if takes_over or (is_here and is_gone(other.worker.pid, other.mark)):
-                    other.has_ended = True
+                    other.has_ended, other.seen_at = True, write.now
                     freed += write.free(self._held_by(other.worker.instance))
             until, mark = second + ttl.total_seconds(), process_mark(worker.pid)
-            self._tables.workers[worker.instance] = Registration(worker, boot, until, mark)
+            self._tables.workers[worker.instance] = Registration(worker, boot, until, mark, write.now)
             write.recall(worker.definitions)
             return freed
 
@@ -196,7 +180,7 @@ class MemoryStore:
         """See `ports.leases`."""
         return MemoryHeart(self, instance, ttl)
 
-    def beat(self, instance: str, ttl: timedelta, progress: str) -> Beat:
+    def beat(self, instance: str, ttl: timedelta, progress: str, recovery: str, frees: int) -> Beat:
         """One heartbeat: renews this instance, frees the runs of those that are gone."""
         boot, second = self._clock.boot()
         with self._writing() as write:
@@ -204,14 +188,22 @@ class MemoryStore:
             has_lapsed = own is None or not own.is_live(boot, second)
             if own is not None:
                 own.boot, own.until, own.has_ended = boot, second + ttl.total_seconds(), False
-                own.worker = msgspec.structs.replace(own.worker, progress=progress)
+                own.worker = msgspec.structs.replace(own.worker, progress=progress, recovery=recovery)
+                own.seen_at = write.now
             orphans = (
                 run for run in list(self._tables.runs.values()) if run.instance and not self._is_live(run.instance)
             )
-            return Beat(write.now, has_lapsed, write.free(islice(orphans, FREED_A_BEAT)))
+            return Beat(write.now, has_lapsed, len(write.free(islice(orphans, frees))))
 
     async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
+        return self._go_through(worker, limit, only, is_taking=True)
+
+    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
+        """See `ports.leases`."""
+        return self._go_through(worker, limit, (), is_taking=False)
+
+    def _go_through(self, worker: WorkerRow, limit: int, only: Sequence[str], *, is_taking: bool) -> Claims:
         taken: list[RunRow] = []
         with self._writing() as write:
             elsewhere = self._live_definitions()
@@ -223,19 +215,41 @@ class MemoryStore:
                 if only and run.id not in only:
                     continue
                 if definition in worker.definitions:
-                    taken.append(write.hold(run, worker.instance, worker.worker, is_claim=True))
+                    if is_taking:
+                        run = write.hold(run, worker.instance, worker.worker, is_claim=True)  # noqa: PLW2901
+                    taken.append(run)
                 elif definition not in elsewhere:
                     write.bounce(run, write.now + _put_off(run.bounces), _missing(run))
+            seen = {run.no for run in taken}
             next_due = min(
                 (
                     run.available_at
                     for run in self._waiting(worker.queues)
-                    if run.available_at
+                    if run.available_at and run.no not in seen
                     if run.available_at > write.now or (run.workflow, run.version) in worker.definitions
                 ),
                 default=None,
             )
         return Claims(taken, next_due)
+
+    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
+        """See `ports.leases`."""
+        with self._writing() as write:
+            row = self._tables.run(run)
+            if row is None or row.status.is_terminal or row.instance:
+                return False
+            known = [x.worker for x in self._tables.workers.values() if x.worker.worker == worker and not x.has_ended]
+            newest = max(known, key=lambda x: (x.started_at, x.instance), default=None)
+            write.reinstate(row, worker, newest.instance if newest else "", until)
+            return True
+
+    async def lease(self, run: str) -> Lease | None:
+        """See `ports.leases`."""
+        with self._lock:
+            row = self._tables.run(run)
+            if row is None or not row.instance or not self._is_live(row.instance):
+                return None
+            return Lease(row.id, row.worker, row.instance, row.epoch, self._expiry(row.instance, self._clock.now()))
 
     async def held(self, instance: str) -> Mapping[str, Held]:
         """See `ports.leases`."""
@@ -251,7 +265,7 @@ class MemoryStore:
             if row.status.is_terminal:
                 return Over(row.status)
             if row.instance and not steal and self._is_live(row.instance):
-                return HeldBy(row.worker, row.instance)
+                return HeldBy(row.worker, row.instance, self._expiry(row.instance, write.now))
             known = self._tables.workers.get(instance)
             return Taken(write.hold(row, instance, known.worker.worker if known else "", is_claim=False))
 
@@ -270,8 +284,9 @@ class MemoryStore:
             runs = self._held_by(instance)
             for run in runs:
                 write.release(run, write.now, run.inbox_last, run.note)
-            if instance in self._tables.workers:
-                self._tables.workers[instance].has_ended = True
+            known = self._tables.workers.get(instance)
+            if known is not None:
+                known.has_ended, known.seen_at = True, write.now
             return len(runs)
 
     async def workers(self) -> Sequence[WorkerRow]:
@@ -283,43 +298,13 @@ class MemoryStore:
                     known.worker,
                     is_live=known.is_live(boot, second),
                     active=len(self._held_by(known.worker.instance)),
+                    seen_at=known.seen_at,
                 )
                 for known in self._tables.workers.values()
             ]
         return sorted(rows, key=lambda row: (not row.is_live, row.started_at, row.instance))
 
-    # -- blobs ---------------------------------------------------------------------------------------------------------
-
-    async def put_blob(self, data: bytes) -> str:
-        """See `ports.blobs`."""
-        name = sha256(data).hexdigest()
-        with self._writing() as write:
-            write.keep_blobs([(name, bytes(data))])
-        return name
-
-    async def get_blob(self, name: str) -> bytes:
-        """See `ports.blobs`."""
-        return (await self.get_blobs([name]))[name]
-
-    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        """See `ports.blobs`."""
-        with self._lock:
-            found = {name: self._tables.blobs.get(name) for name in names}
-        return {name: _verified(name, data) for name, data in found.items()}
-
     # -- the lock is held in all of these ------------------------------------------------------------------------------
-
-    @contextmanager
-    def _writing(self) -> Generator[Transaction]:
-        """One transaction; listeners hear of it once the lock is free again."""
-        with self._lock:
-            write = Transaction(self._tables, self._clock.now())
-            yield write
-            listeners = list(self._listeners)
-        for run in write.hints:
-            for listener in listeners:
-                with suppress(Exception):  # a hint may be lost; the write it speaks of is done
-                    listener(run)
 
     def _waiting(self, queues: Sequence[str]) -> Found:
         return [
@@ -338,6 +323,9 @@ class MemoryStore:
         known = self._tables.workers.get(instance)
         return known is not None and known.is_live(*self._clock.boot())
 
+    def _expiry(self, instance: str, now: datetime) -> datetime:
+        return now + timedelta(seconds=self._tables.workers[instance].until - self._clock.boot()[1])
+
     def _live_definitions(self) -> set[tuple[str, str]]:
         boot, second = self._clock.boot()
         live = [known.worker for known in self._tables.workers.values() if known.is_live(boot, second)]
@@ -352,9 +340,9 @@ class MemoryHeart:
         self._instance = instance
         self._ttl = ttl
 
-    def beat(self, progress: str = "") -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
         """See `ports.leases`."""
-        return self._store.beat(self._instance, self._ttl, progress)
+        return self._store.beat(self._instance, self._ttl, progress, recovery, frees)
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -367,11 +355,3 @@ def _put_off(bounces: int) -> timedelta:
 def _missing(run: RunRow) -> str:
     version = f" (version {run.version})" if run.version else ""
     return f"no live worker holds workflow {run.workflow}{version}; start one that does"
-
-
-def _verified(name: str, data: bytes | None) -> bytes:
-    if data is None:
-        raise BlobNotFound(f"no blob {name} in this store")
-    if sha256(data).hexdigest() != name:
-        raise CorruptJournal(f"blob {name} does not hold the bytes of that name")
-    return data

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row
+from holdfast.ports.blobs import BlobKind
 from holdfast.ports.inbox import Kind
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
 
-__all__ = ["Adoption", "Letter", "Registration", "Tables", "Watch"]
+__all__ = ["Adoption", "Blob", "Duty", "Letter", "Registration", "Tables", "Watch"]
 
 
 @dataclass(slots=True)
@@ -51,6 +53,7 @@ class Registration:
     boot: str
     until: float
     mark: str
+    seen_at: datetime
     has_ended: bool = False
 
     def is_live(self, boot: str, second: float) -> bool:
@@ -59,10 +62,32 @@ class Registration:
 
 
 @dataclass(slots=True)
+class Blob:
+    """Bytes, or None if they are elsewhere; `at` is when they were last stored or lost a reference, `names` are the
+    blobs they refer to."""
+
+    data: bytes | None
+    size: int
+    kind: BlobKind
+    at: datetime
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Who does something that only one is to do, and until which second of which boot."""
+
+    holder: str
+    boot: str
+    until: float
+
+
+@dataclass(slots=True)
 class Tables:
-    """Everything. Runs are known by number inside and by id outside."""
+    """Everything. Runs are known by number inside and by id outside; no number is used twice."""
 
     seq: int = 0
+    last_no: int = 0
     numbers: dict[str, int] = field(default_factory=dict[str, int])
     runs: dict[int, RunRow] = field(default_factory=dict[int, RunRow])
     rows: dict[int, list[Row]] = field(default_factory=dict[int, list[Row]])
@@ -70,7 +95,11 @@ class Tables:
     watches: list[Watch] = field(default_factory=list[Watch])
     adoptions: dict[int, list[Adoption]] = field(default_factory=dict[int, list[Adoption]])
     exposed: dict[int, dict[str, tuple[bytes, str]]] = field(default_factory=dict[int, dict[str, tuple[bytes, str]]])
-    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    snapshots: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
+    blobs: dict[str, Blob] = field(default_factory=dict[str, Blob])
+    references: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
+    keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
+    duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
     workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
 
     def run(self, run_id: str) -> RunRow | None:
@@ -82,3 +111,7 @@ class Tables:
         """The rows of that run; an unknown one has none."""
         no = self.numbers.get(run_id)
         return [] if no is None else self.rows[no]
+
+    def tree(self, root: str) -> list[int]:
+        """Numbers of the runs of that root; an id that is no root has none."""
+        return [run.no for run in self.runs.values() if run.root == root]

@@ -11,11 +11,13 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.adapters.memory.tables import Adoption, Letter, Tables, Watch
+from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Tables, Watch
 from holdfast.core import events as e
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
+from holdfast.core.references import names_in
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant
+from holdfast.ports.blobs import BlobData, BlobKind, Stub
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
@@ -33,7 +35,9 @@ class Transaction:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    def create(self, new: NewRun, key_since: datetime, instance: str, worker: str) -> Creation:
+    def create(
+        self, new: NewRun, key_since: datetime, instance: str, worker: str, first: Commit | None = None
+    ) -> Creation:
         """Makes the run, unless its id or key is in use."""
         run = self.tables.run(new.row.run)
         if run is not None:
@@ -42,7 +46,12 @@ class Transaction:
         for run in self.tables.runs.values() if key else ():
             if run.key == key and run.workflow == workflow and run.created_at > key_since:
                 return Existing(run, by_key=True)
-        return Made(self.insert(new, instance, worker))
+        made = self.insert(new, instance, worker)
+        if first is None or not made.instance:
+            return Made(made)
+        verdict = self.commit(msgspec.structs.replace(first, no=made.no))
+        assert isinstance(verdict, Committed), verdict
+        return Made(made, verdict)
 
     def insert(self, new: NewRun, instance: str = "", worker: str = "") -> RunRow:
         """The run's row and the first row of its journal."""
@@ -50,7 +59,7 @@ class Transaction:
         available_at = started.available_at or self.now
         is_claimed = bool(instance) and available_at <= self.now
         run = RunRow(
-            no=len(tables.runs) + 1,
+            no=tables.last_no + 1,
             id=new.row.run,
             workflow=started.workflow,
             version=started.version,
@@ -82,28 +91,40 @@ class Transaction:
             bounces=0,
             note="",
         )
+        tables.last_no = run.no
         tables.numbers[run.id] = run.no
         tables.runs[run.no] = run
         tables.rows[run.no] = []
         tables.inbox[run.no] = {}
-        self._append(run.no, new.row)
+        if started.keep is not None:
+            tables.keep[run.no] = started.keep
         self.keep_blobs(new.blobs)
+        self._append(run.no, new.row)
         self.hints[run.id] = None
         return run
 
-    def free(self, runs: Iterable[RunRow]) -> int:
+    def free(self, runs: Iterable[RunRow]) -> list[str]:
         """Clears the leases: available now, epoch as it was."""
-        count = 0
-        for run in runs:
-            self._change(run.no, instance="", available_at=self.now)
-            self.hints[run.id] = None
-            count += 1
-        return count
+        freed = [self._change(run.no, instance="", available_at=self.now).id for run in runs]
+        self.hints.update(dict.fromkeys(freed))
+        return freed
 
-    def keep_blobs(self, blobs: Iterable[tuple[str, bytes]]) -> None:
-        """Stores the bytes under their names; what is there stays."""
+    def keep_blobs(self, blobs: Iterable[tuple[str, BlobData]], kind: BlobKind = "payload") -> None:
+        """Stores the bytes under their names; what is there stays, as if it were new."""
         for name, data in blobs:
-            self.tables.blobs.setdefault(name, data)
+            known = self.tables.blobs.get(name)
+            if known is not None:
+                known.at = self.now
+            elif isinstance(data, Stub):
+                self.tables.blobs[name] = Blob(None, data.size, kind, self.now, frozenset(data.names))
+            else:
+                self.tables.blobs[name] = Blob(data, len(data), kind, self.now, frozenset(names_in(data)))
+
+    def refer(self, no: int, body: bytes) -> None:
+        """The run refers to the blobs that the body names, as far as they are there."""
+        found = {name for name in names_in(body) if name in self.tables.blobs}
+        if found:
+            self.tables.references.setdefault(no, set()).update(found)
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -121,6 +142,7 @@ class Transaction:
         letters[message.id] = Letter(no, message.id, message.kind, message.body)
         self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
         self.keep_blobs(message.blobs)
+        self.refer(run.no, message.body)
         self.hints[run.id] = None
         return Accepted()
 
@@ -146,16 +168,16 @@ class Transaction:
         run, row = self.tables.runs.get(commit.no), commit.row
         if run is None:
             return Fenced(0, 0)
-        for stored in self.tables.rows[run.no][row.ordinal - 1 : row.ordinal]:  # ordinals are dense from 1
-            if (stored.epoch, stored.checksum) == (row.epoch, row.checksum):
-                return Committed(stored.seq, run.inbox_last)
+        stored = self.stored(run.no, row.ordinal)
+        if stored is not None and (stored.epoch, stored.checksum) == (row.epoch, row.checksum):
+            return Committed(stored.seq, run.inbox_last)
         if (run.epoch, run.next_ordinal) != (row.epoch, row.ordinal):
             return Fenced(run.epoch, run.next_ordinal)
         if commit.is_terminal and run.inbox_last > commit.inbox_seen:
             return Unread(run.inbox_last)
+        self.keep_blobs(commit.blobs.items())
         seq = self._append(run.no, row)
         self._project(run, commit)
-        self.keep_blobs(commit.blobs.items())
         for child in commit.children:
             self._start_child(child, row.ordinal)
         for message in commit.messages:
@@ -169,8 +191,15 @@ class Transaction:
             self._park(run.no, commit.park.until, commit.inbox_seen)
         return Committed(seq, self.tables.runs[run.no].inbox_last)
 
+    def stored(self, no: int, ordinal: int) -> Row | None:
+        """The row of that ordinal; they are dense from the first one that is left."""
+        rows = self.tables.rows.get(no, [])
+        index = ordinal - rows[0].ordinal if rows else -1
+        return rows[index] if 0 <= index < len(rows) else None
+
     def _append(self, no: int, row: Row) -> int:
         self.tables.seq += 1
+        self.refer(no, row.body)
         self.tables.rows[no].append(msgspec.structs.replace(row, seq=self.tables.seq))
         return self.tables.seq
 
@@ -245,6 +274,10 @@ class Transaction:
         """The lease, with the next epoch. Only claims are counted, and only they wipe what kept the run waiting."""
         held = self._change(run.no, instance=instance, worker=worker, epoch=run.epoch + 1)
         return self._change(run.no, claims=held.claims + 1, bounces=0, note="") if is_claim else held
+
+    def reinstate(self, run: RunRow, worker: str, instance: str, until: datetime) -> None:
+        """The lease as it was before the run was taken for free; without an instance, later."""
+        self._change(run.no, worker=worker, instance=instance, available_at=run.available_at if instance else until)
 
     def bounce(self, run: RunRow, until: datetime, note: str) -> None:
         """Puts the run off."""

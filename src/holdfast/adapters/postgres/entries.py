@@ -10,11 +10,13 @@ import msgspec
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres import wire
 from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.knowing import ask_knowing
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.problems import is_of_one
 from holdfast.adapters.sql.rows import run_row
 from holdfast.core.status import Status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing
+from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.runs import Creation, Existing, Made, NewRun
 
 MADE, BY_ID, BY_KEY = 0, 1, 2
@@ -27,6 +29,7 @@ class NewEntry(msgspec.Struct, frozen=True):
     key_since: int
     instance: str
     worker: str
+    first: Commit | None = None
 
 
 Entry: TypeAlias = NewEntry | Message
@@ -52,24 +55,29 @@ class Entries:
 
     def _create(self, entries: Sequence[NewEntry]) -> list[Creation]:
         news = [
-            wire.new_run(entry.new, since=entry.key_since, instance=entry.instance, worker=entry.worker)
+            wire.new_run(
+                entry.new, since=entry.key_since, instance=entry.instance, worker=entry.worker, first=entry.first
+            )
             for entry in entries
         ]
-        rows = self._link.ask(sql.CREATE, (self._moments.wall(), wire.encoded_json(news)))
-        is_again = self._link.is_again
+        sent = wire.encoded_json(news)
+        firsts = [entry.first for entry in entries if entry.first is not None]
+        rows, is_again = ask_knowing(
+            self._link,
+            sql.CREATE,
+            lambda is_again, known: (self._moments.wall(), sent, is_again, known),
+            firsts,
+        )
         creations: list[Creation] = []
         hints: list[str] = []
-        for code, is_first, *columns in rows:
+        for code, is_ours, first_seq, first_inbox, woken, *columns in rows:
             run = run_row(tuple(columns))
-            if code == MADE:
-                creations.append(Made(run))
-                hints += (run.id,) if is_first else ()
-            elif code == BY_ID and is_first and is_again:
-                creations.append(Made(run))  # by our earlier try, whose answer was lost
-                hints.append(run.id)
+            if code == MADE or (code == BY_ID and is_ours and is_again):  # by our earlier try, whose answer was lost
+                creations.append(Made(run, None if first_seq is None else Committed(first_seq, first_inbox)))
             else:
                 creations.append(Existing(run, by_key=code == BY_KEY))
-        self._tell(hints)
+            hints += woken
+        self._tell(dict.fromkeys(hints))
         return creations
 
     def _send(self, messages: Sequence[Message]) -> list[Delivery]:

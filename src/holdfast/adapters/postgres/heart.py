@@ -14,7 +14,6 @@ from holdfast.adapters.postgres.link import Link
 from holdfast.core.turn import instant
 from holdfast.ports.leases import Beat
 
-FREED_A_BEAT = 100
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -32,7 +31,7 @@ class PostgresHeart:
         self._lock = threading.Lock()
         self._patience = ttl.total_seconds() / 2  # a connection that is dead on the other side is noticed by then
 
-    def beat(self, progress: str = "") -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
         """Renews the lease and frees the runs of the dead. `StoreUnavailable` if the server does not answer."""
         values = (
             self._moments.wall(),
@@ -40,7 +39,8 @@ class PostgresHeart:
             self._instance,
             self._ttl // _MICROSECOND,
             progress,
-            FREED_A_BEAT,
+            recovery,
+            frees,
         )
         with self._lock:
             asked = time.monotonic_ns()

@@ -11,9 +11,9 @@ from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.sql.rows import encoded, maybe_instant, run_row, worker_row
 from holdfast.adapters.system.process import is_gone, process_mark
-from holdfast.core.turn import micros
+from holdfast.core.turn import instant, micros
 from holdfast.ports.inbox import Publication
-from holdfast.ports.leases import Claims, HeldBy, Over, Taken, Taking, WorkerRow
+from holdfast.ports.leases import Claims, HeldBy, Lease, Over, Taken, Taking, WorkerRow
 
 PROMOTED_A_CLAIM = 500
 BOUNCED_A_CLAIM = 100
@@ -26,8 +26,8 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def register(
     link: Link, moments: Moments, worker: WorkerRow, ttl: timedelta, *, takes_over: bool
-) -> tuple[int, list[str]]:
-    """How many runs of earlier instances were freed, and which runs became available."""
+) -> tuple[list[str], list[str]]:
+    """The runs of earlier instances, which are free now, and those that somebody now can run."""
     boot, _ = moments.clock.boot()
     replaced = [
         instance
@@ -54,11 +54,13 @@ def register(
         replaced,
         REMEMBERED // _MICROSECOND,
     )
-    ((freed, hints),) = link.ask(sql.REGISTER, values)
-    return freed, hints
+    ((freed, recalled),) = link.ask(sql.REGISTER, values)
+    return freed, recalled
 
 
-def claim(link: Link, moments: Moments, worker: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
+def claim(
+    link: Link, moments: Moments, worker: WorkerRow, limit: int, only: Sequence[str] = (), *, takes: bool = True
+) -> Claims:
     """What the worker may advance now."""
     values = (
         moments.wall(),
@@ -72,6 +74,7 @@ def claim(link: Link, moments: Moments, worker: WorkerRow, limit: int, only: Seq
         list(only) or None,
         PROMOTED_A_CLAIM,
         BOUNCED_A_CLAIM,
+        takes,
     )
     first, *taken = link.ask(sql.CLAIM, values)
     return Claims([run_row(row[1:]) for row in taken], maybe_instant(first[0]))
@@ -79,13 +82,22 @@ def claim(link: Link, moments: Moments, worker: WorkerRow, limit: int, only: Seq
 
 def take(link: Link, moments: Moments, run: str, instance: str, *, steal: bool) -> Taking:
     """One run for an operator."""
-    ((code, *columns),) = link.ask(sql.TAKE, (*moments.lease(), run, instance, steal, False))
+    ((code, expires_at, *columns),) = link.ask(
+        sql.TAKE, lambda is_again: (moments.wall(), *moments.lease(), run, instance, steal, is_again)
+    )
     if code not in {TAKEN, IS_HELD, IS_OVER}:
         return None
     row = run_row(tuple(columns))
     if code == TAKEN:
         return Taken(row)
-    return HeldBy(row.worker, row.instance) if code == IS_HELD else Over(row.status)
+    return HeldBy(row.worker, row.instance, instant(expires_at)) if code == IS_HELD else Over(row.status)
+
+
+def lease(link: Link, moments: Moments, run: str) -> Lease | None:
+    """Who holds the run."""
+    for worker, instance, epoch, expires_at in link.ask(sql.LEASE, (moments.wall(), *moments.lease(), run)):
+        return Lease(run, worker, instance, epoch, instant(expires_at))
+    return None
 
 
 def workers(link: Link, moments: Moments) -> list[WorkerRow]:

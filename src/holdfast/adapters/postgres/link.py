@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import psycopg
 
@@ -15,6 +15,8 @@ from holdfast.adapters.postgres.statements import Texts
 
 PATIENCE = 7.0
 """Seconds an answer is waited for: less than half of the default lease."""
+
+Values: TypeAlias = Sequence[Any] | Callable[[bool], Sequence[Any]]
 
 _TRIES = 4
 
@@ -29,8 +31,9 @@ class Link:
         self.is_again: bool = False
         """An earlier try of the question under way may have been carried out: its answer was lost."""
 
-    def ask(self, statement: str, values: Sequence[Any] = (), *, patience: float = PATIENCE) -> list[Any]:
-        """All rows. A lost connection or a deadlock is met by asking the same again, so the question must bear that."""
+    def ask(self, statement: str, values: Values = (), *, patience: float = PATIENCE) -> list[Any]:
+        """All rows. A lost connection or a deadlock is met by asking the same again, so the question must bear that;
+        values that depend on `is_again` are made for each try."""
         self.is_again = False
         deadline = time.monotonic() + patience
         tries = _TRIES
@@ -38,7 +41,8 @@ class Link:
             tries -= 1
             left = deadline - time.monotonic()
             try:
-                return self._once(statement, values, max(left, 0.1))
+                chosen = values(self.is_again) if callable(values) else values
+                return self._once(statement, chosen, max(left, 0.1))
             except psycopg.Error as error:
                 if is_lost(error):
                     self.drop()

@@ -42,7 +42,8 @@ def _texts(*names: str) -> tuple[str, ...]:
 
 def migrations() -> tuple[Migration, ...]:
     """All of them, in order; the first has number 1."""
-    return (Migration(_texts("0001_pre_tables.sql", "0001_pre_turns.sql", "0001_pre_leases.sql")),)
+    first = _texts("0001_pre_tables.sql", "0001_pre_turns.sql", "0001_pre_leases.sql", "0001_pre_upkeep.sql")
+    return (Migration(first),)
 
 
 # state: what is there. Locks nothing. A schema without `meta` is new, or somebody else's.
@@ -55,6 +56,8 @@ _NUMBERS = b"SELECT name, value FROM {s}.meta"
 _ALONE = b"SELECT pg_advisory_xact_lock(%s)"
 _PATH = b"SELECT set_config('search_path', quote_ident(%s) || ', pg_temp', true)"
 _MAKE_SCHEMA = b"CREATE SCHEMA IF NOT EXISTS {s}"
+# settle: counts transactions anew after the store was copied to another cluster. Locks events, if it was.
+_SETTLE = b"SELECT {s}.settle()"
 _REMEMBER = b"""
 INSERT INTO {s}.meta (name, value) VALUES ('version', %s), ('oldest', %s)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
@@ -71,6 +74,7 @@ def bring_up_to_date(
         _check_server(connection, address)
         version, _ = _check(connection, address, len(known))
         if version >= len(known):
+            connection.execute(_named(_SETTLE, address))
             return
         if not auto_migrate:
             raise StoreRefused(
@@ -82,6 +86,7 @@ def bring_up_to_date(
             version, oldest = _check(connection, address, len(known))
             if version < len(known):
                 _migrate(connection, address, known, version, oldest)
+            connection.execute(_named(_SETTLE, address))
     except pg.InsufficientPrivilege as error:
         raise StoreRefused(
             f"cannot open the store {address.url}: this role may not make or change the schema {address.schema!r} "

@@ -1,23 +1,22 @@
-"""Questions that need more than one line: rows of several runs, pages, blobs."""
+"""Questions that need more than one line: rows of several runs, pages, trees."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from hashlib import sha256
+import time
+from collections.abc import Mapping
 
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.sql import listing
 from holdfast.core.turn import Row
-from holdfast.errors import BlobNotFound, CorruptJournal
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.runs import Filter, Page
 
 LONG = 30.0
 """Seconds an answer is waited for that may be large, or come from many rows."""
 
-_NAME = re.compile(r"[0-9a-f]{64}")
+SETTLING = 2.0
+"""Seconds that a reader of a tree waits for transactions under way."""
 
 
 def rows_from(link: Link, runs: Mapping[int, int]) -> dict[int, list[Row]]:
@@ -53,13 +52,16 @@ def page(link: Link, which: Filter, after: str, limit: int) -> Page:
     return listing.page_of(rows, limit)
 
 
-def blobs(link: Link, names: Sequence[str]) -> dict[str, bytes]:
-    """The bytes of each name; every one must be there and be what it is named."""
-    asked = [bytes.fromhex(name) for name in names if _NAME.fullmatch(name)]
-    found = {name.hex(): data for name, data in link.ask(sql.BLOBS, (asked,), patience=LONG)} if asked else {}
-    for name in names:
-        if name not in found:
-            raise BlobNotFound(f"no blob {name} in this store")
-        if sha256(found[name]).hexdigest() != name:
-            raise CorruptJournal(f"blob {name} does not hold the bytes of that name. Restore the store from a backup.")
-    return {name: found[name] for name in names}
+def tree(link: Link, root: str, from_seq: int, limit: int) -> list[Row]:
+    """The rows of a tree, as far as they are final.
+
+    What is not final yet is mostly final a moment later, and waited for; but not for ever, since anybody's open
+    transaction in the database stands in the way.
+    """
+    deadline = time.monotonic() + SETTLING
+    while True:
+        rows = link.ask(sql.READ_TREE, (root, from_seq, limit), patience=LONG)
+        final = [Row(*row[:-1]) for row in rows if row[-1]]
+        if len(final) == len(rows) or time.monotonic() >= deadline:
+            return final
+        time.sleep(0.005)

@@ -20,26 +20,32 @@ SELECT codes, firsts, seconds, hints FROM {s}.commit_many(
     %b::text[], %b::text[], %b::text[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[],
     %b::integer[], %b::bigint[], %b::text::jsonb, %b::text::jsonb)
 """
-CREATE = "SELECT code, is_first, (run).* FROM {s}.create_runs(%b::bigint, %b::text::jsonb)"
+CREATE = """
+SELECT code, is_ours, first_seq, first_inbox, hints, (run).*
+FROM {s}.create_runs(%b::bigint, %b::text::jsonb, %b::boolean, %b::text::jsonb)
+"""
 SEND = "SELECT {s}.send_messages(%b::bigint, %b::text::jsonb)"
 PUBLISH = "SELECT reached, woken FROM {s}.publish(%b::bigint, %b::text::jsonb)"
 REGISTER = """
-SELECT freed, hints FROM {s}.register(
+SELECT freed, recalled FROM {s}.register(
     %b::bigint, %b::text, %b::bigint, %b::text::jsonb, %b::bigint, %b::text[], %b::bigint)
 """
 BEAT = """
 SELECT moment, has_lapsed, orphaned, hints FROM {s}.beat(
-    %b::bigint, %b::text, %b::bigint, %b::text, %b::bigint, %b::text, %b::integer)
+    %b::bigint, %b::text, %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::integer)
 """
 CLAIM = """
 SELECT next_due, (run).* FROM {s}.claim(
     %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::text[], %b::text[], %b::text[], %b::integer, %b::text[],
-    %b::integer, %b::integer)
+    %b::integer, %b::integer, %b::boolean)
 """
-TAKE = "SELECT code, (run).* FROM {s}.take(%b::text, %b::bigint, %b::text, %b::text, %b::boolean, %b::boolean)"
+TAKE = """
+SELECT code, expires_at, (run).* FROM {s}.take(
+    %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::boolean, %b::boolean)
+"""
+REINSTATE = "SELECT {s}.reinstate(%b::bigint, %b::text, %b::text, %b::bigint)"
 RELEASE = "SELECT {s}.release(%b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::text)"
 RELEASE_ALL = "SELECT {s}.release_all(%b::bigint, %b::text)"
-KEEP_BLOB = "INSERT INTO {s}.blobs (name, data) VALUES (%b, %b) ON CONFLICT (name) DO NOTHING RETURNING true"
 
 # -- reads -------------------------------------------------------------------------------------------------------------
 
@@ -57,6 +63,20 @@ ORDER BY run, ordinal
 """
 # read after: seq rises with the ordinal within a run, since each turn is written under the lock of the run's row. So
 # there is no later committer to wait for, and rows are complete up to the last one.
+READ_TREE = "SELECT * FROM {s}.read_tree(%b::text, %b::bigint, %b::bigint)"
+LAST_SEQ = """
+SELECT max((SELECT seq FROM {s}.events WHERE run = tree.no ORDER BY ordinal DESC LIMIT 1))
+FROM {s}.tree_runs AS tree WHERE root = %b::text
+"""
+# open trees: from the runs that have not ended to their roots, then the journals of the wanted ones alone.
+OPEN_TREES = """
+WITH open AS (
+    SELECT coalesce(nullif(root, ''), id) AS root, count(*) AS runs FROM {s}.runs
+    WHERE status IN ('pending', 'running', 'paused') GROUP BY 1 HAVING coalesce(nullif(root, ''), id) > %b::text
+    ORDER BY 1 LIMIT %b::bigint)
+SELECT open.root, max(seq), count(*), open.runs FROM open JOIN {s}.tree_runs AS tree ON tree.root = open.root
+JOIN {s}.events ON events.run = tree.no GROUP BY open.root, open.runs ORDER BY open.root
+"""
 READ_AFTER = """
 SELECT ordinal, events.epoch, at, format, checksum, body, seq FROM {s}.runs JOIN {s}.events ON events.run = runs.no
 WHERE runs.id = %b::text AND ordinal > coalesce((
@@ -81,7 +101,7 @@ ORDER BY inbox.run, inbox.no
 HELD = "SELECT id, epoch, inbox_last FROM {s}.runs WHERE instance = %b::text AND instance <> ''"
 SIBLINGS = "SELECT instance, pid, host, boot, mark FROM {s}.workers WHERE worker = %b::text AND instance <> %b::text"
 WORKERS = "SELECT * FROM {s}.known_workers(%b::bigint)"
-BLOBS = "SELECT name, data FROM {s}.blobs WHERE name = ANY (%b::bytea[])"
+LEASE = "SELECT * FROM {s}.lease_of(%b::bigint, %b::text, %b::bigint, %b::text)"
 TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 # -- list: a head, any of the conditions (most are in `adapters.sql.listing`), a tail ----------------------------------

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any, TypeAlias, TypeVar
 
 from holdfast.adapters.postgres import leases, reading
@@ -22,6 +21,7 @@ from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
 from holdfast.adapters.postgres.entries import Entries, Entry, NewEntry
 from holdfast.adapters.postgres.heart import PostgresHeart
+from holdfast.adapters.postgres.keeping import Keeping
 from holdfast.adapters.postgres.lane import Lane, closed
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrating import bring_up_to_date
@@ -34,12 +34,13 @@ from holdfast.core.turn import Row, instant, micros
 from holdfast.errors import StoreRefused
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
-from holdfast.ports.journal import Commit, Verdict
-from holdfast.ports.leases import Claims, Held, Taking, WorkerRow
+from holdfast.ports.journal import Commit, Tree, Verdict
+from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 
 T = TypeVar("T")
 Rows: TypeAlias = list[Row]  # `list` is a verb of the port
+Trees: TypeAlias = list[Tree]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 _OTHERS = 4
@@ -74,7 +75,7 @@ async def open_postgres(
     return PostgresStore(place, dialler, moments, connection, max_connections)
 
 
-class PostgresStore:
+class PostgresStore(Keeping):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
@@ -160,11 +161,26 @@ class PostgresStore:
         rows = await self._rows(sql.READ_AFTER, run, after_seq, limit)
         return [Row(run, *row) for row in rows]
 
+    async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> Rows:
+        """See `ports.journal`."""
+        return await self._run(lambda link: reading.tree(link, root, from_seq, limit))
+
+    async def last_seq(self, root: str) -> int | None:
+        """See `ports.journal`."""
+        ((last,),) = await self._rows(sql.LAST_SEQ, root)
+        return None if last is None else int(last)
+
+    async def trees(self, *, after: str = "", limit: int = 100) -> Trees:
+        """See `ports.journal`."""
+        return [Tree(*row) for row in await self._rows(sql.OPEN_TREES, after, limit)]
+
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
         """See `ports.runs`."""
-        creation: Creation = await self._enter(NewEntry(new, micros(key_since), instance, worker))
+        creation: Creation = await self._enter(NewEntry(new, micros(key_since), instance, worker, first))
         return creation
 
     async def get(self, run: str) -> RunRow | None:
@@ -213,12 +229,12 @@ class PostgresStore:
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> int:
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
         """See `ports.leases`."""
-        freed, hints = await self._run(
+        freed, recalled = await self._run(
             lambda link: leases.register(link, self._moments, worker, ttl, takes_over=takes_over)
         )
-        self._tell(hints)
+        self._tell([*freed, *recalled])
         return freed
 
     def heart(self, instance: str, ttl: timedelta) -> PostgresHeart:
@@ -229,6 +245,19 @@ class PostgresStore:
     async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
         return await self._run(lambda link: leases.claim(link, self._moments, worker, limit, only))
+
+    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
+        """See `ports.leases`."""
+        return await self._run(lambda link: leases.claim(link, self._moments, worker, limit, takes=False))
+
+    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
+        """See `ports.leases`."""
+        ((is_done,),) = await self._rows(sql.REINSTATE, self._moments.wall(), run, worker, micros(until))
+        return bool(is_done)
+
+    async def lease(self, run: str) -> Lease | None:
+        """See `ports.leases`."""
+        return await self._run(lambda link: leases.lease(link, self._moments, run))
 
     async def held(self, instance: str) -> Mapping[str, Held]:
         """See `ports.leases`."""
@@ -255,27 +284,6 @@ class PostgresStore:
     async def workers(self) -> Sequence[WorkerRow]:
         """See `ports.leases`; of the live and of the others, those that started first come first."""
         return await self._run(lambda link: leases.workers(link, self._moments))
-
-    # -- blobs ---------------------------------------------------------------------------------------------------------
-
-    async def put_blob(self, data: bytes) -> str:
-        """See `ports.blobs`."""
-
-        def put(link: Link) -> str:
-            digest = sha256(data)
-            link.ask(sql.KEEP_BLOB, (digest.digest(), data), patience=reading.LONG)
-            return digest.hexdigest()
-
-        return await self._run(put)
-
-    async def get_blob(self, name: str) -> bytes:
-        """See `ports.blobs`."""
-        return (await self.get_blobs((name,)))[name]
-
-    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        """See `ports.blobs`."""
-        wanted = list(names)
-        return await self._run(lambda link: reading.blobs(link, wanted))
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

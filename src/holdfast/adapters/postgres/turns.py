@@ -8,29 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
-import psycopg
-
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres import wire
 from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.knowing import ask_knowing
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.problems import is_of_one
-from holdfast.core.status import Status
-from holdfast.core.turn import Row
 from holdfast.errors import StoreError
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
-
-NEEDS = "HF001"
-"""The SQLSTATE by which a function asks for what it cannot write by itself."""
-
-
-class Asked(msgspec.Struct):
-    """What it asks for."""
-
-    what: str
-    run: str
-    workflow: str
 
 
 class Turns:
@@ -66,36 +51,13 @@ class Turns:
         if not commits:
             return []
         statement, values = _question(commits)
-        known = wire.Known()
-        codes, firsts, seconds, hints = self._answer(statement, values, known, commits)
+        ((codes, firsts, seconds, hints),), _ = ask_knowing(
+            self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
+        )
         self._tell(dict.fromkeys(hints or ()))
         if len(commits) == 1:
             return [_verdict(codes, firsts, seconds)]
         return [_verdict(*each) for each in zip(codes, firsts, seconds, strict=True)]
-
-    def _answer(self, statement: str, values: Sequence[Any], known: wire.Known, commits: Sequence[Commit]) -> Any:
-        while True:
-            try:
-                (answer,) = self._link.ask(statement, (self._moments.wall(), *values, known.as_json()))
-                return answer
-            except StoreError as error:
-                if not self._learn(error.__cause__, known, commits):
-                    raise
-
-    def _learn(self, problem: BaseException | None, known: wire.Known, commits: Sequence[Commit]) -> bool:
-        """Finds what the server asked for. An end never changes, so what is found now holds when it is sent."""
-        if not isinstance(problem, psycopg.Error) or problem.sqlstate != NEEDS:
-            return False
-        asked = msgspec.json.decode(problem.diag.message_detail or "", type=Asked)
-        known.add_ends(commits)
-        if asked.what == "own end":
-            return True
-        ((*columns, workflow, status),) = self._link.ask(sql.LAST_TURN, (asked.run,))
-        if asked.what == "conflict":
-            known.add_conflict(asked.run, workflow, asked.workflow)
-        elif Status(status).is_terminal:  # else it ends with this very batch
-            known.add_end(Row(asked.run, *columns))
-        return True
 
 
 def _question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 import msgspec
 
 from holdfast.adapters.sql.rows import maybe_micros
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
+from holdfast.core.references import names_in
 from holdfast.core.turn import Row, micros
+from holdfast.ports.blobs import BlobData, Stub
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit
 from holdfast.ports.runs import NewRun
 
-Halves: TypeAlias = tuple[bytes, bytes]
+Halves: TypeAlias = tuple[bytes, bytes, tuple[str, ...]]
+"""An event around the place of its key, and the blobs it names."""
 
+_MICROSECOND = timedelta(microseconds=1)
 CONSUMES, ENDS, IS_PROGRESS, PARKS = 1, 2, 4, 8
 
 _encoder = msgspec.json.Encoder()  # bytes become base64
@@ -29,8 +34,10 @@ def encoded_json(value: Any) -> str:
     return _encoder.encode(value).decode()
 
 
-def new_run(new: NewRun, *, since: int = 0, instance: str = "", worker: str = "") -> dict[str, Any]:
-    """A run to be made."""
+def new_run(
+    new: NewRun, *, since: int = 0, instance: str = "", worker: str = "", first: Commit | None = None
+) -> dict[str, Any]:
+    """A run to be made, and the turn that comes with it."""
     row, started = new.row, new.started
     wire: dict[str, Any] = {
         "id": row.run,
@@ -56,10 +63,13 @@ def new_run(new: NewRun, *, since: int = 0, instance: str = "", worker: str = ""
         "instance": instance,
         "worker": worker,
     }
+    if started.keep is not None:
+        wire["keep"] = started.keep // _MICROSECOND
     if started.attributes:
         wire["attributes"] = started.attributes
-    if new.blobs:
-        wire["blobs"] = new.blobs
+    _add_blobs(wire, new.blobs, row.body)
+    if first is not None:
+        wire["first"] = (*turn(first), besides(first))
     if new.watcher is not None:
         wire["watcher"] = new.watcher
     return wire
@@ -68,24 +78,21 @@ def new_run(new: NewRun, *, since: int = 0, instance: str = "", worker: str = ""
 def message(sent: Message) -> dict[str, Any]:
     """A message to one run."""
     wire: dict[str, Any] = {"run": sent.run, "id": sent.id, "kind": sent.kind, "body": sent.body}
-    if sent.blobs:
-        wire["blobs"] = sent.blobs
+    _add_blobs(wire, sent.blobs, sent.body)
     return wire
 
 
 def publication(sent: Publication) -> dict[str, Any]:
     """A message to the watchers of a topic; the server fills the key of each wait in."""
     wire: dict[str, Any] = {"topic": sent.topic, "id": sent.id, "halves": _split(with_key(sent.body, _HOLE))}
-    if sent.blobs:
-        wire["blobs"] = sent.blobs
+    _add_blobs(wire, sent.blobs, sent.body)
     return wire
 
 
 def besides(commit: Commit) -> dict[str, Any] | None:
     """What a turn brings besides its row and the projection; None for the common turn."""
     wire: dict[str, Any] = {}
-    if commit.blobs:
-        wire["blobs"] = list(commit.blobs.items())
+    _add_blobs(wire, tuple(commit.blobs.items()), commit.row.body)
     if commit.children:
         wire["children"] = [new_run(child) for child in commit.children]
     if commit.messages:
@@ -160,7 +167,24 @@ class Known:
         return encoded_json(wire)
 
 
+def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None, int, list[str]]]:
+    """Blobs to be kept: name, bytes (None: they are elsewhere), size, and the names in them."""
+    return [
+        (name, None, data.size, list(data.names))
+        if isinstance(data, Stub)
+        else (name, data, len(data), sorted(names_in(data)))
+        for name, data in many
+    ]
+
+
+def _add_blobs(wire: dict[str, Any], many: Sequence[tuple[str, BlobData]], body: bytes) -> None:
+    if many:
+        wire["blobs"] = blobs(many)
+    if names := names_in(body):
+        wire["names"] = sorted(names)
+
+
 def _split(event: bytes) -> Halves:
     before, hole, after = event.partition(_QUOTED_HOLE)
     assert hole, "an event for others has a place for their key"
-    return before, after
+    return before, after, tuple(sorted(names_in(event)))

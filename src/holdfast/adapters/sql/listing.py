@@ -17,7 +17,8 @@ WITH_STATUS = "AND status = ?"
 WITH_QUEUE = "AND queue = ?"
 WITH_PARENT = "AND parent = ? AND parent <> ''"
 WITH_KEY = "AND key = ? AND key <> ''"
-WITH_WORKER = "AND worker = ?"
+WITH_WORKER = "AND worker = ? AND worker <> ''"
+WITH_OPEN_ONLY = "AND ended_at IS NULL"
 BEFORE = "AND (created_at, no) < (?, ?)"
 NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"
 
@@ -38,6 +39,7 @@ def conditions(
         (which.root, with_root, (which.root, which.root)),
         (which.key, WITH_KEY, (which.key,)),
         (which.worker, WITH_WORKER, (which.worker,)),
+        (which.worker and _is_open(which), WITH_OPEN_ONLY, ()),
     ):
         if is_wanted:
             parts.append(part)
@@ -48,6 +50,11 @@ def conditions(
     return parts, values
 
 
+def _is_open(which: Filter) -> bool:
+    """Whether it asks for runs that have not ended only: then the index of a worker's own runs serves it."""
+    return bool(which.statuses) and not any(status.is_terminal for status in which.statuses)
+
+
 def page_of(rows: Sequence[Any], limit: int) -> Page:
     """The page that these rows make, of which one more than the limit was asked for."""
     runs = [run_row(row) for row in rows[:limit]]
@@ -56,7 +63,12 @@ def page_of(rows: Sequence[Any], limit: int) -> Page:
 
 def cursor(run: RunRow) -> str:
     """Names the place after the run."""
-    return base64.urlsafe_b64encode(b"%d:%d" % (micros(run.created_at), run.no)).decode()
+    return place(micros(run.created_at), run.no)
+
+
+def place(created_at: int, no: int) -> str:
+    """Names the place after the run of that time and number."""
+    return base64.urlsafe_b64encode(b"%d:%d" % (created_at, no)).decode()
 
 
 def position(text: str) -> tuple[int, int]:

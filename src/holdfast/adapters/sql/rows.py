@@ -72,7 +72,8 @@ def run_row(row: tuple[Any, ...]) -> RunRow:
 
 def worker_row(row: tuple[Any, ...], boot: str, second: int) -> WorkerRow:
     """A row of the statement `WORKERS`, judged at that microsecond of that boot."""
-    instance, worker, queues, definitions, pid, host, started_at, has_ended, its_boot, expires, progress, active = row
+    (instance, worker, queues, definitions, pid, host, started_at, has_ended, its_boot, expires, progress, recovery,
+     seen_at, active) = row  # fmt: skip
     return WorkerRow(
         instance=instance,
         worker=worker,
@@ -84,6 +85,8 @@ def worker_row(row: tuple[Any, ...], boot: str, second: int) -> WorkerRow:
         is_live=is_live((its_boot, expires, has_ended), boot, second),
         active=active,
         progress=progress,
+        recovery=recovery,
+        seen_at=instant(seen_at),
     )
 
 

@@ -139,6 +139,13 @@ class ClaimRuns:
         return maybe_instant(min(times, default=None))
 
 
+class DueRuns(ClaimRuns):
+    """`Leases.due`: a claim that takes nothing. (It promotes, and puts off what nobody can run.)"""
+
+    def _take(self, transaction: Transaction, no: int) -> RunRow:
+        return run_row(transaction.row(sql.RUN_BY_NO, (no,)))
+
+
 def _ready_definitions(ask: Ask, queue: str) -> Iterator[Definition]:
     found = ask(sql.FIRST_READY, (queue,))
     while found:

@@ -1,42 +1,21 @@
-"""Making runs: at start, and as children of a turn."""
+"""Rows of new runs, and what becomes of children whose id is in use."""
 
 from __future__ import annotations
 
-import msgspec
+from datetime import timedelta
 
 from holdfast.adapters.sql.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.messages import keep_blobs, send
+from holdfast.adapters.sqlite.blobs import keep_blobs, refer
+from holdfast.adapters.sqlite.messages import send
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.messages import encode_event, ended_by, id_in_use
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant
 from holdfast.ports.inbox import Message
-from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
+from holdfast.ports.runs import NewRun, RunRow
 
-
-class CreateRun(msgspec.Struct, frozen=True):
-    """`Runs.create` as an operation of the writer."""
-
-    new: NewRun
-    key_since: int
-    instance: str
-    worker: str
-
-    def __call__(self, transaction: Transaction) -> Creation:
-        """Makes the run unless its id or key is in use."""
-        new, started = self.new, self.new.started
-        if started.key:
-            found = transaction.row(sql.RUN_BY_KEY, (started.workflow, started.key, self.key_since))
-            if found is not None and found[1] != new.row.run and not _is_known(transaction, new.row.run):
-                return Existing(run_row(found), by_key=True)
-        made = insert_run(transaction, new, self.instance, self.worker)
-        if made is not None:
-            return Made(made)
-        run = run_row(transaction.row(sql.RUN_BY_ID, (new.row.run,)))
-        if transaction.is_again and _is_first_row(transaction, run.no, new.row):
-            return Made(run)  # by our earlier try, whose answer was lost
-        return Existing(run, by_key=False)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker: str = "") -> RunRow | None:
@@ -76,14 +55,16 @@ def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker
             maybe_micros(started.deadline),
             row.at,
             row.at,
+            None if started.keep is None else started.keep // _MICROSECOND,
             new.doing,
         ),
     )
     no = transaction.connection.last_insert_rowid()
+    keep_blobs(transaction, new.blobs)
     transaction.run(sql.APPEND, (no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
+    refer(transaction, no, row.body)
     for name, value in started.attributes.items():
         transaction.run(sql.INSERT_ATTRIBUTE, (no, name, value))
-    keep_blobs(transaction, new.blobs)
     if not is_claimed:
         transaction.hint(row.run)
     return _as_row(no, new, available_at, holder, held_by)
@@ -118,15 +99,6 @@ def tell_adopters(transaction: Transaction, no: int, row: Row) -> None:
 def tell(transaction: Transaction, run: str, message: str, body: bytes) -> None:
     """Sends the end of a child; dropped if nobody is left to hear it."""
     send(transaction, Message(run=run, id=message, kind="child", body=body))
-
-
-def _is_known(transaction: Transaction, run: str) -> bool:
-    return transaction.row(sql.NO_OF_RUN, (run,)) is not None
-
-
-def _is_first_row(transaction: Transaction, no: int, row: Row) -> bool:
-    stored = transaction.row(sql.STORED_TURN, (no, row.ordinal))
-    return stored is not None and stored[1:] == (row.epoch, row.checksum)
 
 
 def _as_row(no: int, new: NewRun, available_at: int, instance: str, worker: str) -> RunRow:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -12,13 +14,13 @@ from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.turn import instant, micros
 from holdfast.ports.clock import Clock
-from holdfast.ports.leases import Beat, HeldBy, Over, Taken, Taking, WorkerRow
+from holdfast.ports.leases import Beat, HeldBy, Lease, Over, Taken, Taking, WorkerRow
 from holdfast.ports.runs import RunRow
 
-FREED_A_BEAT = 100
 REMEMBERED = timedelta(days=1)
 """How long an instance that is gone and holds nothing stays on the list."""
 
+Ask: TypeAlias = Callable[[str, tuple[Any, ...]], list[Any]]
 _MICROSECOND = timedelta(microseconds=1)
 _ALL = -1  # SQLite's "no limit"
 
@@ -36,11 +38,11 @@ class Register(msgspec.Struct, frozen=True):
     ttl: timedelta
     takes_over: bool
 
-    def __call__(self, transaction: Transaction) -> int:
-        """How many runs of earlier instances were freed."""
+    def __call__(self, transaction: Transaction) -> list[str]:
+        """The runs of earlier instances, which are free now."""
         worker, now = self.worker, transaction.now
         boot, second = boot_micros(transaction.clock)
-        freed = 0
+        freed: list[str] = []
         for instance, pid, host, mark, its_boot in transaction.rows(sql.SIBLINGS, (worker.worker, worker.instance)):
             has_died = its_boot == boot and host == worker.host and pid > 0 and is_gone(pid, mark)
             if self.takes_over or has_died:
@@ -76,6 +78,8 @@ class Renew(msgspec.Struct, frozen=True):
     instance: str
     ttl: timedelta
     progress: str
+    recovery: str
+    frees: int
 
     def __call__(self, transaction: Transaction) -> Beat:
         """Renews the instance, then frees runs of instances whose lease ran out."""
@@ -83,13 +87,17 @@ class Renew(msgspec.Struct, frozen=True):
         lease = transaction.row(sql.LEASE, (self.instance,))
         has_lapsed = lease is None or not is_live(lease, boot, second)
         expires = second + self.ttl // _MICROSECOND
-        transaction.run(sql.RENEW, (boot, expires, transaction.now, self.progress, self.instance))
+        transaction.run(sql.RENEW, (boot, expires, transaction.now, self.progress, self.recovery, self.instance))
+        freed = self._free_the_dead(transaction, boot, second) if self.frees > 0 else 0
+        return Beat(instant(transaction.now), has_lapsed, freed)
+
+    def _free_the_dead(self, transaction: Transaction, boot: str, second: int) -> int:
         live = {row[0] for row in transaction.rows(sql.LEASES) if is_live(row[1:], boot, second)}
         freed = 0
         for (holder,) in transaction.rows(sql.HOLDERS):
-            if holder not in live and freed < FREED_A_BEAT:
-                freed += free(transaction, holder, FREED_A_BEAT - freed)
-        return Beat(instant(transaction.now), has_lapsed, freed)
+            if holder not in live and freed < self.frees:
+                freed += len(free(transaction, holder, self.frees - freed))
+        return freed
 
 
 class Take:
@@ -113,7 +121,7 @@ class Take:
         if run.status.is_terminal:
             return Over(run.status)
         if run.instance and not self._steal and self._is_live(transaction, run.instance):
-            return HeldBy(run.worker, run.instance)
+            return HeldBy(run.worker, run.instance, self._expiry(transaction, run.instance))
         lease = transaction.row(sql.LEASE, (self._instance,))
         transaction.run(sql.TAKE, (self._instance, lease[3] if lease else "", run.no))
         self._taken = run_row(transaction.row(sql.RUN_BY_NO, (run.no,)))
@@ -122,6 +130,10 @@ class Take:
     def _is_live(self, transaction: Transaction, instance: str) -> bool:
         lease = transaction.row(sql.LEASE, (instance,))
         return lease is not None and is_live(lease, *boot_micros(transaction.clock))
+
+    def _expiry(self, transaction: Transaction, instance: str) -> datetime:
+        expires = transaction.row(sql.LEASE, (instance,))[1]
+        return instant(transaction.now + expires - boot_micros(transaction.clock)[1])
 
 
 def release(transaction: Transaction, values: tuple[str, int, int | None, int, int]) -> bool:
@@ -143,9 +155,26 @@ def release_all(transaction: Transaction, instance: str) -> int:
     return len(runs)
 
 
-def free(transaction: Transaction, instance: str, limit: int) -> int:
+def reinstate(transaction: Transaction, run: str, worker: str, until: int) -> bool:
+    """The worker's newest instance holds the run again; without one the run is put off."""
+    newest = transaction.row(sql.NEWEST_INSTANCE, (worker,))
+    values = (worker, newest[0] if newest else "", until, transaction.now, run)
+    return transaction.row(sql.REINSTATE, values) is not None
+
+
+def lease_of(ask: Ask, clock: Clock, run: str) -> Lease | None:
+    """Who holds the run, if the holder lives."""
+    boot, second = boot_micros(clock)
+    for found in ask(sql.LEASE_OF_RUN, (run,)):
+        if is_live(found, boot, second):
+            worker, instance, epoch = found[3:]
+            return Lease(run, worker, instance, epoch, instant(micros(clock.now()) + found[1] - second))
+    return None
+
+
+def free(transaction: Transaction, instance: str, limit: int) -> list[str]:
     """Clears the leases of an instance: available now, epoch as it was."""
-    runs = transaction.rows(sql.FREE, (transaction.now, instance, limit))
-    for (run,) in runs:
+    runs = [run for (run,) in transaction.rows(sql.FREE, (transaction.now, instance, limit))]
+    for run in runs:
         transaction.hint(run)
-    return len(runs)
+    return runs

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.messages import with_key
 from holdfast.core.status import Status
@@ -26,6 +25,7 @@ def send(transaction: Transaction, message: Message) -> Delivery:
     transaction.run(sql.DELIVER, (no, last + 1, message.id, message.kind, message.body, now))
     transaction.run(sql.WAKE, (last + 1, now, no))
     keep_blobs(transaction, message.blobs)
+    refer(transaction, no, message.body)
     transaction.hint(message.run)
     return Accepted()
 
@@ -46,9 +46,3 @@ def publish(transaction: Transaction, publication: Publication) -> list[str]:
             ),
         )
     return list(found)
-
-
-def keep_blobs(transaction: Transaction, blobs: Iterable[tuple[str, bytes]]) -> None:
-    """Stores the bytes under their names; what is there stays."""
-    for name, data in blobs:
-        transaction.run(sql.KEEP_BLOB, (bytes.fromhex(name), data))

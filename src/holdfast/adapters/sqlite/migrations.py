@@ -53,6 +53,7 @@ CREATE TABLE runs (
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     ended_at INTEGER,
+    keep INTEGER,
     doing BLOB NOT NULL
 ) STRICT;
 CREATE INDEX runs_ready ON runs (queue, workflow, version, priority DESC, available_at) WHERE ready = 1;
@@ -83,6 +84,10 @@ CREATE VIEW run_rows AS SELECT
     created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker, instance, epoch, claims,
     inbox_last, inbox_read, bounces, note
 FROM runs;
+
+-- A tree: the root and all its descendants, by the id of the root.
+CREATE VIEW tree_runs AS
+SELECT id AS root, no FROM runs WHERE root = '' UNION ALL SELECT root, no FROM runs WHERE root <> '';
 
 -- The journal: one row per turn, appended and never changed. No foreign key: the fenced update of the run in the same
 -- transaction is the proof that it exists. No AUTOINCREMENT, which would write one page more in every commit: the
@@ -142,11 +147,45 @@ CREATE TABLE exposed (
 ) STRICT;
 CREATE UNIQUE INDEX exposed_by_run ON exposed (run, name);
 
+-- `at`: when the blob was last stored or lost a reference. The bytes come last, so that nobody reads over them; null
+-- if they are kept elsewhere.
 CREATE TABLE blobs (
     name BLOB NOT NULL,
-    data BLOB NOT NULL
+    kind TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    data BLOB
 ) STRICT;
 CREATE UNIQUE INDEX blobs_by_name ON blobs (name);
+
+-- Who refers to a blob: runs, and blobs whose bytes name others.
+CREATE TABLE run_blobs (
+    run INTEGER NOT NULL REFERENCES runs (no),
+    blob BLOB NOT NULL,
+    PRIMARY KEY (run, blob)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_blobs_by_blob ON run_blobs (blob);
+CREATE TABLE blob_blobs (
+    holder BLOB NOT NULL,
+    blob BLOB NOT NULL,
+    PRIMARY KEY (holder, blob)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blob_blobs_by_blob ON blob_blobs (blob);
+
+CREATE TABLE snapshots (
+    run INTEGER PRIMARY KEY REFERENCES runs (no),
+    ordinal INTEGER NOT NULL,
+    checksum BLOB NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+
+-- What only one is to do at a time; `expires` as for workers.
+CREATE TABLE duties (
+    duty TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- `expires` is in microseconds since the boot named by `boot`. `mark` tells the process from a later one of its pid.
 CREATE TABLE workers (
@@ -166,7 +205,14 @@ CREATE TABLE workers (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_SECOND = """
+-- What the recovery of a worker met, for whoever looks after it; and a worker's own runs, to be listed without looking
+-- at everybody's. A run that has ended is in no such list, so its index stays as small as the work at hand.
+ALTER TABLE workers ADD COLUMN recovery TEXT NOT NULL DEFAULT '';
+CREATE INDEX runs_by_worker ON runs (worker, created_at) WHERE worker <> '' AND ended_at IS NULL;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

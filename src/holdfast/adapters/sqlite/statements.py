@@ -84,7 +84,14 @@ ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.bl
 WATCH = "INSERT INTO watchers (topic, run, key, since) VALUES (?, ?, ?, ?)"
 UNWATCH = "DELETE FROM watchers WHERE run = ? AND key = ?"
 UNWATCH_ALL = "DELETE FROM watchers WHERE run = ?"
-KEEP_BLOB = "INSERT INTO blobs (name, data) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+# keep blob: stored again it is as if it were new, so that its grace begins anew. Locks blobs.
+KEEP_BLOB = """
+INSERT INTO blobs (name, kind, at, size, data) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET at = max(at, excluded.at)
+"""
+# refer: only to blobs that are there, since not every text that looks like a name is one. Locks run_blobs, blob_blobs.
+REFER = "INSERT INTO run_blobs (run, blob) SELECT ?, name FROM blobs WHERE name = ? ON CONFLICT DO NOTHING"
+REFER_BLOB = "INSERT INTO blob_blobs (holder, blob) SELECT ?, name FROM blobs WHERE name = ? ON CONFLICT DO NOTHING"
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
@@ -92,8 +99,8 @@ KEEP_BLOB = "INSERT INTO blobs (name, data) VALUES (?, ?) ON CONFLICT (name) DO 
 INSERT_RUN = """
 INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, inbox_last, inbox_read, claims, instance,
     available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root, code, codec,
-    deadline, created_at, updated_at, doing)
-VALUES (?, ?, ?, 'pending', ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    deadline, created_at, updated_at, keep, doing)
+VALUES (?, ?, ?, 'pending', ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"
 
@@ -138,6 +145,38 @@ WHERE run = ?1 AND ordinal > coalesce(
     (SELECT ordinal FROM events WHERE run = ?1 AND seq <= ?2 ORDER BY ordinal DESC LIMIT 1),
     0)
 ORDER BY ordinal LIMIT ?3
+"""
+
+# trees: a run that is its own root has an empty `root`.
+TREE_BY_RUN = """
+SELECT tree.id, ordinal, epoch, at, format, checksum, body, seq FROM (
+    SELECT no, id FROM runs WHERE id = ?1 AND root = ''
+    UNION ALL SELECT no, id FROM runs WHERE root = ?2 AND root <> '') AS tree
+CROSS JOIN events ON events.run = tree.no AND events.seq >= ?3
+ORDER BY seq LIMIT ?4
+"""
+TREE_BY_SEQ = """
+SELECT runs.id, ordinal, events.epoch, at, format, checksum, body, seq
+FROM events CROSS JOIN runs ON runs.no = events.run
+WHERE seq >= ?3 AND ((runs.id = ?1 AND runs.root = '') OR (runs.root = ?2 AND runs.root <> ''))
+ORDER BY seq LIMIT ?4
+"""
+NEWEST_SEQ = "SELECT max(seq) FROM events"
+LAST_SEQ = """
+SELECT max((SELECT seq FROM events WHERE run = tree.no ORDER BY ordinal DESC LIMIT 1)) FROM (
+    SELECT no FROM runs WHERE id = ?1 AND root = ''
+    UNION ALL SELECT no FROM runs WHERE root = ?2 AND root <> '') AS tree
+"""
+# open trees: from the runs that have not ended to their roots, then the journals of the wanted ones alone.
+OPEN_TREES = """
+WITH open AS (
+    SELECT iif(root = '', id, root) AS root, count(*) AS runs FROM runs
+    WHERE status IN ('pending', 'running', 'paused') GROUP BY 1 HAVING iif(root = '', id, root) > ?1
+    ORDER BY 1 LIMIT ?2)
+SELECT open.root, max(seq), count(*), open.runs FROM open
+JOIN runs ON (runs.id = open.root AND runs.root = '') OR (runs.root = open.root AND runs.root <> '')
+JOIN events ON events.run = runs.no
+GROUP BY open.root ORDER BY open.root
 """
 
 # -- inbox -------------------------------------------------------------------------------------------------------------
@@ -240,6 +279,21 @@ UPDATE runs SET instance = '', available_at = ?1, ready = CASE WHEN status = 'pa
 WHERE no IN (SELECT no FROM runs WHERE instance = ?2 AND instance <> '' LIMIT ?3)
 RETURNING id
 """
+# reinstate: the run was thought free; whoever grants leases names its owner. Locks runs. Epoch as it was: no fence.
+REINSTATE = """
+UPDATE runs SET worker = ?1, instance = ?2,
+    available_at = CASE WHEN ?2 = '' THEN ?3 ELSE available_at END,
+    ready = CASE WHEN ?2 <> '' OR status = 'paused' THEN NULL ELSE ?3 <= ?4 END
+WHERE id = ?5 AND instance = '' AND status IN ('pending', 'running', 'paused')
+RETURNING id
+"""
+NEWEST_INSTANCE = """
+SELECT instance FROM workers WHERE worker = ? AND has_ended = 0 ORDER BY started_at DESC, instance DESC LIMIT 1
+"""
+LEASE_OF_RUN = """
+SELECT boot, expires, has_ended, runs.worker, runs.instance, runs.epoch FROM runs
+JOIN workers ON workers.instance = runs.instance WHERE runs.id = ? AND runs.instance <> ''
+"""
 HELD = "SELECT id, epoch, inbox_last FROM runs WHERE instance = ? AND instance <> ''"
 HOLDERS = "SELECT DISTINCT instance FROM runs WHERE instance <> ''"
 
@@ -258,7 +312,9 @@ SIBLINGS = "SELECT instance, pid, host, mark, boot FROM workers WHERE worker = ?
 LEASES = "SELECT instance, boot, expires, has_ended FROM workers"
 LEASE = "SELECT boot, expires, has_ended, worker FROM workers WHERE instance = ?"
 LEASED_DEFINITIONS = "SELECT definitions FROM workers WHERE has_ended = 0 AND boot = ? AND expires > ?"
-RENEW = "UPDATE workers SET boot = ?, expires = ?, has_ended = 0, seen_at = ?, progress = ? WHERE instance = ?"
+RENEW = """
+UPDATE workers SET boot = ?, expires = ?, has_ended = 0, seen_at = ?, progress = ?, recovery = ? WHERE instance = ?
+"""
 END_WORKER = "UPDATE workers SET has_ended = 1, seen_at = ? WHERE instance = ?"
 # forget: instances nobody has heard of for long and that hold nothing. Locks workers.
 FORGET_WORKERS = """
@@ -266,7 +322,8 @@ DELETE FROM workers WHERE seen_at < ?1 AND (has_ended = 1 OR boot <> ?2 OR expir
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.instance = workers.instance AND runs.instance <> '')
 """
 WORKERS = """
-SELECT instance, worker, queues, definitions, pid, host, started_at, has_ended, boot, expires, progress,
+SELECT instance, worker, queues, definitions, pid, host, started_at, has_ended, boot, expires, progress, recovery,
+    seen_at,
     (SELECT count(*) FROM runs WHERE runs.instance = workers.instance AND runs.instance <> '')
 FROM workers ORDER BY started_at, instance
 """

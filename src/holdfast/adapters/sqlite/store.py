@@ -8,29 +8,28 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from hashlib import sha256
 from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import maybe_instant, maybe_micros, run_row, worker_row
-from holdfast.adapters.sqlite import audit, leases, messages
+from holdfast.adapters.sqlite import audit, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.blobs import read_blobs
-from holdfast.adapters.sqlite.claims import ClaimRuns, survey
+from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
-from holdfast.adapters.sqlite.creation import CreateRun
 from holdfast.adapters.sqlite.heart import SqliteHeart
+from holdfast.adapters.sqlite.keeping import Keeping
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.listing import page
 from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.opening import discard, prepare
 from holdfast.adapters.sqlite.readers import Readers
+from holdfast.adapters.sqlite.starting import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
@@ -40,15 +39,15 @@ from holdfast.core.turn import Row, instant, micros
 from holdfast.errors import StoreRefused
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
-from holdfast.ports.journal import Commit, Verdict
-from holdfast.ports.leases import Claims, Held, Taking, WorkerRow
+from holdfast.ports.journal import Commit, Tree, Verdict
+from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 
 T = TypeVar("T")
 Rows: TypeAlias = list[Row]  # `list` is a verb of the port
+Trees: TypeAlias = list[Tree]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
-_LARGE = 128 * 1024
 _MANY = 16
 
 
@@ -70,7 +69,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability, max_connections)
 
 
-class SqliteStore:
+class SqliteStore(Keeping):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(self, location: Location, clock: Clock, durability: Durability, max_connections: int = 10) -> None:
@@ -152,11 +151,26 @@ class SqliteStore:
 
         return self._read(ask)
 
+    async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> Rows:
+        """See `ports.journal`. Off the event loop: a tree may be large, and so may the store."""
+        return await asyncio.to_thread(self._read, partial(trees.rows_of, root=root, from_seq=from_seq, limit=limit))
+
+    async def last_seq(self, root: str) -> int | None:
+        """See `ports.journal`."""
+        found: Sequence[tuple[int | None]] = self._rows(sql.LAST_SEQ, root, root)
+        return found[0][0]
+
+    async def trees(self, *, after: str = "", limit: int = 100) -> Trees:
+        """See `ports.journal`. Off the event loop: it looks at every run that has not ended."""
+        return [Tree(*row) for row in await asyncio.to_thread(self._rows, sql.OPEN_TREES, after, limit)]
+
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    async def create(self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "") -> Creation:
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
         """See `ports.runs`."""
-        return await self._write(CreateRun(new, micros(key_since), instance, worker))
+        return await self._write(CreateRun(new, micros(key_since), instance, worker, first))
 
     async def get(self, run: str) -> RunRow | None:
         """See `ports.runs`."""
@@ -205,7 +219,7 @@ class SqliteStore:
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> int:
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
         """See `ports.leases`."""
         return await self._write(leases.Register(worker, ttl, takes_over))
 
@@ -222,6 +236,18 @@ class SqliteStore:
             if limit <= 0 or prospect.is_empty:
                 return Claims([], maybe_instant(prospect.next_due))
         return await self._write(ClaimRuns(worker, limit, only), is_large=limit > _MANY)
+
+    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
+        """See `ports.leases`."""
+        return await self._write(DueRuns(worker, limit, ()), is_large=limit > _MANY)
+
+    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
+        """See `ports.leases`."""
+        return await self._write(lambda transaction: leases.reinstate(transaction, run, worker, micros(until)))
+
+    async def lease(self, run: str) -> Lease | None:
+        """See `ports.leases`."""
+        return self._read(lambda connection: leases.lease_of(partial(fetch, connection), self._clock, run))
 
     async def held(self, instance: str) -> Mapping[str, Held]:
         """See `ports.leases`."""
@@ -245,23 +271,6 @@ class SqliteStore:
         boot, second = leases.boot_micros(self._clock)
         rows = [worker_row(row, boot, second) for row in self._rows(sql.WORKERS)]
         return sorted(rows, key=lambda row: not row.is_live)
-
-    # -- blobs ---------------------------------------------------------------------------------------------------------
-
-    async def put_blob(self, data: bytes) -> str:
-        """See `ports.blobs`."""
-        is_large = len(data) > _LARGE
-        name = (await asyncio.to_thread(sha256, data) if is_large else sha256(data)).hexdigest()
-        await self._write(lambda transaction: messages.keep_blobs(transaction, ((name, data),)), is_large=is_large)
-        return name
-
-    async def get_blob(self, name: str) -> bytes:
-        """See `ports.blobs`."""
-        return (await self.get_blobs((name,)))[name]
-
-    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        """See `ports.blobs`."""
-        return self._read(lambda connection: read_blobs(connection, names))
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

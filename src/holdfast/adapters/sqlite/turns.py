@@ -11,8 +11,9 @@ from typing import Any
 
 from holdfast.adapters.sql.rows import maybe_micros
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.creation import start_child, tell_adopters
-from holdfast.adapters.sqlite.messages import keep_blobs, publish, send
+from holdfast.adapters.sqlite.messages import publish, send
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.turn import micros
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
@@ -24,12 +25,13 @@ def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
     if inbox_last is None:
         return _refusal(transaction, commit)
     row = commit.row
-    transaction.run(sql.APPEND, (commit.no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
-    seq = transaction.connection.last_insert_rowid()
-    if commit.is_consuming:
-        transaction.run(sql.CONSUME, (row.ordinal, commit.no, commit.inbox_seen))
     if commit.blobs:
         keep_blobs(transaction, commit.blobs.items())
+    transaction.run(sql.APPEND, (commit.no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
+    seq = transaction.connection.last_insert_rowid()
+    refer(transaction, commit.no, row.body)
+    if commit.is_consuming:
+        transaction.run(sql.CONSUME, (row.ordinal, commit.no, commit.inbox_seen))
     if commit.children or commit.messages or commit.publications:
         inbox_last = _reach_out(transaction, commit)
     _show(transaction, commit)

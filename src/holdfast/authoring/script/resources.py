@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from types import CodeType
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, TypeGuard, TypeVar, cast, overload
 
 from holdfast.authoring.script.checks import place_of
 from holdfast.authoring.script.context import find_program, running_step
+from holdfast.authoring.script.named import named_by
 from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun
 
 T = TypeVar("T")
@@ -55,53 +55,12 @@ def resource(function: Callable[..., Any], /) -> Resource[Any]:
     return Resource(function)
 
 
-def resources_named_by(functions: Iterable[Callable[..., Any]]) -> list[Resource[Any]]:
+def resources_named_by(
+    functions: Iterable[Callable[..., Any]], *, without: Collection[int] = ()
+) -> list[Resource[Any]]:
     """The resources that these functions, and the steps and functions they name, ask for. In order of discovery."""
-    found: dict[int, Resource[Any]] = {}
-    seen: set[int] = set()
-    pending = [inspect.unwrap(function) for function in functions]
-    while pending:
-        function = pending.pop(0)
-        if id(function) in seen or not hasattr(function, "__code__"):
-            continue
-        seen.add(id(function))
-        for value in _named(function):
-            if _is_resource(value):
-                found[id(value)] = value
-                pending.append(value.function)
-            elif callable(value) and not _is_ours(value):
-                unwrapped = inspect.unwrap(value) if not isinstance(value, type) else value
-                if hasattr(unwrapped, "__code__"):
-                    pending.append(unwrapped)
-                undo = getattr(value, "undo_step", None)
-                if undo is not None:
-                    pending.append(undo.function)
-    return list(found.values())
-
-
-def _is_ours(value: object) -> bool:
-    module: object = getattr(value, "__module__", None)  # None for a method of a builtin, such as random.random
-    return isinstance(module, str) and module.partition(".")[0] == "holdfast"
+    return [value for value in named_by(functions, without=without) if _is_resource(value)]
 
 
 def _is_resource(value: object) -> TypeGuard[Resource[Any]]:
     return isinstance(value, Resource)
-
-
-def _named(function: Callable[..., Any]) -> Iterator[Any]:
-    names = sorted(_global_names(function.__code__))
-    scope = function.__globals__
-    yield from (scope[name] for name in names if name in scope)
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-
-
-def _global_names(code: CodeType) -> set[str]:
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _global_names(constant)
-    return names

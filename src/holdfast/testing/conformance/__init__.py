@@ -18,40 +18,65 @@ try:
 except ImportError as error:  # pragma: no cover - the suite itself runs under pytest
     raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from error
 
-MODULES = "blobs children claims hints inbox journal leases parking runs suite world".split()
+MODULES = (
+    "blobs children claims grants hints inbox journal leases ownership parking runs snapshots suite trees upkeep world"
+).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
 from holdfast.adapters.memory.clock import VirtualClock  # noqa: E402 - asserts are rewritten on import
 from holdfast.testing.conformance.blobs import BlobsSuite  # noqa: E402
 from holdfast.testing.conformance.children import ChildrenSuite  # noqa: E402
 from holdfast.testing.conformance.claims import ClaimSuite  # noqa: E402
+from holdfast.testing.conformance.grants import GrantsSuite, StoreGrants  # noqa: E402
 from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
 from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
 from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
 from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
+from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
+from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
+from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
+from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
 __all__ = [
     "BlobsSuite",
     "ChildrenSuite",
     "ClaimSuite",
+    "GrantsSuite",
     "HintsSuite",
     "InboxSuite",
     "JournalSuite",
     "LeasesSuite",
+    "OwnershipSuite",
     "ParkingSuite",
     "RunsSuite",
+    "SnapshotSuite",
+    "StoreGrants",
     "StoreSuite",
     "Suite",
+    "TreesSuite",
+    "UpkeepSuite",
     "VirtualClock",
     "World",
 ]
 
 
 class StoreSuite(
-    JournalSuite, ParkingSuite, ChildrenSuite, RunsSuite, InboxSuite, ClaimSuite, LeasesSuite, BlobsSuite, HintsSuite
+    JournalSuite,
+    SnapshotSuite,
+    ParkingSuite,
+    ChildrenSuite,
+    TreesSuite,
+    RunsSuite,
+    InboxSuite,
+    ClaimSuite,
+    LeasesSuite,
+    OwnershipSuite,
+    BlobsSuite,
+    UpkeepSuite,
+    HintsSuite,
 ):
     """Everything a store owes."""

@@ -181,7 +181,7 @@ class LeasesSuite(Suite):
             host="here",
             started_at=world.clock.now(),
         )
-        assert await world.store.register(fresh, TTL, takes_over=True) == 3
+        assert sorted(await world.store.register(fresh, TTL, takes_over=True)) == ["a", "b", "c"]
         assert {row.id: row.epoch for row in (await world.claim(fresh)).runs} == {"a": 2, "b": 2, "c": 2}
         assert isinstance(await holders[0].commit(), Fenced)
         assert set(await world.store.held("i3")) == {"other"}
@@ -220,7 +220,7 @@ class LeasesSuite(Suite):
             host=host,
             started_at=world.clock.now(),
         )
-        assert await world.store.register(fresh, TTL, takes_over=False) == freed
+        assert await world.store.register(fresh, TTL, takes_over=False) == ["r"] * freed
         assert (await world.store.held("i1") == {}) == bool(freed)
 
     # -- giving back ---------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ class LeasesSuite(Suite):
         """Contract: HeldBy names the holder and changes nothing; `steal` fences it."""
         holder = await world.held_run("r")
         before = await world.dump()
-        assert await world.store.take("r", instance="operator") == HeldBy("w1", "i1")
+        assert await world.store.take("r", instance="operator") == HeldBy("w1", "i1", world.clock.now() + TTL)
         assert await world.dump() == before
         taken = await world.store.take("r", instance="operator", steal=True)
         assert isinstance(taken, Taken)

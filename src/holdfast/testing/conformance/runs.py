@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 import pytest
 
 from holdfast.core import events as e
 from holdfast.core.doing import decode_doing
+from holdfast.core.projection import project
+from holdfast.core.run import fold
 from holdfast.core.status import Status
+from holdfast.core.turn import decode_row, decode_rows
 from holdfast.errors import BlobNotFound, InvalidInput
-from holdfast.ports.runs import Existing, Filter, Made
+from holdfast.ports.journal import Commit, Committed, Park
+from holdfast.ports.runs import Existing, Filter, Made, NewRun
 from holdfast.testing.conformance.suite import Suite
-from holdfast.testing.conformance.world import DONE, START, WINDOW, World, seconds
+from holdfast.testing.conformance.world import DONE, START, WINDOW, World, chained, new_run, seconds
 
 BLOB = b"arguments" * 100
 BLOB_NAME = sha256(BLOB).hexdigest()
@@ -54,6 +59,15 @@ FILTERS: dict[str, tuple[Filter, set[str]]] = {
     "together": (Filter(workflow="order", queue="slow", attributes={"vip": "yes"}), {"c"}),
     "together, against each other": (Filter(workflow="parcel", queue="slow"), set()),
 }
+
+
+def _first_turn(world: World, new: NewRun, *events: e.AnyEvent, **rest: Any) -> Commit:
+    """The turn of a holder that has the run before it is made: its number is not known yet."""
+    turns = decode_rows([new.row])
+    row = chained(new.row.checksum, new.row.run, 2, 1, world.clock.now(), (e.Claimed(worker="w1"), *events))
+    is_terminal = any(isinstance(event, e.TERMINAL) for event in events)
+    projection = project(fold(new.row.run, [*turns, decode_row(row)]))
+    return Commit(no=0, row=row, projection=projection, is_terminal=is_terminal, **rest)
 
 
 class RunsSuite(Suite):
@@ -190,6 +204,44 @@ class RunsSuite(Suite):
         holder = await world.reader(row)
         await holder.commits(e.StepScheduled(key="charge"))
         assert (await world.get("r")).status is Status.RUNNING
+
+    @pytest.mark.parametrize("what", ["goes on", "parks", "ends"])
+    async def test_a_run_can_be_made_with_its_first_turn(self, world: World, what: str) -> None:
+        """Contract: run, lease and first turn in one write; all that a turn may do, it does here too."""
+        await world.worker("i1")
+        new, at = world.new("r", attributes={"a": "b"}), world.clock.now() + seconds(60)
+        events: tuple[e.AnyEvent, ...] = (DONE,) if what == "ends" else (e.StepScheduled(key="charge"),)
+        park = {"goes on": None, "parks": Park(at), "ends": Park(None)}[what]
+        child = new_run("c", world.clock.now(), "parcel", watcher=("r", "k"), parent="r", parent_key="k", root="r")
+        first = _first_turn(world, new, *events, park=park, children=(child,), blobs={BLOB_NAME: BLOB})
+        creation = await world.create(new, instance="i1", worker="w1", first=first)
+        assert isinstance(creation, Made)
+        assert creation.first == Committed((await world.store.history("r"))[-1].seq, 0)
+        row = await world.get("r")
+        assert (row.no, row.next_ordinal, row.epoch, row.claims) == (creation.run.no, 3, 1, 0)
+        assert row.instance == ("i1" if what == "goes on" else "")
+        if what == "parks":
+            assert row.available_at == at
+        assert row.status is (Status.COMPLETED if what == "ends" else Status.RUNNING)
+        assert (await world.get("c")).parent == "r"
+        assert await world.store.get_blob(BLOB_NAME) == BLOB
+        assert [each.body for each in await world.store.history("r")] == [new.row.body, first.row.body]
+        await world.verify()
+
+    async def test_a_first_turn_is_only_for_a_run_made_now_and_claimed(self, world: World) -> None:
+        """Contract: a run that was there, and one that is not due yet, are not begun by it."""
+        await world.worker("i1")
+        await world.make("there")
+        before = await world.dump()
+        new = world.new("there")
+        creation = await world.create(new, instance="i1", worker="w1", first=_first_turn(world, new, DONE))
+        assert isinstance(creation, Existing)
+        assert await world.dump() == before
+        new = world.new("later", available_at=world.clock.now() + seconds(60))
+        creation = await world.create(new, instance="i1", worker="w1", first=_first_turn(world, new, DONE))
+        assert isinstance(creation, Made)
+        assert (creation.first, (await world.get("later")).next_ordinal) == (None, 2)
+        await world.verify()
 
     async def test_a_run_that_was_there_is_not_claimed_by_its_creation(self, world: World) -> None:
         """Contract: Existing writes nothing, a lease included."""

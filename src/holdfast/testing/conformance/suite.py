@@ -20,15 +20,25 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.ports.store import Store
 from holdfast.testing.conformance.world import START, World
 
-__all__ = ["Suite", "shows"]
+__all__ = ["Blocking", "Suite", "shows"]
 
 Case = TypeVar("Case", bound=Callable[..., Any])
 
 
-class Suite(ABC):
-    """Cases about one port. Subclass it as `Test…` and say how your store is opened."""
+class Blocking:
+    """Cases that are coroutines, called by pytest as plain functions, on the loop of `runner`."""
 
-    _runner: asyncio.Runner
+    runner: asyncio.Runner
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, case in list(vars(cls).items()):
+            if name.startswith("test_") and inspect.iscoroutinefunction(case):
+                setattr(cls, name, _blocking(case))
+
+
+class Suite(Blocking, ABC):
+    """Cases about one port. Subclass it as `Test…` and say how your store is opened."""
 
     @abstractmethod
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
@@ -40,7 +50,7 @@ class Suite(ABC):
         """Contract of every case: whatever it did, at its end each row equals the fold of its journal."""
         clock = VirtualClock(START)
         with asyncio.Runner() as runner:
-            self._runner = runner
+            self.runner = runner
             store = runner.run(self.open(clock, tmp_path))
             try:
                 world = World(store, clock)
@@ -49,22 +59,16 @@ class Suite(ABC):
             finally:
                 runner.run(store.close())
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name, case in list(vars(cls).items()):
-            if name.startswith("test_") and inspect.iscoroutinefunction(case):
-                setattr(cls, name, _blocking(case))
-
 
 def _blocking(case: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """The case as pytest calls it: its name, parameters and marks, on the loop its store was opened on."""
+    """The case as pytest calls it: its name, parameters and marks, on the loop its fixtures were made on."""
 
     @functools.wraps(case)
-    def run(self: Suite, *args: Any, **named: Any) -> None:
+    def run(self: Blocking, *args: Any, **named: Any) -> None:
         async def play() -> None:
             await case(self, *args, **named)
 
-        self._runner.run(play())  # pyright: ignore[reportPrivateUsage]
+        self.runner.run(play())
 
     return run
 

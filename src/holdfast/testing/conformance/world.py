@@ -19,7 +19,18 @@ from holdfast.core.doing import doing, encode_doing
 from holdfast.core.failure import Failure
 from holdfast.core.projection import Projection, project
 from holdfast.core.run import Run, fold
-from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, decode_row, decode_rows, encode_events, micros
+from holdfast.core.turn import (
+    FORMAT,
+    GENESIS,
+    Row,
+    Turn,
+    checksum,
+    decode_row,
+    decode_rows,
+    encode_events,
+    is_compacted,
+    micros,
+)
 from holdfast.ports.inbox import Message, Publication, Unconsumed
 from holdfast.ports.journal import Commit, Committed, Exposure, Park, Verdict
 from holdfast.ports.leases import Claims, WorkerRow
@@ -283,17 +294,22 @@ class World:
             "watchers": {topic: list(await self.store.watchers(topic)) for topic in TOPICS},
             "workers": list(await self.store.workers()),
             "held": {instance: dict(await self.store.held(instance)) for instance in self.workers},
+            "leases": {run.id: await self.store.lease(run.id) for run in runs},
+            "trees": await self.store.trees(),
             "count": {status: count for status, count in (await self.store.count()).items() if count},
         }
 
     async def verify(self) -> None:
         """Each row equals the fold of its journal, which is dense, chained and ordered."""
         seen: set[int] = set()
+        trees: dict[str, list[Row]] = {}
         for row in await self.runs():
             rows = await self.store.history(row.id)
+            trees.setdefault(row.root, []).extend(rows)
             assert rows == (await self.store.read({row.no: 1}))[row.no]
             run = fold(row.id, decode_rows(rows))
-            assert [each.ordinal for each in rows] == list(range(1, row.next_ordinal))
+            first = rows[0].ordinal if is_compacted(rows[0]) else 1
+            assert [each.ordinal for each in rows] == list(range(first, row.next_ordinal))
             assert all(first.seq < second.seq for first, second in pairwise(rows))
             assert all(first.epoch <= second.epoch for first, second in pairwise(rows))
             assert rows[-1].epoch <= row.epoch
@@ -305,6 +321,8 @@ class World:
             assert shown == {each.name: (bytes(each.value), each.blob) for each in run.exposed.values()}
             if run.end is not None:
                 assert (row.available_at, row.instance) == (None, "")
+        for root, rows in trees.items():
+            assert await self.store.read_tree(root) == sorted(rows, key=lambda row: row.seq)
 
 
 def _projected(row: RunRow) -> Projection:

@@ -55,6 +55,9 @@ HOT: dict[str, str] = {
     "UNWATCH": "watchers_by_run",
     "UNWATCH_ALL": "watchers_by_run",
     "BLOB": "blobs_by_name",
+    "LEASE_OF_RUN": "sqlite_autoindex_runs_1",
+    "REINSTATE": "sqlite_autoindex_runs_1",
+    "LAST_SEQ": "events_by_run",
 }
 
 
@@ -84,6 +87,7 @@ LISTS: list[tuple[Filter, str]] = [
     (Filter(workflow="order", statuses=(Status.FAILED,)), "runs_by_"),
     (Filter(parent="p"), "runs_by_parent"),
     (Filter(root="r"), "runs_by_root"),
+    (Filter(worker="w", statuses=(Status.PENDING, Status.RUNNING)), "runs_by_worker"),
     (Filter(attributes={"tier": "gold"}), "attributes_by_value"),
 ]
 

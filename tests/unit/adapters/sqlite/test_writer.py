@@ -21,7 +21,7 @@ from holdfast.ports.leases import Taken
 from holdfast.ports.runs import Existing, Made
 from holdfast.testing.conformance.world import WINDOW, World, signal
 
-ADD = "INSERT INTO blobs (name, data) VALUES (?, ?)"
+ADD = "INSERT INTO blobs (name, kind, at, size, data) VALUES (?, 'payload', 0, 0, ?)"
 
 
 def names(store: SqliteStore) -> set[bytes]:

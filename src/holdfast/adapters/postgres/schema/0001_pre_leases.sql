@@ -38,22 +38,20 @@ $$;
 -- gone, and recalls runs that were put off for want of a definition it holds. Locks rows of workers and runs.
 CREATE FUNCTION register(
     given bigint, given_boot text, given_second bigint, new jsonb, ttl bigint, replaced text[], remembered bigint,
-    OUT freed integer, OUT hints text[])
+    OUT freed text[], OUT recalled text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     moment bigint := _now(given);
     second bigint := _second(given_second);
     boot_now text := coalesce(given_boot, '');
     holder text;
-    recalled bigint[];
-    woken text[];
+    waiting bigint[];
 BEGIN
-    hints := '{}';
+    freed := '{}';
     FOREACH holder IN ARRAY replaced LOOP
         UPDATE workers SET has_ended = true, seen_at = moment WHERE instance = holder;
-        hints := hints || _free(moment, holder, NULL);
+        freed := freed || _free(moment, holder, NULL);
     END LOOP;
-    freed := cardinality(hints);
     DELETE FROM workers WHERE seen_at < moment - remembered AND NOT _is_live(workers, boot_now, second)
         AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.instance = workers.instance AND runs.instance <> '');
     INSERT INTO workers (instance, worker, queues, definitions, pid, host, boot, mark, started_at, seen_at, lease_boot,
@@ -65,23 +63,23 @@ BEGIN
         definitions = excluded.definitions, pid = excluded.pid, host = excluded.host, boot = excluded.boot,
         mark = excluded.mark, started_at = excluded.started_at, seen_at = excluded.seen_at,
         lease_boot = excluded.lease_boot, expires = excluded.expires, has_ended = false, progress = excluded.progress;
-    recalled := ARRAY(
+    waiting := ARRAY(
         SELECT no FROM runs JOIN jsonb_array_elements((new ->> 'definitions')::jsonb) AS d
             ON runs.workflow = d ->> 0 AND runs.version = d ->> 1
         WHERE bounces > 0 AND status IN ('pending', 'running') AND instance = ''
         ORDER BY no FOR NO KEY UPDATE OF runs);
     WITH awake AS (
         UPDATE runs SET available_at = moment, ready = 1, bounces = 0, note = ''
-        WHERE no = ANY (recalled) AND bounces > 0 AND instance = '' RETURNING id)
-    SELECT coalesce(array_agg(id), '{}') INTO woken FROM awake;
-    hints := hints || woken;
+        WHERE no = ANY (waiting) AND bounces > 0 AND instance = '' RETURNING id)
+    SELECT coalesce(array_agg(id), '{}') INTO recalled FROM awake;
 END
 $$;
 
 -- beat: renews an instance, then frees a bounded number of runs whose holder is not alive. Locks one row of workers;
 -- holders are met one by one over their index, so ten thousand held runs cost as many steps as there are holders.
 CREATE FUNCTION beat(
-    given bigint, given_boot text, given_second bigint, own text, ttl bigint, new_progress text, most integer,
+    given bigint, given_boot text, given_second bigint, own text, ttl bigint, new_progress text,
+    new_recovery text, most integer,
     OUT moment bigint, OUT has_lapsed boolean, OUT orphaned integer, OUT hints text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
@@ -95,7 +93,7 @@ BEGIN
     SELECT * INTO lease FROM workers WHERE instance = own FOR NO KEY UPDATE;
     has_lapsed := NOT FOUND OR NOT _is_live(lease, boot_now, second);
     UPDATE workers SET lease_boot = boot_now, expires = second + ttl, has_ended = false, seen_at = moment,
-        progress = new_progress
+        progress = new_progress, recovery = new_recovery
     WHERE instance = own;
     LOOP
         SELECT min(instance) INTO holder FROM runs WHERE instance <> '' AND instance > holder;
@@ -134,10 +132,10 @@ $$;
 -- by priority and time, and runs that come before them and that nobody alive can run are put off. Answers with one row
 -- that says when the next run comes due, then the runs taken, in order.
 -- Locks exactly the rows it takes or puts off; what others have locked it passes over. Raises the epoch: the previous
--- holder's commits are fenced from here on.
+-- holder's commits are fenced from here on. `takes` false: only says what it would take.
 CREATE FUNCTION claim(
     given bigint, given_boot text, given_second bigint, own text, own_worker text, queues text[], workflows text[],
-    versions text[], most integer, only_ids text[], promoted integer, put_off integer)
+    versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean)
 RETURNS TABLE (next_due bigint, run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
@@ -178,7 +176,7 @@ BEGIN
             ORDER BY c.place FOR NO KEY UPDATE OF runs SKIP LOCKED));
         UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = own, worker = own_worker, ready = NULL,
             bounces = 0, note = ''
-        WHERE no = ANY (taken);
+        WHERE takes AND no = ANY (taken);
     END IF;
     SELECT least(
         (SELECT min(t.at) FROM unnest(times, is_mine) WITH ORDINALITY AS t(at, mine, place)
@@ -248,10 +246,10 @@ CREATE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS void LANGUAGE sql 
 $$;
 
 -- take: an operator's claim, not counted. Locks the run's row.
--- code 0 taken · 1 held by somebody alive · 2 over · 3 there is none.
+-- code 0 taken · 1 held by somebody alive, until `expires_at` · 2 over · 3 there is none.
 CREATE FUNCTION take(
-    given_boot text, given_second bigint, run_id text, own text, steals boolean, is_again boolean,
-    OUT code integer, OUT run run_rows)
+    given bigint, given_boot text, given_second bigint, run_id text, own text, steals boolean, is_again boolean,
+    OUT code integer, OUT expires_at bigint, OUT run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     there record;
@@ -271,6 +269,7 @@ BEGIN
         AND coalesce(_is_live(lease, coalesce(given_boot, ''), _second(given_second)), false)
     THEN
         code := 1;
+        expires_at := _now(given) + lease.expires - _second(given_second);
     ELSE
         code := 0;
         UPDATE runs SET epoch = epoch + 1, instance = own, ready = NULL,
@@ -324,10 +323,43 @@ $$;
 CREATE FUNCTION known_workers(given_second bigint)
 RETURNS TABLE (
     instance text, worker text, queues text, definitions text, pid bigint, host text, started_at bigint,
-    has_ended boolean, lease_boot text, expires bigint, progress text, active bigint, second bigint)
+    has_ended boolean, lease_boot text, expires bigint, progress text, recovery text, seen_at bigint, active bigint,
+    second bigint)
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT w.instance, w.worker, w.queues, w.definitions, w.pid, w.host, w.started_at, w.has_ended, w.lease_boot,
-        w.expires, w.progress, (SELECT count(*) FROM runs AS r WHERE r.instance = w.instance AND r.instance <> ''),
+        w.expires, w.progress, w.recovery, w.seen_at, (SELECT count(*) FROM runs AS r WHERE r.instance = w.instance AND r.instance <> ''),
         (SELECT _second(given_second))
     FROM workers AS w ORDER BY w.started_at, w.instance
+$$;
+
+-- lease_of: who holds a run, if the holder lives. Locks nothing.
+CREATE FUNCTION lease_of(given bigint, given_boot text, given_second bigint, run_id text)
+RETURNS TABLE (worker text, instance text, epoch bigint, expires_at bigint)
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    second bigint := _second(given_second);
+BEGIN
+    RETURN QUERY
+        SELECT r.worker, r.instance, r.epoch, _now(given) + w.expires - second FROM runs AS r
+        JOIN workers AS w ON w.instance = r.instance
+        WHERE r.id = run_id AND r.instance <> '' AND _is_live(w, coalesce(given_boot, ''), second);
+END
+$$;
+
+-- reinstate: the run was thought free; whoever grants leases names its owner. Locks the run's row. Epoch as it was: no
+-- fence. Without a known instance of that worker the run is only put off.
+CREATE FUNCTION reinstate(given bigint, run_id text, owner text, until bigint) RETURNS boolean
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    moment bigint := _now(given);
+    newest text := coalesce((
+        SELECT w.instance FROM workers AS w WHERE w.worker = owner AND NOT has_ended
+        ORDER BY w.started_at DESC, w.instance DESC LIMIT 1), '');
+BEGIN
+    UPDATE runs SET worker = owner, instance = newest,
+        available_at = CASE WHEN newest = '' THEN until ELSE available_at END,
+        ready = CASE WHEN newest <> '' OR status = 'paused' THEN NULL ELSE (until <= moment)::int END
+    WHERE id = run_id AND instance = '' AND status IN ('pending', 'running', 'paused');
+    RETURN FOUND;
+END
 $$;

@@ -3,6 +3,7 @@
 -- Times are microseconds since 1970, as everywhere in the store. There are no foreign keys: every write goes through the
 -- functions, which have locked the run's row, and a key check would lock it once more for each row.
 
+-- version, oldest: see `migrating`. cluster, first_seq: see `settle`.
 CREATE TABLE meta (
     name text PRIMARY KEY,
     value bigint NOT NULL
@@ -43,6 +44,7 @@ CREATE TABLE runs (
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
     ended_at bigint,
+    keep bigint,
     doing bytea NOT NULL
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX runs_by_id ON runs (id);
@@ -56,6 +58,7 @@ CREATE INDEX runs_by_status ON runs (status, created_at, no);
 CREATE INDEX runs_by_workflow ON runs (workflow, created_at, no);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
 CREATE INDEX runs_by_root ON runs (root) WHERE root <> '';
+CREATE INDEX runs_by_worker ON runs (worker, created_at, no) WHERE worker <> '' AND ended_at IS NULL;
 
 -- Beside the run, so that they are neither rewritten by commits nor searched for by scanning.
 CREATE TABLE attributes (
@@ -75,21 +78,27 @@ CREATE VIEW run_rows AS SELECT
     inbox_last, inbox_read, bounces, note
 FROM runs;
 
--- The journal: one row per turn, appended and never changed. The numbers of `seq` are given out before a transaction
--- ends, so across runs a smaller one may appear after a greater one; within a run the lock on its row keeps them in
--- order. `xact` tells a reader of several runs where to stop: at the oldest transaction that is still under way.
+-- A tree: the root and all its descendants, by the id of the root.
+CREATE VIEW tree_runs AS
+SELECT id AS root, no, id FROM runs WHERE root = '' UNION ALL SELECT root, no, id FROM runs WHERE root <> '';
+
+-- The journal: one row per turn, appended, and changed by compaction alone. `seq` is the number of the transaction that
+-- wrote the row and the row's place in it (see `_next_seq`). A transaction that can follow another has a greater number,
+-- so in a run, and along everything one run causes in others, seq rises. And a reader of a whole tree knows where to
+-- stop: at the oldest transaction that is still under way, since whatever appears later has a greater seq. Rows lie in
+-- about that order, so an index of blocks serves those who follow.
 CREATE TABLE events (
-    seq bigint GENERATED ALWAYS AS IDENTITY,
+    seq bigint NOT NULL,
     run bigint NOT NULL,
     ordinal bigint NOT NULL,
     epoch bigint NOT NULL,
     at bigint NOT NULL,
-    xact xid8 NOT NULL DEFAULT pg_current_xact_id(),
     format integer NOT NULL,
     checksum bytea NOT NULL,
     body bytea NOT NULL,
     PRIMARY KEY (run, ordinal)
 );
+CREATE INDEX events_by_seq ON events USING brin (seq) WITH (pages_per_range = 16, autosummarize = on);
 
 -- Numbers are dense per run. Consumed rows stay, so that a late retry of a sender is recognised.
 CREATE TABLE inbox (
@@ -131,11 +140,44 @@ CREATE TABLE exposed (
     PRIMARY KEY (run, name)
 );
 
+-- `at`: when the blob was last stored or lost a reference. No data if the bytes are kept elsewhere.
 CREATE TABLE blobs (
     name bytea PRIMARY KEY,
-    data bytea NOT NULL
+    kind text NOT NULL,
+    at bigint NOT NULL,
+    size bigint NOT NULL,
+    data bytea
 );
 ALTER TABLE blobs ALTER COLUMN data SET STORAGE EXTERNAL;
+
+-- Who refers to a blob: runs, and blobs whose bytes name others.
+CREATE TABLE run_blobs (
+    run bigint NOT NULL,
+    blob bytea NOT NULL,
+    PRIMARY KEY (run, blob)
+);
+CREATE INDEX run_blobs_by_blob ON run_blobs (blob);
+CREATE TABLE blob_blobs (
+    holder bytea NOT NULL,
+    blob bytea NOT NULL,
+    PRIMARY KEY (holder, blob)
+);
+CREATE INDEX blob_blobs_by_blob ON blob_blobs (blob);
+
+CREATE TABLE snapshots (
+    run bigint PRIMARY KEY,
+    ordinal bigint NOT NULL,
+    checksum bytea NOT NULL,
+    body bytea NOT NULL
+);
+
+-- What only one is to do at a time; `expires` as for workers.
+CREATE TABLE duties (
+    duty text PRIMARY KEY,
+    holder text NOT NULL,
+    lease_boot text NOT NULL,
+    expires bigint NOT NULL
+);
 
 -- `expires` is in microseconds of the server's clock. `boot` and `mark` tell, on the worker's own host, its process from
 -- a later one of the same pid; `lease_boot` is empty but under a clock that tests move.
@@ -153,6 +195,7 @@ CREATE TABLE workers (
     lease_boot text NOT NULL,
     expires bigint NOT NULL,
     has_ended boolean NOT NULL DEFAULT false,
-    progress text NOT NULL
+    progress text NOT NULL,
+    recovery text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50);
 CREATE INDEX workers_by_id ON workers (worker);

@@ -16,16 +16,59 @@ CREATE FUNCTION _filled(halves jsonb, key text) RETURNS bytea LANGUAGE sql IMMUT
     SELECT decode(halves ->> 0, 'base64') || convert_to(to_json(key)::text, 'UTF8') || decode(halves ->> 1, 'base64')
 $$;
 
--- Stores the bytes under their names, in the order of the names; what is there stays.
-CREATE FUNCTION _keep_blobs(many jsonb) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO blobs (name, data)
-    SELECT decode(one ->> 0, 'hex'), decode(one ->> 1, 'base64') FROM jsonb_array_elements(many) AS one ORDER BY 1
-    ON CONFLICT (name) DO NOTHING
+-- The seq of the next row of this transaction: 43 bits for the transaction, counted from where the store began in this
+-- cluster of servers (`settle`), and 20 for the row. The setting ends with the transaction.
+CREATE FUNCTION _next_seq() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    last text := current_setting('holdfast.seq', true);
+    seq bigint;
+BEGIN
+    IF last IS NULL OR last = '' THEN
+        seq := ((SELECT value FROM meta WHERE name = 'first_seq') + pg_current_xact_id()::text::bigint << 20) + 1;
+    ELSE
+        seq := last::bigint + 1;
+    END IF;
+    PERFORM set_config('holdfast.seq', seq::text, true);
+    RETURN seq;
+END
+$$;
+
+-- Rows below this seq are final: every transaction that could write one has ended.
+CREATE FUNCTION _horizon() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT (SELECT value FROM meta WHERE name = 'first_seq')
+        + pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20
+$$;
+
+-- Stores the bytes under their names, in the order of the names, and what they refer to. Stored again a blob is as if it
+-- were new, so that its grace begins anew. Locks these rows of blobs.
+CREATE FUNCTION _keep_blobs(at bigint, many jsonb, new_kind text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO blobs (name, kind, at, size, data)
+    SELECT decode(one ->> 0, 'hex'), new_kind, _keep_blobs.at, (one ->> 2)::bigint, decode(one ->> 1, 'base64')
+    FROM jsonb_array_elements(many) AS one ORDER BY 1
+    ON CONFLICT (name) DO UPDATE SET at = greatest(blobs.at, excluded.at);
+    INSERT INTO blob_blobs (holder, blob)
+    SELECT decode(one ->> 0, 'hex'), name FROM jsonb_array_elements(many) AS one, blobs
+    WHERE jsonb_array_length(one -> 3) > 0
+        AND name IN (SELECT decode(n, 'hex') FROM jsonb_array_elements_text(one -> 3) AS n)
+    ON CONFLICT DO NOTHING;
+END
+$$;
+
+-- The run refers to these blobs, as far as they are there: not every text that looks like a name is one. Locks them
+-- against being collected, until the transaction ends.
+CREATE FUNCTION _refer(referring bigint, names jsonb) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO run_blobs (run, blob)
+    SELECT referring, name FROM (
+        SELECT name FROM blobs WHERE name IN (SELECT decode(n, 'hex') FROM jsonb_array_elements_text(names) AS n)
+        ORDER BY name FOR KEY SHARE) AS there
+    ON CONFLICT DO NOTHING
 $$;
 
 -- A message: stored under the run's next number, and the run woken, unless somebody holds it (who learns of the message
 -- from its next commit) or it is paused. Locks the run's row. Says: accepted, repeat, missing, or the status it ended in.
-CREATE FUNCTION _deliver(at bigint, target text, message text, message_kind text, message_body bytea, blobs jsonb)
+CREATE FUNCTION _deliver(
+    at bigint, target text, message text, message_kind text, message_body bytea, blobs jsonb, names jsonb)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     run record;
@@ -47,7 +90,10 @@ BEGIN
         ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
     WHERE no = run.no;
     IF blobs IS NOT NULL THEN
-        PERFORM _keep_blobs(blobs);
+        PERFORM _keep_blobs(at, blobs, 'payload');
+    END IF;
+    IF names IS NOT NULL THEN
+        PERFORM _refer(run.no, names);
     END IF;
     RETURN 'accepted';
 END
@@ -69,7 +115,7 @@ BEGIN
         END IF;
         IF _deliver(
             at, wait.id, (publication ->> 'id') || '/' || wait.key, 'topic',
-            _filled(publication -> 'halves', wait.key), publication -> 'blobs') = 'accepted'
+            _filled(publication -> 'halves', wait.key), publication -> 'blobs', publication -> 'names') = 'accepted'
         THEN
             woken := woken || wait.id;
         END IF;
@@ -89,28 +135,32 @@ BEGIN
     SELECT * INTO it FROM jsonb_to_record(new) AS x(
         id text, at bigint, format integer, checksum text, body text, doing text, input_hash text, workflow text,
         version text, code text, codec text, queue text, priority bigint, key text, available_at bigint, deadline bigint,
-        parent text, parent_key text, root text, attributes jsonb, blobs jsonb);
+        parent text, parent_key text, root text, keep bigint, attributes jsonb, blobs jsonb, names jsonb);
     is_due := coalesce(it.available_at <= _insert_run.at, true);
     is_claimed := is_due AND new_instance <> '';
     INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready, queue,
-        priority, worker, key, input_hash, parent, parent_key, root, code, codec, deadline, created_at, updated_at, doing)
+        priority, worker, key, input_hash, parent, parent_key, root, code, codec, deadline, created_at, updated_at, keep,
+        doing)
     VALUES (it.id, is_claimed::int, 2, 'pending', it.workflow, it.version, is_claimed::int,
         CASE WHEN is_claimed THEN new_instance ELSE '' END, coalesce(it.available_at, _insert_run.at),
         CASE WHEN is_claimed THEN NULL ELSE is_due::int END, it.queue, it.priority,
         CASE WHEN is_claimed THEN new_worker ELSE '' END, it.key, it.input_hash, it.parent, it.parent_key,
         CASE WHEN it.root = it.id THEN '' ELSE it.root END, it.code, it.codec, it.deadline, it.at, it.at,
-        decode(it.doing, 'base64'))
+        it.keep, decode(it.doing, 'base64'))
     ON CONFLICT (id) DO NOTHING RETURNING no INTO made;
     IF made IS NULL THEN
         RETURN;
     END IF;
-    INSERT INTO events (run, ordinal, epoch, at, format, checksum, body)
-    VALUES (made, 1, 0, it.at, it.format, decode(it.checksum, 'base64'), decode(it.body, 'base64'));
+    IF it.blobs IS NOT NULL THEN
+        PERFORM _keep_blobs(at, it.blobs, 'payload');
+    END IF;
+    INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
+    VALUES (_next_seq(), made, 1, 0, it.at, it.format, decode(it.checksum, 'base64'), decode(it.body, 'base64'));
     IF it.attributes IS NOT NULL THEN
         INSERT INTO attributes (run, name, value) SELECT made, name, value FROM jsonb_each_text(it.attributes) AS a(name, value);
     END IF;
-    IF it.blobs IS NOT NULL THEN
-        PERFORM _keep_blobs(it.blobs);
+    IF it.names IS NOT NULL THEN
+        PERFORM _refer(made, it.names);
     END IF;
     is_hint := NOT is_claimed;
 END
@@ -162,7 +212,7 @@ BEGIN
         END IF;  -- a run tells its own parent without being asked
         RETURN NULL;
     END IF;
-    IF _deliver(at, watcher, told, 'child', _filled(halves, watch_key), NULL) = 'accepted' THEN
+    IF _deliver(at, watcher, told, 'child', _filled(halves, watch_key), NULL, halves -> 2) = 'accepted' THEN
         RETURN watcher;
     END IF;
     RETURN NULL;
@@ -176,15 +226,12 @@ DECLARE
     hints text[] := '{}';
     one jsonb;
 BEGIN
-    IF extra ? 'blobs' THEN
-        PERFORM _keep_blobs(extra -> 'blobs');
-    END IF;
     FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'children') LOOP
         hints := hints || _start_child(at, one, turn_ordinal, known);
     END LOOP;
     FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'messages') LOOP
-        IF _deliver(at, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), one -> 'blobs')
-            = 'accepted'
+        IF _deliver(at, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), one -> 'blobs',
+            one -> 'names') = 'accepted'
         THEN
             hints := hints || (one ->> 'run');
         END IF;
@@ -261,9 +308,15 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    INSERT INTO events (run, ordinal, epoch, at, format, checksum, body)
-    VALUES (turn_no, turn_ordinal, turn_epoch, turn_at, turn_format, turn_checksum, turn_body)
+    IF extra ? 'blobs' THEN
+        PERFORM _keep_blobs(at, extra -> 'blobs', 'payload');
+    END IF;
+    INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
+    VALUES (_next_seq(), turn_no, turn_ordinal, turn_epoch, turn_at, turn_format, turn_checksum, turn_body)
     RETURNING seq INTO first;
+    IF extra ? 'names' THEN
+        PERFORM _refer(turn_no, extra -> 'names');
+    END IF;
     code := 0;
     second := moved.inbox_last;
     IF flags & 1 > 0 THEN
@@ -283,7 +336,9 @@ BEGIN
             IF halves IS NULL THEN
                 PERFORM _ask('own end', moved.id, new_workflow);
             END IF;
-            IF _deliver(at, adoption.watcher, adoption.message, 'child', _filled(halves, adoption.key), NULL) = 'accepted'
+            IF _deliver(
+                at, adoption.watcher, adoption.message, 'child', _filled(halves, adoption.key), NULL, halves -> 2)
+                = 'accepted'
             THEN
                 hints := hints || adoption.watcher;
             END IF;
@@ -360,25 +415,47 @@ BEGIN
 END
 $$;
 
--- create_runs: new runs, each unless its id is in use, or its key by a run of the same workflow made after `since`.
+-- The first turn of a new run, in the form of the columns of `_turn`; null if the run is not at its epoch.
+CREATE FUNCTION _first_turn(at bigint, run_no bigint, turn jsonb, known jsonb, OUT code integer, OUT first bigint,
+    OUT second bigint, OUT hints text[])
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM runs WHERE no = run_no AND epoch = (turn ->> 1)::bigint;
+    IF FOUND THEN
+        SELECT * INTO code, first, second, hints FROM _turn(
+            at, run_no, (turn ->> 1)::bigint, (turn ->> 2)::bigint, (turn ->> 3)::bigint, (turn ->> 4)::integer,
+            decode(turn ->> 5, 'base64'), decode(turn ->> 6, 'base64'), turn ->> 7, turn ->> 8, turn ->> 9,
+            decode(turn ->> 10, 'base64'), (turn ->> 11)::bigint, (turn ->> 12)::bigint, (turn ->> 13)::bigint,
+            (turn ->> 14)::bigint, (turn ->> 15)::integer, (turn ->> 16)::bigint, nullif(turn -> 17, 'null'), known);
+    END IF;
+END
+$$;
+
+-- create_runs: new runs, each unless its id is in use, or its key by a run of the same workflow made after `since`; and
+-- the first turn of those that come with one and could be made already claimed.
 -- Locks the keys (until the transaction ends, in order), so that of any number of callers one makes the run.
--- code 0 made · 1 the id was in use · 2 the key was in use.
-CREATE FUNCTION create_runs(given bigint, news jsonb)
-RETURNS TABLE (code integer, is_first boolean, run run_rows)
+-- code 0 made · 1 the id was in use · 2 the key was in use. is_ours: the first row is the one of this call.
+CREATE FUNCTION create_runs(given bigint, news jsonb, is_again boolean, known jsonb)
+RETURNS TABLE (code integer, is_ours boolean, first_seq bigint, first_inbox bigint, hints text[], run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     moment bigint;
     new jsonb;
     created record;
+    begun record;
     found_no bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(one) FROM (
         SELECT DISTINCT hashtextextended(
             jsonb_build_array(current_schema(), n ->> 'workflow', n ->> 'key')::text, 0) AS one
         FROM jsonb_array_elements(news) AS n WHERE n ->> 'key' <> '' ORDER BY 1) AS keys;
+    PERFORM _lock_for('{}', NULL, jsonb_path_query_array(news, '$[*].first[17]'));
     moment := _now(given);
     FOR new IN SELECT * FROM jsonb_array_elements(news) LOOP
-        is_first := false;
+        is_ours := true;
+        first_seq := NULL;
+        first_inbox := NULL;
+        hints := '{}';
         IF new ->> 'key' <> '' THEN
             PERFORM 1 FROM runs WHERE id = new ->> 'id';
             IF NOT FOUND THEN
@@ -388,6 +465,7 @@ BEGIN
                 ORDER BY created_at, no LIMIT 1;
                 IF FOUND THEN
                     code := 2;
+                    is_ours := false;
                     SELECT r.* INTO run FROM run_rows AS r WHERE r.no = found_no;
                     RETURN NEXT;
                     CONTINUE;
@@ -397,15 +475,25 @@ BEGIN
         SELECT * INTO created FROM _insert_run(moment, new, new ->> 'instance', new ->> 'worker');
         IF created.made IS NOT NULL THEN
             code := 0;
-            is_first := created.is_hint;
             SELECT r.* INTO run FROM run_rows AS r WHERE r.no = created.made;
+            IF created.is_hint THEN
+                hints := ARRAY[run.id];
+            END IF;
         ELSE
             code := 1;
             SELECT r.* INTO run FROM run_rows AS r WHERE r.id = new ->> 'id';
-            -- Whether the first row is the one of this call, which then was made by an earlier try of it.
-            is_first := EXISTS (
-                SELECT 1 FROM events JOIN runs ON runs.no = events.run
-                WHERE runs.id = new ->> 'id' AND ordinal = 1 AND checksum = decode(new ->> 'checksum', 'base64'));
+            found_no := run.no;
+            is_ours := EXISTS (
+                SELECT 1 FROM events AS e
+                WHERE e.run = found_no AND ordinal = 1 AND checksum = decode(new ->> 'checksum', 'base64'));
+        END IF;
+        IF new ? 'first' AND is_ours AND (code = 0 OR is_again) THEN
+            SELECT * INTO begun FROM _first_turn(moment, run.no, new -> 'first', known);
+            IF begun.code = 0 THEN
+                first_seq := begun.first;
+                first_inbox := begun.second;
+                hints := hints || begun.hints;
+            END IF;
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -424,7 +512,8 @@ BEGIN
     moment := _now(given);
     FOR one IN SELECT * FROM jsonb_array_elements(messages) LOOP
         answers := answers || _deliver(
-            moment, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), one -> 'blobs');
+            moment, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), one -> 'blobs',
+            one -> 'names');
     END LOOP;
     RETURN answers;
 END

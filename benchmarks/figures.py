@@ -1,0 +1,113 @@
+"""Which figures the workloads give, in the order of the table, and what each should be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table.
+
+    `target` is absolute. `times` is how many times better than the peer's `beside` figure it should be. `vs_raw` names
+    the figure that holds its ratio to raw commits (of a duration: to the duration of one), measured beside it.
+    """
+
+    key: str
+    title: str
+    unit: str
+    better: Literal["more", "less"] = "more"
+    target: float | None = None
+    times: float | None = None
+    beside: str = ""
+    vs_raw: str = ""
+
+    @property
+    def workload(self) -> str:
+        """W1 … W9, or raw."""
+        return self.key.partition(".")[0]
+
+    @property
+    def peer_key(self) -> str:
+        """The peer's figure it is compared with."""
+        return self.beside or self.key
+
+    def ratio(self, ours: float, theirs: float) -> float:
+        """How many times better than the peer."""
+        return ours / theirs if self.better == "more" else theirs / ours
+
+
+SYNC_SHARE = 0.6
+"""Sync bodies reach at least this share of a target."""
+
+COLOURS = {"async": "async bodies", "threaded": "sync bodies in threads", "sync": "sync workflow and bodies"}
+
+
+def _rates(name: str, what: str, unit: str, times: float) -> tuple[Figure, ...]:
+    figures: list[Figure] = []
+    for colour, said in COLOURS.items():
+        key = f"{name}.{colour}"
+        wanted = times if colour == "async" else times * SYNC_SHARE
+        figures += (
+            Figure(key, f"{what}, {said}", unit, times=wanted, beside=f"{name}.async", vs_raw=f"{key}.raw"),
+            Figure(f"{key}.cpu", f"{what}, {said}: processor time each", "µs", "less"),
+        )
+    return tuple(figures)
+
+
+def _growth(what: str, title: str, unit: str, sizes: tuple[str, str, str]) -> tuple[Figure, ...]:
+    named = zip(("small", "middle", "large"), sizes, strict=True)
+    return (
+        *(Figure(f"W9.{what}.{name}", f"{title}, {size}", unit, "less") for name, size in named),
+        Figure(f"W9.{what}.growth", "… growth of the cost of one", "×", "less", target=1.3),
+    )
+
+
+FIGURES: tuple[Figure, ...] = (
+    Figure("raw.commits", "plain apsw, WAL+FULL, 1-row commits", "/s"),
+    Figure("raw.grouped", "plain apsw, WAL+FULL, rows in groups of 100", "/s"),
+    Figure("raw.sync_p50", "fsync of 4 kB, median", "ms", "less"),
+    Figure("raw.sync_p99", "fsync of 4 kB, 99th percentile", "ms", "less"),
+    *_rates("W1", "1-step runs", "runs/s", 40),
+    *_rates("W2", "one run, steps in sequence", "steps/s", 6),
+    Figure("W2.async.raw", "… async, as a share of raw 1-row commits", "×", target=0.5),
+    *_rates("W3", "100 runs at once", "steps/s", 40),
+    Figure("W4.async.p50", "start → result, in process, median", "ms", "less", times=8, vs_raw="W4.async.p50.raw"),
+    Figure("W4.async.p95", "start → result, in process, 95th percentile", "ms", "less"),
+    Figure(
+        "W4.threaded.p50",
+        "start → result, in process, sync body, median",
+        "ms",
+        "less",
+        times=8 * SYNC_SHARE,
+        beside="W4.async.p50",
+        vs_raw="W4.threaded.p50.raw",
+    ),
+    Figure("W4.threaded.p95", "start → result, in process, sync body, 95th percentile", "ms", "less"),
+    Figure("W4.queue.p50", "start → result, in process, through the peer's queue, median", "ms", "less"),
+    Figure(
+        "W4.other.p50", "start → result, worker in another process, median", "ms", "less", vs_raw="W4.other.p50.raw"
+    ),
+    Figure("W4.other.p95", "start → result, worker in another process, 95th percentile", "ms", "less"),
+    Figure("W5.total", "killed in step 6 of 10 → all completed by another worker", "s", "less"),
+    Figure("W5.lease", "… of which the dead worker's lease", "s", "less"),
+    Figure("W5.after", "… lease apart", "s", "less", times=20),
+    Figure("W5.again", "… by the same worker started again, launch included", "s", "less"),
+    Figure("W6.launch", "resume after 5,000 steps, from process launch", "s", "less", times=50),
+    Figure("W6.main", "… from the end of the imports", "ms", "less"),
+    Figure("W6.claim", "… from the claim", "ms", "less"),
+    Figure("W6.program", "… from the program's start", "ms", "less", target=50),
+    Figure("W6.peak", "… peak memory of the process", "MB", "less"),
+    Figure("W6.grown", "… of which since the imports", "MB", "less"),
+    Figure("W7.memory", "parked for an hour, memory per run", "B", "less", target=1_024),
+    Figure("W7.cpu", "… idle processor", "%", "less", target=0.5),
+    Figure("W7.writes", "… idle write transactions", "/s", "less", target=1),
+    Figure("W7.reads", "… idle reads", "/s", "less"),
+    Figure("W7.looks", "… idle looks at data_version", "/s", "less"),
+    Figure("W8.one", "bytes on disk per step, one long run", "B", "less", target=250),
+    Figure("W8.many", "bytes on disk per step, many runs of 20", "B", "less", target=250),
+    *_growth("steps", "processor time of a step, one run", "µs", ("1,000 steps", "10,000", "100,000")),
+    *_growth("claim", "a claim", "ms", ("10,000 rows", "100,000", "1,000,000")),
+    *_growth("children", "processor time of a child", "µs", ("100 children", "1,000", "10,000")),
+)

@@ -1,0 +1,119 @@
+"""The page of the docs about speed: made from `results.json`, so that no figure is ever typed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import PEERS
+from benchmarks.report import HEADINGS, MISSED, Line, lines_of, shown
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "speed.md"
+
+_OPENING = """\
+# How fast it is
+
+This page is made by `python3 dev.py bench` from `benchmarks/results.json`; `python3 dev.py bench --render` makes it
+anew. Figures of one machine say little about another. What carries over are the ratios: Holdfast and {peer} {version}
+were measured in one run, in turns, each with the durability it has by default, and a ratio is always of two figures
+of the same round.
+"""
+
+_WORKLOADS = """\
+## What is measured
+
+Step bodies return a small dict. Holdfast's store is SQLite in WAL mode with `synchronous=FULL`; {peer} keeps SQLite
+as it configures it.
+
+- **W1**: {w1} runs of one step, all at once, from start to completed. Of {peer} {peer_runs}, as it is slower; rates
+  are compared.
+- **W2**: one run of 1,000 steps in sequence. **W3**: 100 runs of 20 steps at once.
+- **W4**: one run of one step after the other, from start to result, in the process of the worker and from another
+  one. {peer} without its queue; through its queue, with default polling, the figure is told in a line of its own.
+- **W5**: 500 runs blocked in step 6 of 10, their process killed with SIGKILL, until all have completed. Holdfast
+  waits for the dead worker's lease, which is told apart; {peer} takes its runs up when the same executor is launched
+  again.
+- **W6**: a run with 5,000 completed steps resumed by a new process, until step 5,001 begins.
+- **W7**: runs that sleep for an hour: 5,000, of {peer} {peer_runs}. **W8**: bytes on disk per step.
+- **W9**: what one more step, claim or child costs when there are a hundred times more. Holdfast alone: {peer} would
+  take hours.
+
+"Sync bodies" are plain functions in threads, either called from an async workflow or from a plain one; they are to
+reach 60 % of the targets. "× raw" is the ratio to 1-row commits of plain apsw on WAL with `synchronous=FULL`, taken
+just before and after; of a latency it is how many of them take as long.
+"""
+
+_REPEAT = """\
+## Repeat it
+
+`python3 dev.py bench` takes about a quarter of an hour on a quiet machine. `--only W1,W4` and `--quick` are for a
+look; `--profile W3` says where the time of a step goes. What a step costs in statements, syncs and hops between
+threads is counted by a test (`tests/unit/benchmarks/test_costs.py`), so that it cannot grow unnoticed.
+"""
+
+NOTES: dict[str, str] = {}
+"""By workload: what holds a missed figure back, and what was tried. Shown only where a target is missed."""
+
+
+def render(results: Mapping[str, Any]) -> str:
+    """The page."""
+    (peer,) = (one for one in PEERS[results["store"]] if one.name in results["rounds"])
+    rounds = results["rounds"]
+    lines = lines_of(rounds, peer.name)
+    theirs = rounds[peer.name]
+    facts = {
+        "peer": peer.title,
+        "version": results["versions"][peer.name],
+        "w1": "2,000",
+        "peer_runs": shown(theirs["W1.runs"][0]) if "W1.runs" in theirs else "fewer",
+    }
+    return "\n".join(
+        [
+            _OPENING.format(**facts),
+            _machine(results),
+            *_table(lines, peer.title),
+            "",
+            *_missed(lines, results.get("profiles", {})),
+            _WORKLOADS.format(**facts),
+            _REPEAT,
+        ]
+    )
+
+
+def write(results: Mapping[str, Any]) -> None:
+    """Makes the page."""
+    PAGE.write_text(render(results), encoding="utf-8")
+
+
+def _machine(results: Mapping[str, Any]) -> str:
+    machine, versions = results["machine"], results["versions"]
+    return (
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB; Python {versions['python']}, "
+        f"SQLite {versions['sqlite']}. Medians of {results['rounds_wanted']} rounds, with the least and the most.\n"
+    )
+
+
+def _table(lines: list[Line], peer: str) -> list[str]:
+    headings = [heading.format(peer=peer) for heading in HEADINGS]
+    return [
+        f"| {' | '.join(headings)} |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---|",
+        *(f"| {' | '.join(line.cells())} |" for line in lines),
+    ]
+
+
+def _missed(lines: list[Line], profiles: Mapping[str, str]) -> list[str]:
+    judged = [line for line in lines if line.verdict]
+    missed = [line for line in judged if line.verdict == MISSED]
+    said = [f"{len(judged) - len(missed)} of {len(judged)} targets are met.", ""]
+    if not missed:
+        return said
+    said += ["## What is missed, and why", ""]
+    workloads = list(dict.fromkeys(line.figure.workload for line in missed))
+    for workload in workloads:
+        names = "; ".join(line.figure.title.strip("… ") for line in missed if line.figure.workload == workload)
+        said += [f"**{workload}** ({names}). {NOTES.get(workload, '')}".rstrip(), ""]
+        if workload in profiles:
+            said += ["```text", profiles[workload], "```", ""]
+    return said

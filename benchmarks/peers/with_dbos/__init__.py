@@ -1,0 +1,1 @@
+"""DBOS: its workflows, its processes, and how it is measured."""

@@ -1,0 +1,146 @@
+"""Grants in memory: a lease manager apart from any store, for workers of one process and for tests.
+
+Expiry is honoured whenever something is read, by a clock that no one can set back. One lock; nothing awaits under it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from threading import Lock
+
+from holdfast.adapters.system.clock import SystemClock
+from holdfast.ports.clock import Clock
+from holdfast.ports.grants import Acquiring, Grant, NotOwner, OwnedBy, Released, Releasing, Standing
+
+__all__ = ["MemoryGrants"]
+
+
+@dataclass(slots=True)
+class _Held:
+    worker: str
+    acquired_at: datetime
+    until: float
+
+
+@dataclass(slots=True)
+class _Heard:
+    until: float
+    seen_at: datetime
+
+
+class MemoryGrants:
+    """A `ports.grants.Grants` in memory."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = Lock()
+        self._held: dict[str, _Held] = {}
+        self._heard: dict[str, _Heard] = {}
+        self._watchers: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = []
+
+    async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
+        """See `ports.grants`."""
+        with self._lock:
+            held = self._current(run)
+            if held is not None and held.worker != worker:
+                return OwnedBy(held.worker, self._expiry(held))
+            if held is None:
+                held = self._held[run] = _Held(worker, self._clock.now(), 0.0)
+            held.until = self._second() + ttl.total_seconds()
+            return Grant(run, worker, held.acquired_at, self._expiry(held))
+
+    async def release(self, run: str, worker: str) -> Releasing:
+        """See `ports.grants`."""
+        with self._lock:
+            held = self._current(run)
+            if held is not None and held.worker != worker:
+                return NotOwner(held.worker)
+            if held is not None:
+                self._let_go(run)
+            return Released()
+
+    async def release_all(self, worker: str) -> Sequence[str]:
+        """See `ports.grants`."""
+        with self._lock:
+            self._sweep()
+            runs = [run for run, held in self._held.items() if held.worker == worker]
+            for run in runs:
+                self._let_go(run)
+            self._heard.pop(worker, None)
+            return runs
+
+    async def heartbeat(self, worker: str, ttl: timedelta) -> None:
+        """See `ports.grants`."""
+        with self._lock:
+            second = self._second()
+            heard = self._heard.get(worker)
+            if heard is None or heard.until <= second:
+                self._sweep()  # a late heartbeat brings nothing back
+            self._heard[worker] = _Heard(second + ttl.total_seconds(), self._clock.now())
+
+    async def get(self, run: str) -> Grant | None:
+        """See `ports.grants`."""
+        with self._lock:
+            held = self._current(run)
+            return None if held is None else Grant(run, held.worker, held.acquired_at, self._expiry(held))
+
+    async def workers(self) -> Sequence[Standing]:
+        """See `ports.grants`."""
+        with self._lock:
+            self._sweep()
+            second = self._second()
+            active = Counter(held.worker for held in self._held.values())
+            found: list[Standing] = []
+            for worker in sorted({*active, *self._heard}):
+                heard = self._heard.get(worker)
+                is_live = heard is not None and second < heard.until
+                found.append(Standing(worker, is_live, active[worker], None if heard is None else heard.seen_at))
+            return found
+
+    def orphans(self) -> AsyncIterator[str]:
+        """See `ports.grants`. What runs out is told of by whoever looks next: nothing here waits for time."""
+        entry = (asyncio.get_running_loop(), asyncio.Queue[str]())
+        with self._lock:
+            self._watchers.append(entry)
+        return self._told(entry)
+
+    async def _told(self, entry: tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield await entry[1].get()
+        finally:
+            with self._lock:
+                self._watchers.remove(entry)
+
+    # -- the lock is held in all of these ------------------------------------------------------------------------------
+
+    def _second(self) -> float:
+        return self._clock.boot()[1]
+
+    def _end(self, held: _Held) -> float:
+        heard = self._heard.get(held.worker)
+        return held.until if heard is None else max(held.until, heard.until)
+
+    def _expiry(self, held: _Held) -> datetime:
+        return self._clock.now() + timedelta(seconds=self._end(held) - self._second())
+
+    def _current(self, run: str) -> _Held | None:
+        held = self._held.get(run)
+        if held is not None and self._end(held) <= self._second():
+            self._let_go(run)
+            return None
+        return held
+
+    def _sweep(self) -> None:
+        for run in list(self._held):
+            self._current(run)
+
+    def _let_go(self, run: str) -> None:
+        del self._held[run]
+        for loop, queue in self._watchers:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(queue.put_nowait, run)

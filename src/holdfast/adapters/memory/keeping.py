@@ -1,0 +1,182 @@
+"""What the memory store keeps besides running: its lock and listeners, blobs, snapshots, and their upkeep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from hashlib import sha256
+from threading import Lock
+
+from holdfast.adapters.memory import upkeep
+from holdfast.adapters.memory.listing import cursor, position
+from holdfast.adapters.memory.tables import Duty, Tables
+from holdfast.adapters.memory.transaction import Transaction
+from holdfast.adapters.system.clock import SystemClock
+from holdfast.core.snapshot import Snapshot
+from holdfast.core.turn import Row
+from holdfast.errors import BlobNotFound, CorruptJournal
+from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.ports.clock import Clock
+from holdfast.ports.upkeep import Collected, Expired, Removed, Space
+
+__all__ = ["Keeping"]
+
+
+class Keeping:
+    """The part of a memory store that its runs stand on."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = Lock()
+        self._tables = Tables()
+        self._listeners: list[Callable[[str], None]] = []
+
+    @property
+    def url(self) -> str:
+        """Always the same: one memory is like another."""
+        return "memory://"
+
+    @property
+    def clock(self) -> Clock:
+        """The clock it was given."""
+        return self._clock
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Hints after each write; the answer unsubscribes."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            with self._lock, suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def changes(self) -> int:
+        """Never rises: no other process sees this memory."""
+        return 0
+
+    async def close(self) -> None:
+        """Forgets the listeners. The data stay as long as the store does."""
+        with self._lock:
+            self._listeners.clear()
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    async def snapshots(self, runs: Iterable[int]) -> Mapping[int, Snapshot]:
+        """See `ports.journal`."""
+        with self._lock:
+            return {no: self._tables.snapshots[no] for no in runs if no in self._tables.snapshots}
+
+    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
+        """See `ports.journal`."""
+        with self._writing() as write:
+            return upkeep.put_snapshot(write, run, snapshot, blobs.items())
+
+    async def drop_snapshots(self, runs: Iterable[int] | None = None) -> int:
+        """See `ports.journal`."""
+        with self._writing() as write:
+            return upkeep.drop_snapshots(write, runs)
+
+    async def compact(self, run: int, stand_in: Row) -> int:
+        """See `ports.journal`."""
+        with self._writing() as write:
+            return upkeep.compact(write, run, stand_in)
+
+    # -- blobs ---------------------------------------------------------------------------------------------------------
+
+    async def put_blob(self, data: BlobData, *, kind: BlobKind = "payload") -> str:
+        """See `ports.blobs`."""
+        name = data.name if isinstance(data, Stub) else sha256(data).hexdigest()
+        with self._writing() as write:
+            write.keep_blobs([(name, data)], kind)
+        return name
+
+    async def get_blob(self, name: str) -> bytes:
+        """See `ports.blobs`."""
+        return (await self.get_blobs([name]))[name]
+
+    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        """See `ports.blobs`."""
+        with self._lock:
+            found = {name: self._tables.blobs.get(name) for name in names}
+        return {name: _verified(name, blob.data if blob else None) for name, blob in found.items()}
+
+    async def blob_kind(self, name: str) -> BlobKind | None:
+        """See `ports.blobs`."""
+        with self._lock:
+            blob = self._tables.blobs.get(name)
+            return blob.kind if blob else None
+
+    # -- upkeep --------------------------------------------------------------------------------------------------------
+
+    async def take_duty(self, duty: str, *, holder: str, ttl: timedelta) -> bool:
+        """See `ports.upkeep`."""
+        boot, second = self._clock.boot()
+        with self._lock:
+            known = self._tables.duties.get(duty)
+            if known is not None and known.holder != holder and known.boot == boot and second < known.until:
+                return False
+            self._tables.duties[duty] = Duty(holder, boot, second + ttl.total_seconds())
+            return True
+
+    async def drop_duty(self, duty: str, *, holder: str) -> None:
+        """See `ports.upkeep`."""
+        with self._lock:
+            known = self._tables.duties.get(duty)
+            if known is not None and known.holder == holder:
+                del self._tables.duties[duty]
+
+    async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:
+        """See `ports.upkeep`."""
+        place = position(after) if after else None
+        now = self._clock.now()
+        with self._lock:
+            seen, has_more = upkeep.roots(self._tables, place, limit)
+            found = [root.id for root in seen if upkeep.tree_if_expired(self._tables, root, now, keep)]
+        return Expired(found, cursor(seen[-1]) if has_more else "")
+
+    async def remove(self, roots: Sequence[str], keep: timedelta | None) -> Removed:
+        """See `ports.upkeep`."""
+        removed = Removed()
+        for name in roots:
+            with self._writing() as write:
+                root = self._tables.run(name)
+                tree = upkeep.tree_if_expired(self._tables, root, write.now, keep) if root else []
+                if tree:
+                    one = upkeep.remove_tree(write, tree)
+                    removed = Removed(removed.trees + 1, removed.runs + one.runs, removed.rows + one.rows)
+        return removed
+
+    async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
+        """See `ports.upkeep`."""
+        with self._writing() as write:
+            return upkeep.collect(write, grace, limit, is_dry=is_dry)
+
+    async def space(self, *, largest: int = 10) -> Space:
+        """See `ports.upkeep`."""
+        with self._lock:
+            return upkeep.space(self._tables, largest)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Generator[Transaction]:
+        """One transaction; listeners hear of it once the lock is free again."""
+        with self._lock:
+            write = Transaction(self._tables, self._clock.now())
+            yield write
+            listeners = list(self._listeners)
+        for run in write.hints:
+            for listener in listeners:
+                with suppress(Exception):  # a hint may be lost; the write it speaks of is done
+                    listener(run)
+
+
+def _verified(name: str, data: bytes | None) -> bytes:
+    if data is None:
+        raise BlobNotFound(f"no blob {name} in this store")
+    if sha256(data).hexdigest() != name:
+        raise CorruptJournal(f"blob {name} does not hold the bytes of that name")
+    return data

@@ -1,0 +1,178 @@
+"""Snapshots, compaction, retention and collection over the tables of the memory store. The caller holds the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from holdfast.adapters.memory.listing import place
+from holdfast.adapters.memory.tables import Tables
+from holdfast.adapters.memory.transaction import Transaction
+from holdfast.core.snapshot import Snapshot
+from holdfast.core.turn import Row
+from holdfast.ports.blobs import BlobData, BlobKind
+from holdfast.ports.runs import RunRow
+from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
+
+__all__ = ["collect", "compact", "drop_snapshots", "put_snapshot", "remove_tree", "roots", "space", "tree_if_expired"]
+
+
+def put_snapshot(write: Transaction, no: int, snapshot: Snapshot, blobs: Iterable[tuple[str, BlobData]]) -> bool:
+    """See `ports.journal`."""
+    tables = write.tables
+    row, known = write.stored(no, snapshot.ordinal), tables.snapshots.get(no)
+    if row is None or row.checksum != snapshot.checksum or (known is not None and known.ordinal > snapshot.ordinal):
+        return False
+    write.keep_blobs(blobs, "segment")
+    tables.snapshots[no] = snapshot
+    write.refer(no, snapshot.body)
+    return True
+
+
+def drop_snapshots(write: Transaction, runs: Iterable[int] | None) -> int:
+    """See `ports.journal`."""
+    tables = write.tables
+    chosen = [no for no in (tables.snapshots if runs is None else runs) if no in tables.snapshots]
+    for no in chosen:
+        del tables.snapshots[no]
+        _refer_anew(write, no)
+    return len(chosen)
+
+
+def compact(write: Transaction, no: int, stand_in: Row) -> int:
+    """See `ports.journal`."""
+    tables = write.tables
+    rows = tables.rows.get(no, [])
+    row = write.stored(no, stand_in.ordinal)
+    if row is None or row is rows[-1] or _identity(row) != _identity(stand_in):
+        return 0
+    rest = [each for each in rows if each.ordinal > stand_in.ordinal]
+    gone = len(rows) - len(rest) - 1
+    tables.rows[no] = [msgspec.structs.replace(stand_in, seq=row.seq), *rest]
+    for letter in tables.inbox[no].values():
+        if 0 < letter.consumed_ordinal <= stand_in.ordinal:
+            letter.body = b""
+    _refer_anew(write, no)
+    return gone
+
+
+def _identity(row: Row) -> tuple[int, int, bytes]:
+    return row.epoch, row.at, row.checksum
+
+
+def _refer_anew(write: Transaction, no: int) -> None:
+    """The run refers to what is left of it; the rest lost a reference."""
+    tables = write.tables
+    before = tables.references.pop(no, set())
+    for body in _bodies(tables, no):
+        write.refer(no, body)
+    _lost(write, before - tables.references.get(no, set()))
+
+
+def _bodies(tables: Tables, no: int) -> Iterator[bytes]:
+    """Everything of a run that may name a blob."""
+    yield from (row.body for row in tables.rows[no])
+    yield from (letter.body for letter in tables.inbox[no].values())
+    yield from (b'"%b"' % blob.encode() for _, blob in tables.exposed.get(no, {}).values())
+    if no in tables.snapshots:
+        yield tables.snapshots[no].body
+
+
+def _lost(write: Transaction, names: Iterable[str]) -> None:
+    """These lost a reference: their grace begins."""
+    for name in names:
+        if name in write.tables.blobs:
+            write.tables.blobs[name].at = write.now
+
+
+# -- retention ---------------------------------------------------------------------------------------------------------
+
+
+def roots(tables: Tables, after: tuple[datetime, int] | None, limit: int) -> tuple[list[RunRow], bool]:
+    """Roots that have ended, oldest first, and whether there are more."""
+    found = sorted(
+        (run for run in tables.runs.values() if run.root == run.id and run.status.is_terminal),
+        key=place,
+    )
+    rest = [run for run in found if after is None or place(run) > after]
+    return rest[:limit], len(rest) > limit
+
+
+def tree_if_expired(tables: Tables, root: RunRow, now: datetime, keep: timedelta | None) -> list[RunRow]:
+    """The runs of the tree if retention may take it, else none."""
+    limit = tables.keep.get(root.no, keep)
+    runs = [run for run in tables.runs.values() if run.root == root.id]
+    is_over = all(run.ended_at is not None for run in runs)
+    last = max((run.ended_at for run in runs if run.ended_at is not None), default=now)
+    return runs if root.root == root.id and is_over and limit is not None and last + limit <= now else []
+
+
+def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
+    """All of it."""
+    tables = write.tables
+    rows = 0
+    for run in runs:
+        rows += len(tables.rows.pop(run.no))
+        del tables.runs[run.no], tables.numbers[run.id], tables.inbox[run.no]
+        for table in (tables.exposed, tables.adoptions, tables.snapshots, tables.keep):
+            table.pop(run.no, None)
+        tables.watches = [watch for watch in tables.watches if watch.no != run.no]
+        _lost(write, tables.references.pop(run.no, set()))
+    return Removed(1, len(runs), rows)
+
+
+# -- blobs -------------------------------------------------------------------------------------------------------------
+
+
+def collect(write: Transaction, grace: timedelta, limit: int, *, is_dry: bool) -> Collected:
+    """Removes what nothing refers to."""
+    tables = write.tables
+    held = {name for names in tables.references.values() for name in names}
+    held |= {name for blob in tables.blobs.values() for name in blob.names}
+    loose = [name for name, blob in tables.blobs.items() if name not in held and blob.at + grace < write.now]
+    if not is_dry:
+        loose = loose[:limit]
+    size = sum(tables.blobs[name].size for name in loose)
+    if not is_dry:
+        for name in loose:
+            _lost(write, tables.blobs.pop(name).names)
+    return Collected(len(loose), size, () if is_dry else tuple(loose))
+
+
+# -- the report --------------------------------------------------------------------------------------------------------
+
+
+def space(tables: Tables, largest: int) -> Space:
+    """See `ports.upkeep`."""
+    journals = {no: sum(len(row.body) for row in rows) for no, rows in tables.rows.items()}
+    top = sorted(journals, key=lambda no: -journals[no])[:largest]
+    letters = [letter for inbox in tables.inbox.values() for letter in inbox.values()]
+    shown = [value for values in tables.exposed.values() for value, _ in values.values()]
+    blobs = tables.blobs.values()
+    kinds: list[BlobKind] = sorted({blob.kind for blob in blobs})
+    parts = (
+        Part("runs", len(tables.runs), sum(len(run.doing) for run in tables.runs.values())),
+        Part("events", sum(map(len, tables.rows.values())), sum(journals.values())),
+        Part("inbox", len(letters), sum(len(letter.body) for letter in letters)),
+        Part("exposed", len(shown), sum(map(len, shown))),
+        Part("snapshots", len(tables.snapshots), sum(len(each.body) for each in tables.snapshots.values())),
+        Part("blobs", len(blobs), sum(blob.size for blob in blobs)),
+    )
+    return Space(
+        total=sum(part.bytes for part in parts),
+        free=0,
+        tables=parts,
+        blobs=tuple(_part(kind, [blob.size for blob in blobs if blob.kind == kind]) for kind in kinds),
+        largest=tuple(_large(tables, no, journals[no]) for no in top),
+    )
+
+
+def _part(name: str, sizes: list[int]) -> Part:
+    return Part(name, len(sizes), sum(sizes))
+
+
+def _large(tables: Tables, no: int, size: int) -> LargeRun:
+    run = tables.runs[no]
+    return LargeRun(run.id, run.workflow, run.status.value, len(tables.rows[no]), size)

@@ -1,0 +1,54 @@
+"""Starting a run: its row, the first row of its journal and, if a worker of this process begins it, its first turn."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.adapters.sql.rows import run_row
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.creation import insert_run
+from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.adapters.sqlite.turns import commit_turn
+from holdfast.core.turn import Row
+from holdfast.ports.journal import Commit, Committed
+from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
+
+
+class CreateRun(msgspec.Struct, frozen=True):
+    """`Runs.create` as an operation of the writer."""
+
+    new: NewRun
+    key_since: int
+    instance: str
+    worker: str
+    first: Commit | None = None
+
+    def __call__(self, transaction: Transaction) -> Creation:
+        """Makes the run unless its id or key is in use."""
+        new, started = self.new, self.new.started
+        if started.key:
+            found = transaction.row(sql.RUN_BY_KEY, (started.workflow, started.key, self.key_since))
+            if found is not None and found[1] != new.row.run and not _is_known(transaction, new.row.run):
+                return Existing(run_row(found), by_key=True)
+        made = insert_run(transaction, new, self.instance, self.worker)
+        if made is not None:
+            return self._begun(transaction, made)
+        run = run_row(transaction.row(sql.RUN_BY_ID, (new.row.run,)))
+        if transaction.is_again and _is_first_row(transaction, run.no, new.row):
+            return self._begun(transaction, run)  # made by our earlier try, whose answer was lost
+        return Existing(run, by_key=False)
+
+    def _begun(self, transaction: Transaction, run: RunRow) -> Made:
+        if self.first is None or run.epoch != self.first.row.epoch:
+            return Made(run)
+        verdict = commit_turn(transaction, msgspec.structs.replace(self.first, no=run.no))
+        return Made(run, verdict if isinstance(verdict, Committed) else None)
+
+
+def _is_known(transaction: Transaction, run: str) -> bool:
+    return transaction.row(sql.NO_OF_RUN, (run,)) is not None
+
+
+def _is_first_row(transaction: Transaction, no: int, row: Row) -> bool:
+    stored = transaction.row(sql.STORED_TURN, (no, row.ordinal))
+    return stored is not None and stored[1:] == (row.epoch, row.checksum)

@@ -1,0 +1,166 @@
+"""Snapshots, compaction, retention and collection as operations of the writer; each is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import apsw
+import msgspec
+
+from holdfast.adapters.sqlite import upkeep_statements as sql
+from holdfast.adapters.sqlite.blobs import keep_blobs, refer
+from holdfast.adapters.sqlite.connection import fetch, pragma
+from holdfast.adapters.sqlite.leases import boot_micros
+from holdfast.adapters.sqlite.statements import REFER
+from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.references import names_in
+from holdfast.core.snapshot import Snapshot
+from holdfast.core.turn import Row
+from holdfast.ports.blobs import BlobData
+from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
+
+_MICROSECOND = timedelta(microseconds=1)
+_ALL = -1  # SQLite's "no limit"
+
+
+def whole_micros(span: timedelta | None) -> int | None:
+    """A duration as stored."""
+    return None if span is None else span // _MICROSECOND
+
+
+class PutSnapshot(msgspec.Struct, frozen=True):
+    """`Journal.put_snapshot`."""
+
+    run: int
+    snapshot: Snapshot
+    blobs: tuple[tuple[str, BlobData], ...]
+
+    def __call__(self, transaction: Transaction) -> bool:
+        """Whether it was taken."""
+        snapshot = self.snapshot
+        values = (self.run, snapshot.ordinal, snapshot.checksum, snapshot.body)
+        if transaction.row(sql.PUT_SNAPSHOT, values) is None:
+            return False
+        keep_blobs(transaction, self.blobs, "segment")
+        refer(transaction, self.run, snapshot.body)
+        return True
+
+
+def drop_snapshots(transaction: Transaction, runs: Iterable[int] | None) -> int:
+    """`Journal.drop_snapshots`."""
+    chosen = [run for (run,) in transaction.rows(sql.SNAPSHOT_RUNS)] if runs is None else list(runs)
+    dropped = [run for run in chosen if transaction.row(sql.DROP_SNAPSHOT, (run,)) is not None]
+    for run in dropped:
+        _refer_anew(transaction, run)
+    return len(dropped)
+
+
+class Compact(msgspec.Struct, frozen=True):
+    """`Journal.compact`."""
+
+    run: int
+    row: Row
+
+    def __call__(self, transaction: Transaction) -> int:
+        """How many rows went."""
+        run, row = self.run, self.row
+        values = (run, row.ordinal, row.epoch, row.at, row.checksum, row.format, row.body)
+        if transaction.row(sql.STAND_IN, values) is None:
+            return 0
+        transaction.run(sql.DROP_BEFORE, (run, row.ordinal))
+        gone = transaction.connection.changes()
+        transaction.run(sql.FORGET_BODIES, (run, row.ordinal))
+        _refer_anew(transaction, run)
+        return gone
+
+
+def _refer_anew(transaction: Transaction, run: int) -> None:
+    """The run refers to what is left of it; the rest lost a reference."""
+    left = {bytes.fromhex(name) for (body,) in transaction.rows(sql.BODIES, (run,)) for name in names_in(body)}
+    for (blob,) in transaction.rows(sql.REFERENCES_OF, (run,)):
+        if blob not in left:
+            transaction.run(sql.FORGET_REFERENCE, (run, blob))
+            transaction.run(sql.AGE, (transaction.now, blob))
+    for blob in left:
+        transaction.run(REFER, (run, blob))
+
+
+# -- retention ---------------------------------------------------------------------------------------------------------
+
+
+def is_expired(rows: Any, root: str, now: int, keep: int | None) -> bool:
+    """Whether retention may take the tree. `rows` asks the connection at hand."""
+    found = rows(sql.ROOT, (root,))
+    if not found:
+        return False
+    _, ended_at, own = found[0]
+    ((runs, ended, last),) = rows(sql.DESCENDANTS, (root,))
+    limit = keep if own is None else own
+    if ended_at is None or runs != ended or limit is None:
+        return False
+    return int(max(ended_at, last or 0)) + limit <= now
+
+
+class RemoveTree(msgspec.Struct, frozen=True):
+    """One tree of `Upkeep.remove`, judged again."""
+
+    root: str
+    keep: int | None
+
+    def __call__(self, transaction: Transaction) -> Removed:
+        """What went."""
+        root = self.root
+        if not is_expired(transaction.rows, root, transaction.now, self.keep):
+            return Removed()
+        if transaction.row(sql.NEWEST_IN_TREE, (root,)) is not None:
+            return Removed()  # its seq must not be used again; whatever is written next sets the tree free
+        transaction.run(sql.AGE_OF_TREE, (root, transaction.now))
+        transaction.run(sql.EVENTS_OF_TREE, (root,))
+        rows = transaction.connection.changes()
+        for statement in sql.REST_OF_TREE:
+            transaction.run(statement, (root,))
+        transaction.run(sql.RUNS_OF_TREE, (root,))
+        return Removed(1, transaction.connection.changes(), rows)
+
+
+# -- blobs -------------------------------------------------------------------------------------------------------------
+
+
+def collect(transaction: Transaction, before: int, limit: int) -> Collected:
+    """`Upkeep.collect`: the one writer cannot be overtaken by a commit between looking and removing."""
+    loose = transaction.rows(sql.LOOSE, (before, limit))
+    for name, _ in loose:
+        transaction.run(sql.DROP_BLOB, (name,))
+        transaction.run(sql.AGE_HELD_BY_BLOB, (transaction.now, name))
+        transaction.run(sql.FORGET_HELD_BY_BLOB, (name,))
+    return Collected(len(loose), sum(size for _, size in loose), tuple(name.hex() for name, _ in loose))
+
+
+def collectable(connection: apsw.Connection, before: int) -> Collected:
+    """How much it would remove."""
+    loose = fetch(connection, sql.LOOSE, (before, _ALL))
+    return Collected(len(loose), sum(size for _, size in loose))
+
+
+# -- duties and the report ---------------------------------------------------------------------------------------------
+
+
+def take_duty(transaction: Transaction, duty: str, holder: str, ttl: timedelta) -> bool:
+    """`Upkeep.take_duty`."""
+    boot, second = boot_micros(transaction.clock)
+    values = (duty, holder, boot, second + ttl // _MICROSECOND, second)
+    return transaction.row(sql.TAKE_DUTY, values) is not None
+
+
+def space(connection: apsw.Connection, largest: int) -> Space:
+    """`Upkeep.space`."""
+    page = int(pragma(connection, "page_size"))
+    return Space(
+        total=page * int(pragma(connection, "page_count")),
+        free=page * int(pragma(connection, "freelist_count")),
+        tables=tuple(Part(*row) for row in fetch(connection, sql.TABLES)),
+        blobs=tuple(Part(*row) for row in fetch(connection, sql.KINDS)),
+        largest=tuple(LargeRun(*row) for row in fetch(connection, sql.LARGEST, (largest,))),
+    )

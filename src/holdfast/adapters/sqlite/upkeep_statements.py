@@ -1,0 +1,117 @@
+"""The SQL of snapshots, compaction, retention and collection, named as in `statements`, and kept apart from what runs
+need: none of it is on their path."""
+
+from __future__ import annotations
+
+# -- snapshots and compaction ------------------------------------------------------------------------------------------
+
+SNAPSHOT = "SELECT ordinal, checksum, body FROM snapshots WHERE run = ?"
+# put snapshot: fenced by the row it covers, and by a later snapshot. Locks snapshots.
+PUT_SNAPSHOT = """
+INSERT INTO snapshots (run, ordinal, checksum, body)
+SELECT run, ordinal, checksum, ?4 FROM events WHERE run = ?1 AND ordinal = ?2 AND checksum = ?3
+ON CONFLICT (run) DO UPDATE SET ordinal = excluded.ordinal, checksum = excluded.checksum, body = excluded.body
+WHERE excluded.ordinal >= snapshots.ordinal
+RETURNING run
+"""
+SNAPSHOT_RUNS = "SELECT run FROM snapshots"
+DROP_SNAPSHOT = "DELETE FROM snapshots WHERE run = ? RETURNING run"
+
+# stand in: fenced by the row it replaces, which is not the newest of its run. Locks events.
+STAND_IN = """
+UPDATE events SET format = ?6, body = ?7
+WHERE run = ?1 AND ordinal = ?2 AND epoch = ?3 AND at = ?4 AND checksum = ?5
+    AND ordinal < (SELECT next_ordinal - 1 FROM runs WHERE no = ?1)
+RETURNING seq
+"""
+DROP_BEFORE = "DELETE FROM events WHERE run = ? AND ordinal < ?"
+# forget bodies: the ids of consumed messages stay, so that a sender's late retry is recognised. Locks inbox.
+FORGET_BODIES = "UPDATE inbox SET body = x'' WHERE run = ? AND consumed_ordinal <= ? AND body <> x''"
+
+# -- references --------------------------------------------------------------------------------------------------------
+
+BODIES = """
+SELECT body FROM events WHERE run = ?1
+UNION ALL SELECT body FROM inbox WHERE run = ?1
+UNION ALL SELECT CAST('"' || blob || '"' AS BLOB) FROM exposed WHERE run = ?1 AND blob <> ''
+UNION ALL SELECT body FROM snapshots WHERE run = ?1
+"""
+REFERENCES_OF = "SELECT blob FROM run_blobs WHERE run = ?"
+FORGET_REFERENCE = "DELETE FROM run_blobs WHERE run = ? AND blob = ?"
+# age: the blob lost a reference, and its grace begins. Locks blobs.
+AGE = "UPDATE blobs SET at = max(at, ?) WHERE name = ?"
+
+# loose: blobs that nothing refers to. Reads every row of blobs, but not their bytes.
+LOOSE = """
+SELECT name, size FROM blobs WHERE at < ?
+    AND NOT EXISTS (SELECT 1 FROM run_blobs WHERE run_blobs.blob = blobs.name)
+    AND NOT EXISTS (SELECT 1 FROM blob_blobs WHERE blob_blobs.blob = blobs.name)
+LIMIT ?
+"""
+DROP_BLOB = "DELETE FROM blobs WHERE name = ?"
+AGE_HELD_BY_BLOB = """
+UPDATE blobs SET at = max(at, ?) WHERE name IN (SELECT blob FROM blob_blobs WHERE holder = ?)
+"""
+FORGET_HELD_BY_BLOB = "DELETE FROM blob_blobs WHERE holder = ?"
+KIND = "SELECT kind FROM blobs WHERE name = ?"
+
+# -- retention ---------------------------------------------------------------------------------------------------------
+
+# ended roots: oldest first, after a place; ?3 is now, ?4 the default (null: for ever).
+ENDED_ROOTS = """
+SELECT id, created_at, no FROM runs INDEXED BY runs_by_time
+WHERE (created_at, no) > (?1, ?2) AND created_at <= ?3 AND root = '' AND ended_at + coalesce(keep, ?4) <= ?3
+ORDER BY created_at, no LIMIT ?5
+"""
+ROOT = "SELECT no, ended_at, keep FROM runs WHERE id = ? AND root = ''"
+DESCENDANTS = "SELECT count(*), count(ended_at), max(ended_at) FROM runs WHERE root = ? AND root <> ''"
+NEWEST_IN_TREE = """
+SELECT 1 FROM events JOIN runs ON runs.no = events.run
+WHERE seq = (SELECT max(seq) FROM events) AND (runs.id = ?1 OR runs.root = ?1)
+"""
+
+# of a tree: each changes the rows of the root ?1 and of all its descendants in one table. Runs go last.
+AGE_OF_TREE = """
+UPDATE blobs SET at = max(at, ?2)
+WHERE name IN (SELECT blob FROM run_blobs WHERE run IN (SELECT no FROM tree_runs WHERE root = ?1))
+"""
+EVENTS_OF_TREE = "DELETE FROM events WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)"
+REST_OF_TREE = (
+    "DELETE FROM run_blobs WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM inbox WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM watchers WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM adoptions WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM exposed WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM attributes WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM snapshots WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+)
+RUNS_OF_TREE = "DELETE FROM runs WHERE no IN (SELECT no FROM tree_runs WHERE root = ?)"
+
+# -- duties ------------------------------------------------------------------------------------------------------------
+
+# take duty: free, ours, run out, or of an earlier boot. Locks duties.
+TAKE_DUTY = """
+INSERT INTO duties (duty, holder, boot, expires) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (duty) DO UPDATE SET holder = excluded.holder, boot = excluded.boot, expires = excluded.expires
+WHERE duties.holder = excluded.holder OR duties.boot <> excluded.boot OR duties.expires <= ?5
+RETURNING duty
+"""
+DROP_DUTY = "DELETE FROM duties WHERE duty = ? AND holder = ?"
+
+# -- the report of space: reads everything -----------------------------------------------------------------------------
+
+TABLES = """
+SELECT 'runs', count(*), coalesce(sum(length(doing)), 0) FROM runs
+UNION ALL SELECT 'events', count(*), coalesce(sum(length(body)), 0) FROM events
+UNION ALL SELECT 'inbox', count(*), coalesce(sum(length(body)), 0) FROM inbox
+UNION ALL SELECT 'exposed', count(*), coalesce(sum(length(value)), 0) FROM exposed
+UNION ALL SELECT 'snapshots', count(*), coalesce(sum(length(body)), 0) FROM snapshots
+UNION ALL SELECT 'blobs', count(*), coalesce(sum(size), 0) FROM blobs
+"""
+KINDS = "SELECT kind, count(*), sum(size) FROM blobs GROUP BY kind ORDER BY kind"
+LARGEST = """
+SELECT runs.id, runs.workflow, runs.status, big.rows, big.bytes FROM (
+    SELECT run, count(*) AS rows, sum(length(body)) AS bytes FROM events GROUP BY run ORDER BY bytes DESC LIMIT ?
+) AS big
+JOIN runs ON runs.no = big.run ORDER BY big.bytes DESC
+"""

@@ -1,0 +1,49 @@
+"""`holdfast follow`: what a run does, as it happens, until it has ended."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from holdfast.cli.asking import asking, find_run
+from holdfast.cli.loading import opened_client
+from holdfast.cli.output import Output, at_text
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.telling import entry_parts, event_object, since_text
+from holdfast.client.run import ClientRun
+from holdfast.core.timeline import Timeline
+from holdfast.core.turn import decode_row
+
+
+@click.command("follow", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@asking("One object per event.")
+@click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Leave out rows up to this seq.")
+def command(run_id: str, target: str | None, url: str | None, is_json: bool, after: int) -> None:
+    """Show what a run has done and does, as it happens, until it ends. Ctrl-C stops looking, not the run.
+
+    Each line says when, since the run was created, and what; with --json each event has its seq, for --after.
+    """
+    run_async(_follow(run_id, target, url, after, Output(is_json=is_json)))
+
+
+async def _follow(run_id: str, target: str | None, url: str | None, after: int, out: Output) -> None:
+    async with opened_client(target, url) as client:
+        row = await find_run(client, run_id)
+        line = Timeline()
+        async for stored in ClientRun[Any](client, run_id, None).follow_rows():
+            turn = decode_row(stored)
+            entries = line.take(turn)
+            if stored.seq <= after:
+                continue
+            if out.is_json:
+                for event in turn.events:
+                    out.record(event_object(event, turn))
+            else:
+                for entry in entries:
+                    at = entry.at if entry.ended_at is None else entry.ended_at
+                    head = since_text(at, row.created_at) if out.is_terminal else at_text(at)
+                    out.hanging((f"{head:>12}  ", "dim"), entry_parts(entry))
+            sys.stdout.flush()

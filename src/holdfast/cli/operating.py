@@ -1,0 +1,120 @@
+"""`holdfast cancel`, `kill`, `pause`, `resume`, `retry`: what an operator does to a run. Each records who did it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import click
+
+from holdfast.authoring.handle import RunView
+from holdfast.cli.asking import asking, find_run
+from holdfast.cli.listing import run_object
+from holdfast.cli.loading import opened_client
+from holdfast.cli.output import Output, status_part
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.run import ClientRun
+from holdfast.core.status import Status
+
+_REASON = click.option("--reason", default="", metavar="TEXT", help="Kept in the journal with your name.")
+
+
+@click.command("cancel", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@asking()
+@_REASON
+def cancel(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
+    """Ask a run to stop: its code sees CancelledError and may clean up. One that has not begun ends at once."""
+    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.cancel(reason), _cancelled))
+
+
+@click.command("kill", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@asking()
+@_REASON
+def kill(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
+    """End a run at once, whoever holds it: none of its code runs, nothing is undone. `show` lists what was left."""
+    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.kill(reason), _killed))
+
+
+@click.command("pause", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@asking()
+@_REASON
+def pause(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
+    """Let a run stand still until it is resumed: at once if nobody holds it, else when its worker falls quiet."""
+    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.pause(reason), _paused))
+
+
+@click.command("resume", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@asking()
+def resume(run_id: str, target: str | None, url: str | None, is_json: bool) -> None:
+    """Let a paused run go on, whatever paused it: an operator, quarantine, or code that diverged from its journal.
+
+    Mend the cause first: a run that kills its worker, or whose code still differs, is paused again.
+    """
+    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.resume(), _resumed))
+
+
+@click.command("retry", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@asking()
+@click.option("--id", metavar="ID", help="The id of the new run.")
+def retry(run_id: str, target: str | None, url: str | None, is_json: bool, id: str | None) -> None:
+    """Start an ended run again, as a new run: same input, and what the old one completed is taken over, not done again.
+
+    Prints the id of the new run.
+    """
+    run_async(_retry(run_id, target, url, Output(is_json=is_json), id))
+
+
+async def _do(
+    run_id: str,
+    target: str | None,
+    url: str | None,
+    out: Output,
+    verb: Callable[[ClientRun[Any]], Awaitable[None]],
+    remark: Callable[[RunView, RunView], str],
+) -> None:
+    async with opened_client(target, url) as client:
+        await find_run(client, run_id)
+        run = ClientRun[Any](client, run_id, None)
+        before = await run.view()
+        await verb(run)
+        after = await run.view()
+    if out.is_json:
+        out.record(run_object(after))
+        return
+    doing = f": {after.waiting}" if after.waiting else ""
+    text = remark(before, after)
+    out.line(
+        ("run ", "dim"), (run_id, "bold"), " ", status_part(after.status.value), doing, f" ({text})" if text else ""
+    )
+
+
+async def _retry(run_id: str, target: str | None, url: str | None, out: Output, new_id: str | None) -> None:
+    async with opened_client(target, url) as client:
+        await find_run(client, run_id)
+        made = await ClientRun[Any](client, run_id, None).retry(id=new_id)
+    out.record({"run": made.id, "retried_from": run_id}) if out.is_json else out.line(made.id)
+
+
+def _cancelled(before: RunView, after: RunView) -> str:
+    if before.status is Status.CANCELLED:
+        return "it had been cancelled before"
+    return "" if after.status.is_terminal else "asked to stop; it ends after its clean-up"
+
+
+def _killed(before: RunView, after: RunView) -> str:
+    return "it had ended before" if before.status.is_terminal else ""
+
+
+def _paused(before: RunView, after: RunView) -> str:
+    if before.status is Status.PAUSED:
+        return "it was paused before"
+    return "" if after.status is Status.PAUSED else "asked to pause; its worker does when it falls quiet"
+
+
+def _resumed(before: RunView, after: RunView) -> str:
+    return "" if before.status is Status.PAUSED else "it was not paused: nothing done"

@@ -1,0 +1,64 @@
+"""Entries and events in words and as objects: what `show` and `follow` have in common."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.cli.output import STATUS_STYLES, Part, at_text
+from holdfast.core import events as e
+from holdfast.core.durations import format_duration
+from holdfast.core.entry import Entry, say
+from holdfast.core.turn import Turn
+
+_STYLES = {"failed": "red", "cut off": "yellow", "timed out": "yellow", "open": "bold", "not begun": "bold"}
+
+
+def entry_parts(entry: Entry) -> Part:
+    """An entry of a timeline, in its colour."""
+    return say(entry) + _outlook(entry), _style(entry)
+
+
+def since_text(at: datetime, begin: datetime) -> str:
+    """As "+0.012 s" for what is near the beginning, with larger units later."""
+    seconds = (at - begin).total_seconds()
+    return f"+{seconds:.3f} s" if seconds < 60 else f"+{format_duration(at - begin)}"
+
+
+def _outlook(entry: Entry) -> str:
+    """What comes next by itself."""
+    if entry.until is None:
+        return ""
+    if entry.outcome == "open":
+        return (
+            f", until {at_text(entry.until)} at the latest"
+            if entry.kind != "sleep"
+            else f", until {at_text(entry.until)}"
+        )
+    if entry.outcome == "failed" and entry.ended_at is not None:
+        return f"; next attempt {format_duration(entry.until - entry.ended_at)} later"
+    return ""
+
+
+def _style(entry: Entry) -> str:
+    if entry.kind == "ended":
+        return f"bold {STATUS_STYLES[entry.outcome]}"
+    if entry.kind in {"claimed", "released", "kept", "patched"}:
+        return "dim"
+    return _STYLES.get(entry.outcome, "")
+
+
+def event_object(event: e.AnyEvent, turn: Turn) -> dict[str, Any]:
+    """An event as programs read it."""
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
+    kind = data.pop("t")
+    return {
+        "seq": turn.seq,
+        "ordinal": turn.ordinal,
+        "epoch": turn.epoch,
+        "at": at_text(turn.at),
+        "type": kind,
+        "data": data,
+    }

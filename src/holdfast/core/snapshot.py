@@ -1,0 +1,218 @@
+"""Snapshots: the fold of a journal up to a row, and what a replay needs of the rows before, packed.
+
+The fold is not the program: a script is rebuilt by going through its turns again. So a snapshot holds both. Of the
+turns it keeps what a replay reads or compares, in the order of delivery: outcomes, messages, firings, and what the code
+asked for. It leaves out who claimed, what was released, paused and resumed, attempts that failed before another, and
+everything before the last `continue_as` but the start and the signals nobody took.
+
+Turns are packed in segments, one for each snapshot, and a segment is never written again: what a snapshot costs depends
+on the rows since the last one, not on the length of the run.
+
+`Compacted` holds the same two things as an event. Invariant: whatever is loaded from a snapshot or a stand-in, with the
+rows after it, folds to the same run and replays to the same commands as the whole journal.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.payload import hash_of
+from holdfast.core.references import names_in
+from holdfast.core.run import Run, folded, unfolded
+from holdfast.core.turn import UNREADABLE, Row, Turn, encode_events, seal
+from holdfast.errors import CorruptJournal
+
+MOST_BETWEEN = 10_000
+"""Rows between two snapshots of a very long run."""
+
+MOST_UNPACKED = 1 << 30
+"""Bytes a segment may have: more than a journal of that many rows can hold is no segment."""
+
+_DIGEST = 16
+_ABOUT = frozenset((e.Claimed, e.Released, e.Paused, e.Resumed))
+_LEFT_OUT = frozenset((*_ABOUT, e.AttemptFailed, e.AttemptStarted))
+_encoder = msgspec.json.Encoder()
+_turns: msgspec.json.Decoder[list[Turn]] = msgspec.json.Decoder(list[Turn])
+
+
+class Past(msgspec.Struct, frozen=True, gc=False):
+    """A fold, and the segments that hold the condensed turns it was made from."""
+
+    fold: msgspec.Raw
+    segments: tuple[e.Segment, ...] = ()
+
+
+_pasts: msgspec.json.Decoder[Past] = msgspec.json.Decoder(Past)
+
+
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
+    """A `Past` as a store keeps it. `ordinal` and `checksum` are those of the last row it covers."""
+
+    ordinal: int
+    checksum: bytes
+    body: bytes
+
+
+def is_due(every: int, ordinal: int, last: int) -> bool:
+    """Whether a run that has come to `ordinal` wants a snapshot, the last one being of `last`. The distance grows with
+    the length, so that the work of all snapshots together stays linear. `every` = 0: never."""
+    return every > 0 and ordinal - last >= max(every, min(last // 20, MOST_BETWEEN))
+
+
+def advance(run_id: str, base: Past | None, turns: Sequence[Turn]) -> tuple[Past, dict[str, bytes]]:
+    """The past after these turns, which follow `base` (None: they are the beginning), and its new blob."""
+    run = Run(run_id) if base is None else unfolded_past(run_id, base, turns[0].ordinal - 1 if turns else 0)
+    segments = () if base is None else base.segments
+    kept, begins_anew = _condensed(run, turns)
+    if begins_anew:
+        segments = ()
+    blobs: dict[str, bytes] = {}
+    if kept:
+        segment, data = _packed(kept)
+        segments = (*segments, segment)
+        blobs[segment.blob] = data
+    return Past(folded(run), segments), blobs
+
+
+def unfolded_past(run_id: str, past: Past, ordinal: int) -> Run:
+    """The fold of a past, which must reach to that row; the chain goes on from its checksum."""
+    try:
+        checksum = msgspec.json.decode(past.fold, type=_Reached).checksum
+    except UNREADABLE as error:
+        raise CorruptJournal(f"run {run_id}: a fold does not decode: {error}") from error
+    return unfolded(run_id, past.fold, ordinal, checksum)
+
+
+class _Reached(msgspec.Struct):
+    checksum: bytes
+
+
+def _condensed(run: Run, turns: Iterable[Turn]) -> tuple[list[Turn], bool]:
+    """Applies the turns to the fold; what is kept of them, and whether all before them is forgotten."""
+    kept: list[Turn] = []
+    begins_anew = False
+    for turn in turns:
+        run.apply(turn)
+        begin = turn.events[-1] if turn.events else None
+        if isinstance(begin, e.Continued):
+            begins_anew = True
+            kept = [
+                Turn("", 1, 0, run.created_at or turn.at, (_start_of(run),), b""),
+                Turn("", turn.ordinal, 0, turn.at, (*run.buffered.values(), begin), b""),
+            ]
+            continue
+        events = turn.events
+        if any(type(event) in _LEFT_OUT for event in events):
+            if _is_about(events):
+                continue
+            events = tuple(event for event in events if type(event) not in _LEFT_OUT)
+            # An empty turn may be the one in which the body began, unless a step was already known in it.
+            if not events and _knows_steps(turn.events):
+                continue
+        kept.append(Turn("", turn.ordinal, 0, turn.at, events, b""))
+    return kept, begins_anew
+
+
+def _is_about(events: Sequence[e.AnyEvent]) -> bool:
+    kinds = {type(event) for event in events}
+    return kinds <= _ABOUT and not kinds.isdisjoint((e.Paused, e.Resumed))
+
+
+def _knows_steps(events: Sequence[e.AnyEvent]) -> bool:
+    for event in events:
+        if isinstance(event, e.AttemptFailed | e.AttemptStarted):
+            return True
+        if isinstance(event, e.Claimed) and (event.restarted or event.begun):
+            return True
+    return False
+
+
+def _start_of(run: Run) -> e.Started:
+    """The start of a run that began anew: all of it but its arguments."""
+    return e.Started(
+        workflow=run.workflow,
+        version=run.version,
+        code=run.code,
+        codec=run.codec,
+        queue=run.queue,
+        priority=run.priority,
+        key=run.key,
+        available_at=run.available_at,
+        deadline=run.deadline,
+        parent=run.parent,
+        parent_key=run.parent_key,
+        root=run.root,
+        on_cancel=run.on_cancel,
+        attributes=run.attributes,
+        retried_from=run.retried_from,
+        keep=run.keep,
+    )
+
+
+# -- segments ----------------------------------------------------------------------------------------------------------
+
+
+def _packed(turns: list[Turn]) -> tuple[e.Segment, bytes]:
+    plain = _encoder.encode(turns)
+    data = zlib.compress(plain, 1)
+    names = tuple(sorted(names_in(plain)))
+    return e.Segment(hash_of(data), turns[0].ordinal, turns[-1].ordinal, names), data
+
+
+def unpacked(run_id: str, segments: Iterable[e.Segment], blobs: Mapping[str, bytes]) -> list[Turn]:
+    """The condensed turns of these segments, in order."""
+    turns: list[Turn] = []
+    for segment in segments:
+        try:
+            unpacking = zlib.decompressobj()
+            plain = unpacking.decompress(blobs[segment.blob], MOST_UNPACKED)
+            if unpacking.unconsumed_tail:
+                raise CorruptJournal(f"run {run_id}: segment {segment.blob} unpacks to more than a segment may hold")
+            turns += _turns.decode(plain)
+        except (*UNREADABLE, zlib.error) as error:
+            raise CorruptJournal(f"run {run_id}: segment {segment.blob} does not decode: {error}") from error
+    return turns
+
+
+# -- as a store keeps it -----------------------------------------------------------------------------------------------
+
+
+def to_snapshot(past: Past, ordinal: int, checksum: bytes) -> Snapshot:
+    """As the table of snapshots holds it."""
+    body = _encoder.encode(past)
+    return Snapshot(ordinal, checksum, _digest(ordinal, checksum, body) + body)
+
+
+def from_snapshot(run_id: str, snapshot: Snapshot) -> Past:
+    """The inverse. `CorruptJournal` if it does not hold: then it is of no use, and the journal is read instead."""
+    digest, body = snapshot.body[:_DIGEST], snapshot.body[_DIGEST:]
+    if digest != _digest(snapshot.ordinal, snapshot.checksum, body):
+        raise CorruptJournal(f"run {run_id}: the checksum of its snapshot up to row {snapshot.ordinal} does not hold")
+    try:
+        return _pasts.decode(body)
+    except UNREADABLE as error:
+        raise CorruptJournal(f"run {run_id}: its snapshot does not decode: {error}") from error
+
+
+def stand_in(past: Past, replaced: Row) -> Row:
+    """The row that takes the place of `replaced` and of all the rows before it."""
+    event = e.Compacted(rows=replaced.ordinal, fold=past.fold, segments=past.segments)
+    event = msgspec.structs.replace(event, seal=seal(replaced, event))
+    return msgspec.structs.replace(replaced, body=encode_events((event,)))
+
+
+def past_of(event: e.Compacted) -> Past:
+    """What a stand-in holds."""
+    return Past(event.fold, event.segments)
+
+
+def _digest(ordinal: int, checksum: bytes, body: bytes) -> bytes:
+    digest = blake2b(checksum, digest_size=_DIGEST)
+    digest.update(b"%d:" % ordinal)
+    digest.update(body)
+    return digest.digest()

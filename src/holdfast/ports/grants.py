@@ -1,0 +1,91 @@
+"""Grants: leases kept outside the store, by whom workers that share no database clock trust (etcd, NATS).
+
+A grant says who *may try* to advance a run. Who commits is decided by the store's epoch, always: a manager that is
+wrong, slow or partitioned delays runs and never doubles them. So a manager reads neither runs nor journal, and the
+owner noted in a run's row is only an index into its grants, which may be stale in both directions: a worker that gets
+the grant of a run writes itself into the row by claiming it; one that is told who owns the run writes that owner back
+(`Leases.reinstate`) and leaves the run alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+
+class Grant(msgspec.Struct, frozen=True, gc=False):
+    """A worker's right to try a run."""
+
+    run: str
+    worker: str
+    acquired_at: datetime
+    expires_at: datetime
+
+
+class OwnedBy(msgspec.Struct, frozen=True, gc=False):
+    """Another worker has the grant, until then at least. `expires_at` takes its heartbeats into account."""
+
+    worker: str
+    expires_at: datetime
+
+
+class Released(msgspec.Struct, frozen=True, gc=False):
+    """The run is free. (Also if nobody had it.)"""
+
+
+class NotOwner(msgspec.Struct, frozen=True, gc=False):
+    """Another worker has the grant: it stays in place."""
+
+    worker: str
+
+
+class Standing(msgspec.Struct, frozen=True, gc=False):
+    """A worker as the manager knows it. One that holds grants and never sent a heartbeat is not live."""
+
+    worker: str
+    is_live: bool
+    active: int
+    seen_at: datetime | None
+
+
+Acquiring: TypeAlias = Grant | OwnedBy
+Releasing: TypeAlias = Released | NotOwner
+
+
+class Grants(Protocol):
+    """Who may try. Contention is a value, never an exception; an unreachable manager raises `StoreUnavailable`."""
+
+    async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
+        """The grant, if the run is free, its grant has run out, or it is this worker's already (then renewed).
+
+        Atomic: of any number of concurrent callers one gets it. The loser changes nothing.
+        """
+        ...
+
+    async def release(self, run: str, worker: str) -> Releasing:
+        """Gives a grant back."""
+        ...
+
+    async def release_all(self, worker: str) -> Sequence[str]:
+        """Gives back every grant of the worker and forgets its heartbeat; nobody else's change. Returns the runs."""
+        ...
+
+    async def heartbeat(self, worker: str, ttl: timedelta) -> None:
+        """The worker lives: all its grants hold for `ttl` from now at least. Those that had run out stay so."""
+        ...
+
+    async def get(self, run: str) -> Grant | None:
+        """The grant in force; None if there is none or it has run out."""
+        ...
+
+    async def workers(self) -> Sequence[Standing]:
+        """Everyone who sent a heartbeat or holds grants, by id, with how many grants each holds."""
+        ...
+
+    def orphans(self) -> AsyncIterator[str] | None:
+        """Runs whose grant went away, as they do; None if the manager can only be polled. A hint: the poll is the
+        truth, and workers look anyway."""
+        ...

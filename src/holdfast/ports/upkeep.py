@@ -1,0 +1,109 @@
+"""Upkeep: what keeps a store from growing for ever. Off the path of runs; every verb is safe to repeat and to kill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol
+
+import msgspec
+
+
+class Expired(msgspec.Struct, frozen=True, gc=False):
+    """Roots of trees that retention may take, oldest first, and the cursor of the next page ("" at the end)."""
+
+    roots: list[str]
+    next: str
+
+
+class Removed(msgspec.Struct, frozen=True, gc=False):
+    """What retention took: trees, the runs in them, and their journal rows."""
+
+    trees: int = 0
+    runs: int = 0
+    rows: int = 0
+
+
+class Collected(msgspec.Struct, frozen=True, gc=False):
+    """Blobs that were removed, or would be, their bytes, and the names of those removed."""
+
+    blobs: int = 0
+    bytes: int = 0
+    names: tuple[str, ...] = ()
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """What one table, or one kind of blob, takes: bytes of content, without indexes and free pages."""
+
+    name: str
+    rows: int
+    bytes: int
+
+
+class LargeRun(msgspec.Struct, frozen=True, gc=False):
+    """A run and its journal: rows that are stored, and the bytes of their bodies."""
+
+    id: str
+    workflow: str
+    status: str
+    rows: int
+    bytes: int
+
+
+class Space(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Where the room goes. `total`: what the store takes on disk; `free`: what of it is used again first."""
+
+    total: int
+    free: int
+    tables: tuple[Part, ...]
+    blobs: tuple[Part, ...]
+    largest: tuple[LargeRun, ...]
+
+
+class Upkeep(Protocol):
+    """Retention, garbage collection, the report of space."""
+
+    async def take_duty(self, duty: str, *, holder: str, ttl: timedelta) -> bool:
+        """Whether the holder now has the duty, which nobody else has before `ttl` is over or it is dropped.
+
+        Asked again by its holder it is prolonged. Expiry is judged as that of a lease: by the store's clock, and where
+        leases end with the boot of their host, so does a duty.
+        """
+        ...
+
+    async def drop_duty(self, duty: str, *, holder: str) -> None:
+        """Gives the duty back. Somebody else's stays theirs."""
+        ...
+
+    async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:
+        """Roots whose whole tree (the root and all its descendants, at any depth) has ended, the last of them at least
+        so long ago as the root says it is to be kept (`Started.keep`), or else `keep` (None: for ever).
+
+        Oldest first, by when the root was made. A page may be empty and still have a next one. Reads only.
+        """
+        ...
+
+    async def remove(self, roots: Sequence[str], keep: timedelta | None) -> Removed:
+        """Removes these trees: rows of runs, journals, inboxes, exposed values, attributes, snapshots and references to
+        blobs, each tree in one transaction.
+
+        Each is judged again inside its transaction by the rule of `expired`; one that does not qualify (any more) is
+        left whole. So is the tree that holds the newest row of the store's journal where the store numbers rows by it:
+        a seq is never used twice. A blob that loses a reference begins its grace.
+
+        Afterwards the ids are free: the same id starts a new run, and a message to it finds no run.
+        """
+        ...
+
+    async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
+        """Removes up to `limit` blobs that nothing refers to (see `ports.blobs`) and that were stored, or lost a
+        reference, longer ago than the grace. `is_dry`: only counts, all of them.
+
+        Never removes a blob that a transaction committed before or after refers to: one that is referred to while this
+        runs stays, or was stored again by whoever refers to it.
+        """
+        ...
+
+    async def space(self, *, largest: int = 10) -> Space:
+        """Where the room goes; reads only, and may take as long as reading the whole store does."""
+        ...

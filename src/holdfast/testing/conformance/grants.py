@@ -1,0 +1,276 @@
+"""Grants: who may try. The same cases for a lease manager apart from the store and for the leases of a store."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
+
+import pytest
+
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.ports.grants import Acquiring, Grant, Grants, NotOwner, OwnedBy, Released, Releasing, Standing
+from holdfast.ports.leases import HeldBy, Taken, WorkerRow
+from holdfast.ports.store import Store
+from holdfast.testing.conformance.suite import Blocking, shows
+from holdfast.testing.conformance.world import START, TTL, new_run, seconds
+
+RUNS = ("r", "s", "t", "u")
+
+
+class StoreGrants:
+    """The leases of a store, seen as grants: a worker is its own instance, acquiring is taking."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._acquired: dict[tuple[str, str], Grant] = {}
+
+    async def prepare(self) -> None:
+        """Grants name runs; a store has leases on runs it knows."""
+        now = self._store.clock.now()
+        for run in RUNS:
+            await self._store.create(new_run(run, now), key_since=now)
+
+    async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
+        """Takes the run, unless somebody live holds it; one's own is renewed."""
+        await self._known(worker, ttl)
+        taking = await self._store.take(run, instance=worker)
+        if isinstance(taking, HeldBy) and taking.instance != worker:
+            return OwnedBy(taking.instance, taking.expires_at)
+        assert isinstance(taking, Taken | HeldBy)
+        now = self._store.clock.now()
+        earlier = self._acquired.get((run, worker)) if isinstance(taking, HeldBy) else None
+        grant = Grant(run, worker, earlier.acquired_at if earlier else now, now + ttl)
+        self._acquired[run, worker] = grant
+        return grant
+
+    async def release(self, run: str, worker: str) -> Releasing:
+        """Gives the lease back, by its epoch."""
+        lease = await self._store.lease(run)
+        if lease is None:
+            return Released()
+        if lease.instance != worker:
+            return NotOwner(lease.instance)
+        row = await self._store.get(run)
+        assert row is not None
+        await self._store.release(row.no, epoch=lease.epoch, until=None, inbox_seen=row.inbox_last)
+        return Released()
+
+    async def release_all(self, worker: str) -> Sequence[str]:
+        """Everything of the worker, which is ended."""
+        runs = list(await self._store.held(worker))
+        assert await self._store.release_all(worker) == len(runs)
+        return runs
+
+    async def heartbeat(self, worker: str, ttl: timedelta) -> None:
+        """A beat of its instance, which also frees what others lost."""
+        await self._known(worker, ttl)
+        self._store.heart(worker, ttl).beat()
+
+    async def get(self, run: str) -> Grant | None:
+        """The lease in force."""
+        lease = await self._store.lease(run)
+        if lease is None:
+            return None
+        acquired = self._acquired[run, lease.instance].acquired_at
+        return Grant(run, lease.instance, acquired, lease.expires_at)
+
+    async def workers(self) -> Sequence[Standing]:
+        """Every instance that was not ended."""
+        rows = [row for row in await self._store.workers() if row.is_live or row.active]
+        found = [Standing(row.worker, row.is_live, row.active, row.seen_at) for row in rows]
+        return sorted(found, key=lambda standing: standing.worker)
+
+    def orphans(self) -> AsyncIterator[str] | None:
+        """A store tells of freed runs by hints and by its poll."""
+        return None
+
+    async def _known(self, worker: str, ttl: timedelta) -> None:
+        if not any(row.instance == worker and row.is_live for row in await self._store.workers()):
+            row = WorkerRow(
+                instance=worker,
+                worker=worker,
+                queues=("default",),
+                definitions=(),
+                pid=0,
+                host="here",
+                started_at=self._store.clock.now(),
+            )
+            await self._store.register(row, ttl, takes_over=False)
+        else:
+            self._store.heart(worker, ttl).beat(frees=0)
+
+
+class GrantsSuite(Blocking, ABC):
+    """Who may try a run. Subclass it as `Test…` and say how your manager is made."""
+
+    clock: VirtualClock
+
+    @abstractmethod
+    async def open(self, clock: VirtualClock) -> Grants:
+        """A new manager without grants that judges time by `clock`. If it must know runs, they are r, s, t and u."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of what `open` took hold of, if anything."""
+
+    @pytest.fixture
+    def grants(self) -> Iterator[Grants]:
+        """A manager of its own for each case."""
+        with asyncio.Runner() as runner:
+            self.runner = runner
+            self.clock = VirtualClock(START)
+            yield runner.run(self.open(self.clock))
+            runner.run(self.close())
+
+    @shows("stepflow.L2", "stepflow.L8")
+    async def test_a_free_run_is_granted(self, grants: Grants) -> None:
+        """Contract: to whoever asks first, until a lease from now."""
+        assert await grants.get("r") is None
+        granted = await grants.acquire("r", "w1", TTL)
+        assert granted == Grant("r", "w1", self.clock.now(), self.clock.now() + TTL)
+        assert await grants.get("r") == granted
+
+    @shows("stepflow.L3", "traps.A7")
+    async def test_a_granted_run_is_owned(self, grants: Grants) -> None:
+        """Contract: a value that names the owner and its expiry; the grant is as it was."""
+        granted = await grants.acquire("r", "w1", TTL)
+        assert await grants.acquire("r", "w2", TTL * 5) == OwnedBy("w1", self.clock.now() + TTL)
+        assert await grants.get("r") == granted
+
+    @shows("stepflow.L4", "traps.A7")
+    async def test_the_owner_acquires_again(self, grants: Grants) -> None:
+        """Contract: idempotent: the same grant, its expiry renewed."""
+        first = await grants.acquire("r", "w1", TTL)
+        assert isinstance(first, Grant)
+        self.clock.advance(TTL * 0.5)
+        again = await grants.acquire("r", "w1", TTL)
+        assert again == Grant("r", "w1", first.acquired_at, self.clock.now() + TTL)
+
+    @shows("stepflow.L5", "stepflow.L8", "stem.S60", "traps.A7")
+    async def test_a_grant_that_ran_out_is_anybodys(self, grants: Grants) -> None:
+        """Contract: honoured when it is read, without anybody having cleared it; not a moment before."""
+        await grants.acquire("r", "w1", TTL)
+        self.clock.advance(TTL - seconds(0.001))
+        assert isinstance(await grants.acquire("r", "w2", TTL), OwnedBy)
+        self.clock.advance(0.001)
+        assert await grants.get("r") is None
+        assert await grants.acquire("r", "w2", TTL) == Grant("r", "w2", self.clock.now(), self.clock.now() + TTL)
+
+    @shows("stepflow.L9", "traps.A7", "stem.S60")
+    async def test_one_heartbeat_keeps_all_grants_of_a_worker(self, grants: Grants) -> None:
+        """Contract: for as long as it beats, all of them and nobody else's."""
+        for run in ("r", "s"):
+            await grants.acquire(run, "w1", TTL)
+        await grants.acquire("t", "w2", TTL)
+        for _ in range(5):
+            self.clock.advance(TTL * 0.9)
+            await grants.heartbeat("w1", TTL)
+        for run in ("r", "s"):
+            grant = await grants.get(run)
+            assert grant is not None
+            assert grant.expires_at == self.clock.now() + TTL
+        assert await grants.get("t") is None
+
+    @shows("stepflow.L12")
+    async def test_the_expiry_others_see_follows_the_heartbeat(self, grants: Grants) -> None:
+        """Contract: `OwnedBy` names the time after the last heartbeat, not the one at acquiring."""
+        await grants.acquire("r", "w1", TTL)
+        self.clock.advance(TTL * 0.5)
+        await grants.heartbeat("w1", TTL)
+        assert await grants.acquire("r", "w2", TTL) == OwnedBy("w1", self.clock.now() + TTL)
+
+    @shows("stepflow.L9")
+    async def test_a_late_heartbeat_brings_nothing_back(self, grants: Grants) -> None:
+        """Contract: what ran out and was given to another stays there."""
+        await grants.acquire("r", "w1", TTL)
+        await grants.heartbeat("w1", TTL)
+        self.clock.advance(TTL * 2)
+        assert isinstance(await grants.acquire("r", "w2", TTL), Grant)
+        await grants.heartbeat("w1", TTL)
+        assert await grants.acquire("r", "w1", TTL) == OwnedBy("w2", self.clock.now() + TTL)
+
+    @shows("stepflow.L6", "traps.A7")
+    async def test_who_is_not_the_owner_releases_nothing(self, grants: Grants) -> None:
+        """Contract: NotOwner names the owner; its grant stays in place."""
+        granted = await grants.acquire("r", "w1", TTL)
+        assert await grants.release("r", "w2") == NotOwner("w1")
+        assert await grants.get("r") == granted
+
+    @shows("stepflow.L6")
+    async def test_a_released_run_is_free(self, grants: Grants) -> None:
+        """Contract: at once and for anybody; releasing what nobody has is no error."""
+        assert await grants.release("r", "w1") == Released()
+        await grants.acquire("r", "w1", TTL)
+        assert await grants.release("r", "w1") == Released()
+        assert await grants.get("r") is None
+        assert isinstance(await grants.acquire("r", "w2", TTL), Grant)
+
+    @shows("stepflow.L7", "stepflow.C5")
+    async def test_all_grants_of_a_worker_are_released_and_nobody_elses(self, grants: Grants) -> None:
+        """Contract: in one operation, with its heartbeat; what others have is as it was."""
+        for run in ("r", "s"):
+            await grants.acquire(run, "w1", TTL)
+        kept = await grants.acquire("t", "w2", TTL)
+        await grants.heartbeat("w1", TTL)
+        assert sorted(await grants.release_all("w1")) == ["r", "s"]
+        assert [await grants.get(run) for run in ("r", "s", "t")] == [None, None, kept]
+        assert [standing.worker for standing in await grants.workers()] == ["w2"]
+        assert list(await grants.release_all("w1")) == []
+        assert isinstance(await grants.acquire("r", "w2", TTL), Grant)
+
+    @shows("stepflow.L10")
+    async def test_workers_are_listed_with_what_they_hold(self, grants: Grants) -> None:
+        """Contract: three of one, one of another; released ones count no more; when each was heard of."""
+        for run, worker in (("r", "w1"), ("s", "w1"), ("t", "w1"), ("u", "w2")):
+            await grants.acquire(run, worker, TTL)
+        for worker in ("w1", "w2"):
+            await grants.heartbeat(worker, TTL)
+        heard = self.clock.now()
+        assert list(await grants.workers()) == [Standing("w1", True, 3, heard), Standing("w2", True, 1, heard)]
+        await grants.release("s", "w1")
+        assert [standing.active for standing in await grants.workers()] == [2, 1]
+
+    @shows("stepflow.L9", "stepflow.R2")
+    async def test_a_worker_without_heartbeat_is_not_live(self, grants: Grants) -> None:
+        """Contract: after a lease of silence; one that beats meanwhile stays."""
+        for worker in ("w1", "w2"):
+            await grants.heartbeat(worker, TTL)
+        await grants.acquire("r", "w1", TTL)
+        self.clock.advance(TTL * 0.9)
+        await grants.heartbeat("w2", TTL)
+        self.clock.advance(TTL * 0.2)
+        live = [standing.worker for standing in await grants.workers() if standing.is_live]
+        assert live == ["w2"]
+
+    @shows("stepflow.L12")
+    async def test_of_many_at_once_one_is_granted(self, grants: Grants) -> None:
+        """Contract: acquiring is atomic."""
+        answers = await asyncio.gather(*(grants.acquire("r", f"w{count}", TTL) for count in range(8)))
+        (granted,) = [answer for answer in answers if isinstance(answer, Grant)]
+        assert {answer.worker for answer in answers if isinstance(answer, OwnedBy)} == {granted.worker}
+
+    @shows("stepflow.L11")
+    async def test_orphans_are_told_of_or_must_be_looked_for(self, grants: Grants) -> None:
+        """Contract: a stream of runs whose grant went away, or None."""
+        stream = grants.orphans()
+        if stream is None:
+            return
+        await grants.acquire("r", "w1", TTL)
+        await grants.acquire("s", "w1", TTL)
+        await grants.release("r", "w1")
+        async with asyncio.timeout(30):
+            assert await anext(stream) == "r"
+            self.clock.advance(TTL * 2)
+            assert await grants.get("s") is None
+            assert await anext(stream) == "s"
+
+    async def test_leases_do_not_depend_on_the_wall_clock(self, grants: Grants) -> None:
+        """Contract: setting the clock neither ends nor prolongs a grant."""
+        await grants.acquire("r", "w1", TTL)
+        self.clock.set(self.clock.now() + timedelta(days=10))
+        assert isinstance(await grants.acquire("r", "w2", TTL), OwnedBy)
+        self.clock.set(self.clock.now() - timedelta(days=20))
+        self.clock.advance(TTL)
+        assert isinstance(await grants.acquire("r", "w2", TTL), Grant)

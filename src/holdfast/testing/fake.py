@@ -1,0 +1,96 @@
+"""`Fake`: what a test puts in the place of a step, a resource or another team's workflow."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from holdfast.authoring.script.resources import Resource
+from holdfast.authoring.script.steps import AnyStep, step
+from holdfast.authoring.script.workflows import AnyWorkflow
+from holdfast.core.payload import Arguments
+from holdfast.core.specs import StepSpec, WorkflowSpec
+from holdfast.errors import DefinitionError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Fake:
+    """Stands for the real thing where `sim.use(fake)` says so.
+
+    `Fake(charge, function)`: the function has the step's parameters and returns what the step returns, or a coroutine
+    of it; it runs as the step's body, so it is retried, timed out and journaled as the real one would be. A workflow is
+    faked in the same way, a resource by the value its steps get: `Fake(http, client)`.
+
+    `calls` holds the arguments of every attempt, by name: `[{"order": Order("42", 999)}]`.
+    """
+
+    @overload
+    def __init__(self, real: AnyStep[P, R], fake: Callable[P, R | Awaitable[R]]) -> None: ...
+    @overload
+    def __init__(self, real: AnyWorkflow[P, R], fake: Callable[P, R | Awaitable[R]]) -> None: ...
+    @overload
+    def __init__(self, real: Resource[T], fake: T) -> None: ...
+    def __init__(self, real: Any, fake: Any) -> None:
+        if not isinstance(real, AnyStep | AnyWorkflow | Resource):
+            raise DefinitionError(
+                f"Fake({real!r}, …): give a step, a workflow or a resource first, then what stands for it"
+            )
+        self.real: AnyStep[..., Any] | AnyWorkflow[..., Any] | Resource[Any] = cast("Any", real)
+        self.fake: Any = fake
+        self.calls: list[dict[str, Any]] = []
+        if not isinstance(real, Resource):
+            _check_fits(cast("Any", real), fake)
+
+    def __repr__(self) -> str:
+        return f"<Fake of {self.real!r}, {len(self.calls)} call(s)>"
+
+    def step_spec(self) -> StepSpec:
+        """The step with the fake as its body."""
+        assert isinstance(self.real, AnyStep)
+        spec = self.real.spec
+        return replace(spec, function=self._body(spec.arguments), executor="async")
+
+    def workflow_spec(self) -> WorkflowSpec:
+        """The workflow with a body of one step, the fake: what it did is journaled, and not done again on replay."""
+        assert isinstance(self.real, AnyWorkflow)
+        spec = self.real.spec
+        inner = functools.wraps(self.real.function)(self._body(spec.arguments))
+        only_step = step(inner, name=self.real.name, raises=spec.raises)
+
+        async def body(*args: Any, **kwargs: Any) -> Any:
+            return await only_step(*args, **kwargs)
+
+        return replace(spec, function=body, is_async=True, is_remote=False)
+
+    def _body(self, arguments: Arguments) -> Callable[..., Any]:
+        async def body(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append(arguments.bind(args, kwargs))
+            value = self.fake(*args, **kwargs)
+            return await value if inspect.isawaitable(value) else value
+
+        return body
+
+
+def _check_fits(real: AnyStep[..., Any] | AnyWorkflow[..., Any], fake: Any) -> None:
+    """Not everybody runs a type checker: a function that cannot take the arguments is refused where it is given."""
+    if not callable(fake):
+        raise DefinitionError(f"Fake({real.name}, {fake!r}): give a function with the parameters of {real.name}")
+    try:
+        theirs = inspect.signature(fake)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    own = real.__signature__.parameters.values()
+    by_position = [x for x in own if x.kind in {x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD}]
+    by_name = {x.name: x for x in own if x.kind is x.KEYWORD_ONLY}
+    try:
+        theirs.bind(*by_position, **by_name)
+    except TypeError as error:
+        raise DefinitionError(
+            f"Fake({real.name}, …): {real.name} takes {real.__signature__}, the fake takes {theirs}: {error}"
+        ) from None

@@ -1,0 +1,340 @@
+"""`Sim`: a store in memory, a worker, and a clock that moves when the test says so.
+
+The store is the memory adapter; engine, worker and client are the ones that run in production. Only time is virtual:
+they run on an event loop that jumps to the next timer instead of waiting for it (`loop`). Every verb returns when
+nothing is left to do at that moment.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from holdfast import sync
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.app import App
+from holdfast.authoring.handle import JournalEvent, RunView
+from holdfast.authoring.script.channels import Channel
+from holdfast.authoring.script.named import named_by
+from holdfast.authoring.script.resources import Resource, resources_named_by
+from holdfast.authoring.script.steps import AnyStep
+from holdfast.authoring.script.workflows import AnyWorkflow, Call
+from holdfast.client.client import Client
+from holdfast.client.run import events_of
+from holdfast.core.doing import Occupation
+from holdfast.core.durations import Duration, format_duration, parse_duration
+from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
+from holdfast.core.status import Status
+from holdfast.engine.registry import Registry
+from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, UnknownWorkflow
+from holdfast.testing.fake import Fake
+from holdfast.testing.loop import VirtualLoop, refuse_nesting
+from holdfast.worker.options import WorkerOptions
+from holdfast.worker.worker import Worker
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+BEGINNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
+"""What the clock of a simulation shows at first, unless the test says otherwise."""
+
+NEVER = timedelta(days=36_500)
+"""Longer than a test moves the clock: the lease holds, and nothing is polled."""
+
+
+class SimRun(sync.Run[R_co]):
+    """A run in a simulation: the verbs of `holdfast.sync.Run`, none of which waits."""
+
+    def __init__(self, run: Any, sim: Sim) -> None:
+        super().__init__(run, sim)
+        self._sim = sim
+
+    @property
+    def waiting(self) -> str:
+        """What the run is doing now, as a sentence; empty when it has ended."""
+        return self.view().waiting
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """Its value, or the error it ended with. One that has not ended is an error that says what it waits for;
+        with a `timeout`, time may pass before that."""
+        if self.wait(timeout) is None:
+            view = self.view()
+            raise ResultTimeout(f"run {self.id} has not ended: {view.waiting}. {self._sim.advice(view)}")
+        return super().result()
+
+    def wait(self, timeout: Duration | None = None) -> Status | None:
+        """How it ended; None if it has not. With a `timeout`, time passes until it has, at most so much."""
+        status = self.status()
+        if timeout is not None and not status.is_terminal:
+            self._sim.advance(timeout)
+            status = self.status()
+        return status if status.is_terminal else None
+
+    def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
+        """Sends a signal, and lets the run take it."""
+        super().signal(channel, value, id=id or self._sim.next_id("signal"))
+
+    def retry(self, *, id: str | None = None) -> SimRun[R_co]:
+        """Starts a new run that takes over what this one has completed."""
+        made = self._sim.call(self._run.retry(id=id or self._sim.next_id("run")))
+        return SimRun(made, self._sim)
+
+    def follow(self, *, after: int = 0) -> Iterator[JournalEvent]:
+        """The journal so far. It does not wait for more."""
+        rows = self._sim.call(self._sim.store.history(self.id, after_seq=after, limit=1_000_000))
+        return iter([event for row in rows for event in events_of(row)])
+
+
+class Sim:
+    """A world for one test: memory store, one worker, virtual clock. Nothing in it sleeps.
+
+    `Sim()` serves what is started and what that names; `Sim(app)` serves what the app does, with its settings and
+    resources. In pytest the fixture `sim` is one; elsewhere use `with Sim() as sim:`.
+    """
+
+    def __init__(self, app: App | sync.App | None = None, *, now: datetime = BEGINNING) -> None:
+        self._clock = VirtualClock(now)
+        self.store: MemoryStore = MemoryStore(self._clock)
+        self._loop = VirtualLoop(self._clock)
+        self._registry = Registry()
+        self._client = Client(self.store, self._registry)
+        self._client.actor = "test"
+        self._worker: Worker | None = None
+        self._settings = Settings()
+        self._resources: list[Resource[Any]] = []
+        self._steps: dict[Any, StepSpec] = {}
+        self._values: dict[int, Any] = {}
+        self._faked: dict[tuple[str, str], WorkflowSpec] = {}
+        self._numbers: dict[str, Iterator[int]] = {}
+        self._is_closed = False
+        if app is not None:
+            inner = app.app if isinstance(app, sync.App) else app
+            self._settings, self._resources = inner.settings, list(inner.resources)
+            self._learn(list(inner.registry))
+
+    def __repr__(self) -> str:
+        return f"<Sim at {self.now.isoformat()} with {len(self._registry)} workflow(s)>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- preparing -----------------------------------------------------------------------------------------------------
+
+    def use(self, *fakes: Fake) -> None:
+        """Puts fakes in the place of steps, resources and workflows, from now on."""
+        for fake in fakes:
+            real = fake.real
+            if isinstance(real, AnyStep):
+                self._steps[real.function] = fake.step_spec()
+            elif isinstance(real, AnyWorkflow):
+                self._fake_workflow(fake)
+            else:
+                self._values[id(real)] = fake.fake
+                if self._worker is not None:
+                    self._worker.surroundings.replace(real, fake.fake)
+
+    def _fake_workflow(self, fake: Fake) -> None:
+        spec = fake.workflow_spec()
+        if self._registry.find(spec.name, spec.version) is not None:
+            raise DefinitionError(f"sim.use(Fake({spec.name}, …)) after a run that names it was started: use it before")
+        self._faked[spec.name, spec.version] = spec
+        self._learn([spec])
+
+    def serve(self, *workflows: AnyWorkflow[..., Any]) -> None:
+        """Also serves these. Needed for children that the code does not name, such as those it imports in a body."""
+        self._learn([workflow.spec for workflow in workflows])
+
+    # -- verbs ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        """What the clock shows."""
+        return self._clock.now()
+
+    def start(
+        self,
+        call: Call[R],
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        delay: Duration | None = None,
+        deadline: Duration | datetime | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> SimRun[R]:
+        """Makes a run and lets it go as far as it comes without time passing. The ids are `run-1`, `run-2`, …"""
+        self._check()
+        if isinstance(call, Call):
+            self._learn([call.spec])
+            if self._registry.find(call.spec.name, call.spec.version) is None:
+                raise UnknownWorkflow(
+                    f"workflow {call.spec.label} is declared with @remote, its code is elsewhere: give the simulation "
+                    f"a fake, sim.use(Fake({call.spec.name}, …)), or the definition, sim.serve(…)"
+                )
+        made = self._client.start(
+            call,
+            id=id or self.next_id("run"),
+            key=key,
+            delay=delay,
+            deadline=deadline,
+            queue=queue,
+            priority=priority,
+            attributes=attributes,
+        )
+        return SimRun(self.call(made), self)
+
+    def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> SimRun[R]:
+        """The run of that id, such as a child; `RunNotFound`."""
+        return SimRun(self.call(self._client.get(id, workflow)), self)
+
+    def runs(self) -> list[RunView]:
+        """Every run, children included, in the order they were made."""
+
+        async def collect() -> list[RunView]:
+            return [view async for view in self._client.runs()]
+
+        return self.call(collect())[::-1]
+
+    def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
+        """Sends to every run that waits on the topic now; returns whom it woke."""
+        return self.call(self._client.publish(topic, value, id=id or self.next_id("message")))
+
+    def advance(self, by: Duration) -> None:
+        """Lets time pass: every timer, timeout and retry within it happens, each at its own time."""
+        step = parse_duration(by, what="advance")
+        self._started()
+        self._loop.settle(step)
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs something on the event loop of the simulation, and everything that follows from it."""
+        self._started()
+        task = self._loop.create_task(work)
+        self._loop.settle()
+        if not task.done():
+            task.cancel()
+            self._loop.settle()
+            raise HoldfastError(f"{work!r} waits for time to pass, which it does in sim.advance() only")
+        return task.result()
+
+    def advice(self, view: RunView) -> str:
+        """What a test can do to bring that run on."""
+        ways: list[str] = []
+        for a in view.doing.now:
+            child = self.call(self.store.get(a.detail)) if a.kind == "child" else None
+            if child is not None and not child.status.is_terminal:
+                below = self.get(child.id).view()
+                ways.append(f"{child.id} is {below.waiting}. {self.advice(below)}")
+            else:
+                ways.append(_way(a, view.seen_at) or self._way_to_code(view))
+        return " ".join(dict.fromkeys(ways)).strip()
+
+    def _way_to_code(self, view: RunView) -> str:
+        if self._registry.find(view.workflow, view.version) is not None:
+            return ""
+        name = view.workflow
+        return f"Name its code with sim.serve({name}), or put a fake in its place with sim.use(Fake({name}, …))."
+
+    def next_id(self, kind: str) -> str:
+        """The next id of that kind: `run-1`, `run-2`, …"""
+        return f"{kind}-{next(self._numbers.setdefault(kind, itertools.count(1)))}"
+
+    def close(self) -> None:
+        """Ends the simulation. The fixture does it at the end of its test."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._worker is not None:
+                self._loop.finish(self._worker.stop(), "stopping the worker")
+            self._client.close()
+        finally:
+            self._loop.end()
+
+    # -- the worker ----------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        refuse_nesting()
+        if self._is_closed:
+            raise HoldfastError("this simulation is closed: take a new one, from the fixture `sim` or from `Sim()`")
+
+    def _started(self) -> Worker:
+        """The worker; it begins with the first verb, so that fakes are in their places before resources are opened."""
+        self._check()
+        if self._worker is not None:
+            return self._worker
+        options = WorkerOptions(
+            id="sim",
+            is_configured=True,
+            instance="sim",
+            ttl=NEVER,
+            poll=NEVER,
+            look=NEVER,
+            patience=None,
+            grace=timedelta(seconds=1),
+        )
+        worker = Worker(self.store, Registry(), self._settings, options, replaced=self._values)
+        worker.engine.chance = _no_jitter
+        worker.engine.bodies.stand_ins = self._steps
+        self._loop.is_busy = lambda: len(worker.engine.bodies) > 0
+        self._loop.finish(worker.start(), "starting the worker")
+        resources = [*self._resources, *self._named_resources(self._registry)]
+        self._loop.finish(worker.learn(self._registry, resources), "opening resources")
+        self._client.local = self._worker = worker
+        return worker
+
+    def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
+        """Serves these workflows and those their code names."""
+        named: list[object] = named_by(x.function for x in specs)
+        found: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
+        fresh: list[WorkflowSpec] = []
+        for spec in [*specs, *(workflow.spec for workflow in found)]:
+            chosen = self._faked.get((spec.name, spec.version), spec)
+            known = self._registry.declared(spec.name, spec.version)
+            self._registry.add(chosen)
+            if known is not self._registry.declared(spec.name, spec.version):
+                fresh.append(chosen)
+        if fresh and self._worker is not None:
+            self._loop.finish(self._worker.learn(fresh, self._named_resources(fresh)), "opening resources")
+
+    def _named_resources(self, specs: Iterable[WorkflowSpec]) -> list[Resource[Any]]:
+        """What the bodies that will really run ask for: a faked step needs none of the real one's."""
+        faked = {id(function) for function in self._steps}
+        return resources_named_by((spec.function for spec in specs if not spec.is_remote), without=faked)
+
+
+def _way(a: Occupation, now: datetime) -> str:
+    left = f"sim.advance({_short(a.until - now)!r})" if a.until is not None and a.until > now else ""
+    match a.kind:
+        case "signal" | "topic":
+            send = f"run.signal({a.name}, …)" if a.kind == "signal" else f"sim.publish({a.name}, …)"
+            return f"Send it with {send}" + (f", or let it time out with {left}." if left else ".")
+        case "paused":
+            return "Mend what it says, then call run.resume()."
+        case "step":
+            return f"The body of {a.name} has not returned: fake it with sim.use(Fake({a.name}, …))" + (
+                f", or let time pass with {left}." if left else ", or let the time pass that it waits for."
+            )
+        case _:
+            return f"Let time pass with {left}." if left else ""
+
+
+def _short(left: timedelta) -> str:
+    """As `advance` takes it, rounded up to whole seconds where that is no coarser than a second."""
+    whole = timedelta(seconds=-(-left // timedelta(seconds=1)))
+    return format_duration(whole if left >= timedelta(seconds=1) else left).replace(" ", "")
+
+
+def _no_jitter() -> float:
+    """Retries come exactly when the policy says at the latest: 1 s, 2 s, 4 s."""
+    return 0.0

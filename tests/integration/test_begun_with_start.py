@@ -1,0 +1,275 @@
+"""A run started beside its worker is made, claimed and begun in one transaction; nobody may see less than all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import App, Run, Signal, Status, current, step, workflow
+from holdfast.errors import StoreError
+from holdfast.ports.leases import Held
+from holdfast.ports.runs import Creation
+from holdfast.worker.worker import Worker
+from tests.support.faults import FaultyStore
+from tests.support.world import World, open_world
+
+
+class Slow(FaultyStore):
+    """Holds answers back: `create` before it is done and before it is answered, `held` before it is answered."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.store)
+        self.asked, self.made, self.compared = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.may_make, self.may_answer, self.may_compare = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.slow_run = ""
+
+    async def create(self, new: Any, **options: Any) -> Creation:
+        if new.row.run != self.slow_run:
+            return await self.inner.create(new, **options)
+        self.asked.set()
+        await self.may_make.wait()
+        made = await self.inner.create(new, **options)
+        self.made.set()
+        await self.may_answer.wait()
+        return made
+
+    async def held(self, instance: str) -> dict[str, Held]:
+        found = dict(await self.inner.held(instance))
+        self.compared.set()
+        await self.may_compare.wait()
+        return found
+
+
+class Note:
+    """What the bodies of one test did, and whether they may end."""
+
+    def __init__(self) -> None:
+        self.entered: list[str] = []
+        self.ran: list[tuple[str, int]] = []
+        self.may_end = asyncio.Event()
+
+
+note = Note()
+go = Signal[int]("go")
+
+
+@step(once=True)
+async def touch(name: str) -> str:
+    note.ran.append((name, current().attempt))
+    await note.may_end.wait()
+    return name
+
+
+@workflow
+async def work(name: str) -> str:
+    note.entered.append(name)
+    return await touch(name)
+
+
+@pytest.fixture
+async def still_world(tmp_path: Path) -> AsyncIterator[World]:
+    """No loop asks on its own: the tests ask."""
+    note.__init__()  # type: ignore[misc] # anew for each test, on its own event loop
+    async with open_world("memory", tmp_path, virtual=False) as world:
+        yield world
+
+
+async def compared(worker: Worker) -> None:
+    await worker.engine.check_held(worker.options.instance)
+
+
+async def test_a_comparison_asked_before_the_run_was_made_does_not_drop_it(still_world: World) -> None:
+    """Promise: what is held is asked for before a run is made and answered after it has begun: the run is still
+    advanced here, by the session that began it."""
+    slow = Slow(still_world)
+    slow.slow_run = "second"
+    app = App(workflows=[work], store=slow.store)
+    async with app.worker(poll="1h", ttl="3h") as worker:
+        first = await app.start(work("first"), id="first")
+        starting = asyncio.create_task(app.start(work("second"), id="second"))
+        await slow.asked.wait()
+        comparing = asyncio.create_task(compared(worker))
+        await slow.compared.wait()
+        slow.may_make.set()
+        slow.may_answer.set()
+        second = await starting
+        await still_world.until(lambda: ("second", 1) in note.ran)
+        session = worker.engine.sessions["second"]
+        assert not session.is_settling
+        slow.may_compare.set()
+        await comparing
+        assert worker.engine.sessions.get("second") is session
+        note.may_end.set()
+        assert [await first.result("30s"), await second.result("30s")] == ["first", "second"]
+    assert note.ran == [("first", 1), ("second", 1)]
+
+
+async def test_a_run_whose_start_is_not_answered_yet_is_not_given_back(still_world: World) -> None:
+    """Promise: however often it is compared meanwhile, and whatever else is in doubt, the run stays ours, and the
+    answer finds its session."""
+    slow = Slow(still_world)
+    slow.slow_run = "late"
+    slow.may_make.set()
+    slow.may_compare.set()
+    app = App(workflows=[work], store=slow.store)
+    async with app.worker(poll="1h", ttl="3h") as worker:
+        starting = asyncio.create_task(app.start(work("late"), id="late"))
+        await slow.made.wait()
+        for _ in range(4):
+            worker.engine.doubt()
+            await compared(worker)
+        row = await still_world.row("late")
+        assert (row.instance, row.epoch, row.status) == (worker.options.instance, 1, Status.RUNNING)
+        assert note.ran == []
+        slow.may_answer.set()
+        note.may_end.set()
+        assert await (await starting).result("30s") == "late"
+    assert note.ran == [("late", 1)]
+
+
+async def test_no_body_starts_before_the_run_is_durable(still_world: World) -> None:
+    """Promise: the workflow's code may be entered before, a step's body never."""
+    slow = Slow(still_world)
+    slow.slow_run = "r"
+    app = App(workflows=[work], store=slow.store)
+    async with app.worker() as worker:
+        starting = asyncio.create_task(app.start(work("r"), id="r"))
+        await slow.asked.wait()
+        assert (note.entered, note.ran, worker.engine.busy) == (["r"], [], 1)
+        assert await still_world.store.get("r") is None
+        slow.may_make.set()
+        slow.may_answer.set()
+        note.may_end.set()
+        assert await (await starting).result("30s") == "r"
+
+
+@pytest.mark.parametrize("by", ["id", "key"])
+async def test_an_id_or_key_in_use_enters_nothing(still_world: World, by: str) -> None:
+    """Promise: the run that is there is given, and not even the workflow's code is entered again."""
+    app = App(workflows=[work], store=still_world.store)
+    note.may_end.set()
+    async with app.worker():
+        first: Run[str] = await app.start(work("r"), **{by: "given"})  # type: ignore[arg-type]
+        assert await first.result("30s") == "r"
+        again: Run[str] = await app.start(work("r"), **{by: "given"})  # type: ignore[arg-type]
+        assert again.id == first.id
+    assert note.entered == ["r"]
+    assert note.ran == [("r", 1)]
+
+
+async def test_many_starts_of_one_id_make_one_run(still_world: World) -> None:
+    """Promise: those who start it together get one run, begun once."""
+    app = App(workflows=[work], store=still_world.store)
+    note.may_end.set()
+    async with app.worker():
+        runs = await asyncio.gather(*(app.start(work("r"), id="r") for _ in range(5)))
+        assert [await run.result("30s") for run in runs] == ["r"] * 5
+    assert note.ran == [("r", 1)]
+
+
+async def test_somebody_else_was_quicker(still_world: World) -> None:
+    """Promise: if another process makes a run of that id in the last moment, its run is given and ours never was."""
+    slow = Slow(still_world)
+    slow.slow_run = "r"
+    app = App(workflows=[work], store=slow.store)
+    async with app.worker() as worker:
+        starting = asyncio.create_task(app.start(work("r"), id="r"))
+        await slow.asked.wait()
+        await still_world.app(work).start(work("r"), id="r", delay="1h")
+        slow.may_make.set()
+        slow.may_answer.set()
+        run = await starting
+        assert worker.engine.busy == 0
+        assert await run.status() is Status.PENDING
+        assert len(await still_world.store.history("r")) == 1
+    assert note.ran == []
+
+
+async def test_a_start_whose_answer_was_lost_is_found(still_world: World) -> None:
+    """Promise: the caller hears of the fault, the run goes on where it began: a step that may be tried once is tried
+    once, and is not in doubt."""
+    faulty = FaultyStore(still_world.store)
+    faulty.fail("create", 1, mode="answer lost")
+    app = App(workflows=[work], store=faulty.store)
+    note.may_end.set()
+    async with app.worker(poll="1h", ttl="3h") as worker:
+        with pytest.raises(StoreError):
+            await app.start(work("r"), id="r")
+        assert note.ran == []
+        for _ in range(2):
+            await compared(worker)
+        assert await (await app.get("r", work)).result("30s") == "r"
+    assert note.ran == [("r", 1)]
+
+
+async def test_a_start_that_was_refused_leaves_nothing(still_world: World) -> None:
+    """Promise: no run, no session, no slot taken; the same start works afterwards."""
+    faulty = FaultyStore(still_world.store)
+    faulty.fail("create", 1)
+    app = App(workflows=[work], store=faulty.store)
+    note.may_end.set()
+    async with app.worker(poll="1h", ttl="3h") as worker:
+        with pytest.raises(StoreError):
+            await app.start(work("r"), id="r")
+        for _ in range(3):
+            await compared(worker)
+        assert (worker.engine.busy, worker.engine.is_quiet) == (0, True)
+        assert await still_world.store.get("r") is None
+        assert await (await app.start(work("r"), id="r")).result("30s") == "r"
+
+
+async def test_a_caller_who_gives_up_does_not_lose_the_run(still_world: World) -> None:
+    """Promise: a cancelled start is answered all the same, and its run goes on."""
+    slow = Slow(still_world)
+    slow.slow_run = "r"
+    slow.may_make.set()
+    app = App(workflows=[work], store=slow.store)
+    note.may_end.set()
+    async with app.worker(poll="1h", ttl="3h"):
+        starting = asyncio.create_task(app.start(work("r"), id="r"))
+        await slow.made.wait()
+        starting.cancel()
+        await asyncio.wait([starting])
+        slow.may_answer.set()
+        assert await (await app.get("r", work)).result("30s") == "r"
+    assert note.ran == [("r", 1)]
+
+
+async def test_a_worker_that_stops_waits_for_the_answer(still_world: World) -> None:
+    """Promise: a run made in the moment its worker stops is given back, and another worker has it at once."""
+    slow = Slow(still_world)
+    slow.slow_run = "r"
+    slow.may_make.set()
+    app = App(workflows=[work], store=slow.store)
+    note.may_end.set()
+    async with app.worker(poll="1h", ttl="3h") as worker:
+        starting = asyncio.create_task(app.start(work("r"), id="r"))
+        await slow.made.wait()
+        stopping = asyncio.create_task(worker.stop())
+        await still_world.until(lambda: worker.engine.is_draining)
+        slow.may_answer.set()
+        run = await starting
+        await stopping
+        assert (await still_world.row("r")).instance == ""
+        assert note.ran == []
+    other = still_world.app(work)
+    async with still_world.worker(other):
+        assert await (await other.get(run.id, work)).result("30s") == "r"
+    assert note.ran == [("r", 1)]
+
+
+async def test_a_message_to_itself_in_the_first_turn_is_heard(still_world: World) -> None:
+    """Promise: what the first turn sends to its own run is taken in by the session that wrote it."""
+
+    @workflow
+    async def talks_to_itself() -> int:
+        go.send(current().run_id, 7)
+        return await go.wait()
+
+    app = App(workflows=[talks_to_itself], store=still_world.store)
+    async with app.worker(poll="1h", ttl="3h"):
+        assert await (await app.start(talks_to_itself())).result("30s") == 7

@@ -1,0 +1,89 @@
+"""What a step and a run cost, counted: the guard of the hot path. Times depend on the machine; these do not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.counting import Connections, counted_hops, counted_syncs
+from benchmarks.program import app_at, many, one
+from benchmarks.throughput import finished
+from holdfast import App, Call
+
+
+class Costs:
+    """What was done between the beginning and the end of a block."""
+
+    def __init__(self) -> None:
+        self.statements: Counter[str] = Counter()
+        self.syncs = 0
+        self.hops: Counter[str] = Counter()
+
+    def named(self, *words: str) -> int:
+        """Statements that begin with one of these words."""
+        return sum(count for text, count in self.statements.items() if text.startswith(words))
+
+
+@asynccontextmanager
+async def counted(folder: Path) -> AsyncIterator[tuple[App, Callable[[list[Call[Any]]], Any]]]:
+    """An app with a worker that looks and beats so seldom that only the work itself is counted."""
+    with counted_syncs() as syncs, Connections() as connections, counted_hops() as hops:
+        async with app_at(f"sqlite:///{folder / 'counted.db'}") as app, app.worker(poll="100s", ttl="1h"):
+            await finished(app, [one(0), many(2)])
+
+            async def run(calls: list[Call[Any]]) -> Costs:
+                costs = Costs()
+                syncs.clear()
+                hops.clear()
+                with connections.counted() as statements:
+                    await finished(app, calls)
+                costs.statements, costs.syncs, costs.hops = statements, syncs["syncs"], Counter(hops)
+                return costs
+
+            yield app, run
+
+
+async def test_a_run_of_one_step_takes_two_commits(tmp_path: Path) -> None:
+    """Promise: made, claimed and begun in one transaction; the outcome of its step and its end in another."""
+    async with counted(tmp_path) as (_, run):
+        costs: Costs = await run([one(1)])
+    assert costs.statements["COMMIT"] == 2, costs.statements
+    assert costs.syncs == 2
+    assert costs.named("INSERT INTO runs", "UPDATE runs") <= 3
+    assert costs.named("INSERT INTO events") == 3
+
+
+@pytest.mark.parametrize("steps", [20, 40])
+async def test_a_step_in_sequence_takes_one_commit_of_two_statements(tmp_path: Path, steps: int) -> None:
+    """Promise: one fenced update, one row, one sync; no other statement, and no other thread."""
+    async with counted(tmp_path) as (_, run):
+        costs: Costs = await run([many(steps)])
+    assert costs.statements["COMMIT"] == steps + 1, costs.statements
+    assert costs.syncs == steps + 1
+    assert costs.named("UPDATE runs") == steps + 1
+    assert costs.named("INSERT INTO events") == steps + 2
+    assert costs.hops["to a pool"] == 0
+    assert costs.hops["wake-ups"] <= 2  # of whoever waits for the result
+    assert costs.named("SELECT") <= 12
+
+
+async def test_concurrent_runs_share_their_commits(tmp_path: Path) -> None:
+    """Promise: turns that are ready together go to the disk together."""
+    runs, steps = 50, 10
+    async with counted(tmp_path) as (_, run):
+        costs: Costs = await run([many(steps) for _ in range(runs)])
+    assert costs.statements["COMMIT"] <= runs * steps / 5, costs.statements
+    assert costs.named("INSERT INTO events") == runs * (steps + 2)
+    assert costs.named("UPDATE runs") <= runs * (steps + 1)
+
+
+async def test_many_runs_started_together_share_their_commits(tmp_path: Path) -> None:
+    """Promise: starting and ending many runs takes few transactions."""
+    async with counted(tmp_path) as (_, run):
+        costs: Costs = await run([one(n) for n in range(100)])
+    assert costs.statements["COMMIT"] <= 20, costs.statements

@@ -1,0 +1,144 @@
+"""What becomes of measured figures: ratios round by round, verdicts, the file and the page made of it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.__main__ import NAMES, chosen, main
+from benchmarks.figures import FIGURES, Figure
+from benchmarks.page import render
+from benchmarks.peers import PEERS
+from benchmarks.report import MISSED, OK, Line, lines_of, load, save, show
+from benchmarks.workloads import WORKLOADS
+
+ROOT = Path(__file__).resolve().parents[3]
+FACTS: dict[str, Any] = {
+    "store": "sqlite",
+    "machine": {"processor": "x", "cores": 2, "memory_gb": 4, "system": "y"},
+    "versions": {"python": "3.11", "sqlite": "3", "dbos": "3.3"},
+    "rounds_wanted": 3,
+    "scale": "full",
+}
+ROUNDS = {
+    "holdfast": {
+        "W1.async": [100.0, 400.0, 900.0],
+        "W1.async.raw": [0.5, 0.6, 0.4],
+        "W1.sync": [90.0, 300.0, 500.0],
+        "W5.after": [1.0, 1.2, 0.8],
+        "W8.one": [260.0, 200.0, 300.0],
+    },
+    "dbos": {
+        "W1.async": [10.0, 10.0, 10.0],
+        "W1.runs": [500.0],
+        "W5.after": [24.0, 24.0, 24.0],
+        "W4.queue.p50": [1006.0],
+    },
+}
+
+
+def lines() -> dict[str, Line]:
+    return {line.figure.key: line for line in lines_of(ROUNDS, "dbos")}
+
+
+def test_ratios_are_of_the_same_round() -> None:
+    """Promise: a ratio compares two figures of one round; more is better for rates, less for durations."""
+    assert lines()["W1.async"].ratios == (10.0, 40.0, 90.0)
+    assert lines()["W5.after"].ratios == pytest.approx((24.0, 20.0, 30.0))
+
+
+def test_medians_are_judged() -> None:
+    """Promise: the median of the ratios, or of the figure itself, meets its target or misses it."""
+    found = lines()
+    assert found["W1.async"].verdict == OK  # 40 of 40, although one round has 10
+    assert found["W5.after"].verdict == OK
+    assert found["W8.one"].verdict == MISSED
+    assert found["W1.sync"].ratios == (9.0, 30.0, 50.0)  # beside async bodies of the peer
+    assert found["W1.sync"].verdict == OK  # 60 % of 40
+
+
+def test_without_the_peer_a_ratio_is_not_judged() -> None:
+    """Promise: no peer, no verdict; absolute targets are judged all the same."""
+    alone = {line.figure.key: line for line in lines_of({"holdfast": ROUNDS["holdfast"]})}
+    assert alone["W1.async"].verdict == ""
+    assert alone["W8.one"].verdict == MISSED
+
+
+def test_every_figure_has_its_workload() -> None:
+    """Promise: the table asks for nothing that no workload gives, and every workload can be named."""
+    assert {figure.workload for figure in FIGURES} == set(NAMES) == set(WORKLOADS)
+    assert len({figure.key for figure in FIGURES}) == len(FIGURES)
+    beside = {figure.beside for figure in FIGURES if figure.beside}
+    assert beside <= {figure.key for figure in FIGURES}
+
+
+def test_a_figure_says_how_many_times_better() -> None:
+    """Promise: above one is better, whichever way the figure counts."""
+    assert Figure("a", "", "").ratio(10, 5) == 2
+    assert Figure("a", "", "", "less").ratio(5, 10) == 2
+
+
+def test_the_report_names_what_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Promise: whoever reads only the end knows how many targets are met and which are not."""
+    show(lines_of(ROUNDS, "dbos"), "DBOS")
+    said = capsys.readouterr().out
+    assert "3 of 4 targets met" in said
+    assert "missed: W8 bytes on disk per step, one long run: 260 B, target ≤ 250" in said
+    assert "1,006" in said  # a figure that only the peer has
+
+
+def test_what_was_saved_makes_the_page(tmp_path: Path) -> None:
+    """Promise: the page is made of the file alone: figures, spread, verdicts, and the profile of what is missed."""
+    save(tmp_path / "results.json", {**FACTS, "profiles": {"W8": "where it goes", "W3": "unasked"}}, ROUNDS)
+    page = render(load(tmp_path / "results.json"))
+    assert (
+        "| W1 | 1-step runs, async bodies | 400 runs/s | 100 – 900 | 10.0 | 40.0 | 10.0 – 90.0 | 0.50 | ≥ 40.0 × | ok |"
+        in page
+    )
+    assert "3 of 4 targets are met." in page
+    assert "where it goes" in page
+    assert "unasked" not in page
+    assert "DBOS 3.3" in page
+
+
+def test_workloads_are_chosen_by_name() -> None:
+    """Promise: the order is ours, the raw limits come along, and a wrong name is named."""
+    assert chosen(None) == list(NAMES)
+    assert chosen("W4, W1") == ["raw", "W1", "W4"]
+    with pytest.raises(SystemExit, match="no workload W77"):
+        chosen("W77")
+
+
+def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Promise: every option is explained."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("--only", "--quick", "--profile", "--render", "--store"))
+
+
+def test_peers_are_met_in_their_own_package_only() -> None:
+    """Promise: the product never imports a peer, nor does anything else that runs without being asked for it."""
+    packages = {peer.package for peers in PEERS.values() for peer in peers}
+    found = [
+        str(path.relative_to(ROOT))
+        for folder in ("src", "benchmarks", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        if packages & _imported(path)
+    ]
+    assert found
+    assert all(name.startswith("benchmarks/peers/with_") for name in found), found
+
+
+def _imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if "dbos" in text else ():
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return names

@@ -1,0 +1,134 @@
+"""`cancel`, `kill`, `pause`, `resume`, `retry`, `signal`, `publish`, `follow`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.cli.conftest import Cli
+
+ON_A_RUN = [["cancel"], ["kill"], ["pause"], ["resume"], ["retry"], ["follow"], ["signal", "approved", "true"]]
+
+
+def test_a_run_that_has_not_begun_is_cancelled_at_once(cli: Cli) -> None:
+    """Contract: the answer says how the run stands now; the reason is kept; again is no error."""
+    cli.start("hello", "name=x", "--id", "r")
+    assert cli.ok("cancel", "r", "--reason", "customer left") == "run r cancelled\n"
+    assert cli.ok("cancel", "r") == "run r cancelled (it had been cancelled before)\n"
+    assert "customer left" in cli.ok("show", "r")
+
+
+def test_a_parked_run_is_asked_to_stop(cli: Cli) -> None:
+    cli.start("approval", "name=x", "--id", "r")
+    cli.until_waiting("r", "signal approved")
+    assert "asked to stop" in cli.ok("cancel", "r")
+    cli.finish("r")
+    assert cli("show", "r", "--json").json["status"] == "cancelled"
+
+
+def test_kill_ends_a_run_without_its_code(cli: Cli) -> None:
+    """Contract: terminal at once; with --json the run's row."""
+    cli.start("approval", "name=x", "--id", "r")
+    cli.until_waiting("r", "signal approved")
+    assert cli("kill", "r", "--reason", "stuck", "--json").json["status"] == "cancelled"
+    assert "run r cancelled (killed) after" in cli.ok("show", "r")
+    again = cli("kill", "r")
+    assert again.code == 0
+
+
+def test_pause_and_resume(cli: Cli) -> None:
+    """Contract: a paused run stands still with its reason, and goes on when it is resumed."""
+    cli.start("hello", "name=x", "--id", "r")
+    assert cli.ok("pause", "r", "--reason", "let me look").startswith("run r paused: ")
+    assert cli.ok("pause", "r").endswith("(it was paused before)\n")
+    assert "let me look" in cli.ok("runs", "--status", "paused")
+    assert cli.ok("resume", "r").startswith("run r pending")
+    assert cli.ok("resume", "r").endswith("(it was not paused: nothing done)\n")
+    cli.finish("r")
+    assert '"hello x"' in cli.ok("show", "r")
+
+
+def test_a_retry_takes_over_what_was_completed(cli: Cli) -> None:
+    """Contract: a new run; the completed prefix is adopted, not done again; a run that goes on is refused."""
+    cli.start("fails", "text=boo", "--id", "bad")
+    assert "only a run that has ended" in cli("retry", "bad").error
+    cli.finish("bad")
+    assert cli.ok("retry", "bad", "--id", "again") == "again\n"
+    assert cli("retry", "bad", "--json").json["retried_from"] == "bad"
+    shown = cli.ok("show", "again")
+    assert "retry of  bad" in shown
+    assert "adopted: greet" in shown
+    assert "in use" in cli("retry", "bad", "--id", "again").error
+
+
+def test_a_signal_reaches_its_run(cli: Cli) -> None:
+    """Contract: the value is JSON; a name nobody waits for is kept, and said."""
+    cli.start("approval", "name=x", "--id", "r")
+    cli.until_waiting("r", "signal approved")
+    assert "kept until the run asks for it. Did you mean approved?" in cli.ok("signal", "r", "aproved", "true")
+    assert cli.ok("signal", "r", "approved", "true", "--id", "m1") == "run r: signal approved sent\n"
+    assert cli("signal", "r", "approved", "true", "--id", "m1", "--json").json["awaited"] is True
+    cli.finish("r")
+    assert '"x: True"' in cli.ok("show", "r")
+    assert "has completed" in cli("signal", "r", "approved", "true").error
+
+
+def test_a_publication_names_whom_it_woke(cli: Cli) -> None:
+    cli.start("payment", "--id", "r")
+    assert cli.ok("publish", "paid", '"early"') == ""
+    cli.until_waiting("r", "topic paid")
+    assert cli.ok("publish", "paid", '"now"') == "r\n"
+    cli.finish("r")
+    assert '"now"' in cli.ok("show", "r")
+    assert cli("publish", "paid", "1", "--json").json == {"topic": "paid", "woken": []}
+
+
+def test_follow_tells_a_run_to_its_end(cli: Cli) -> None:
+    """Contract: one line for what begins or ends, one object for each event with --json, from any seq on."""
+    cli.start("hello", "name=x", "--id", "r")
+    cli.finish("r")
+    lines = cli.ok("follow", "r").splitlines()
+    assert any(line.endswith("started hello") for line in lines)
+    assert any("step greet" in line and "completed" in line for line in lines)
+    assert lines[-1].endswith("completed")
+    events = [json.loads(line) for line in cli.ok("follow", "r", "--json").splitlines()]
+    assert [events[0]["type"], events[-1]["type"]] == ["started", "completed"]
+    seq = events[0]["seq"]
+    rest = [json.loads(line) for line in cli.ok("follow", "r", "--json", "--after", str(seq)).splitlines()]
+    assert rest == [event for event in events if event["seq"] > seq]
+
+
+@pytest.mark.parametrize("words", ON_A_RUN, ids=lambda words: words[0])
+def test_an_unknown_run_gets_a_hint(cli: Cli, words: list[str]) -> None:
+    """Contract: every command on a run says which one was perhaps meant, and exits with 1."""
+    cli.start("hello", "name=x", "--id", "order-42")
+    answer = cli(words[0], "order-24", *words[1:])
+    assert answer.code == 1
+    assert "no run 'order-24'" in answer.error
+    assert "Did you mean order-42?" in answer.error
+    wrong = cli(words[0], "a\nb", *words[1:])
+    assert wrong.code == 2
+    assert "control character" in wrong.error
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["signal", "r", "approved", "yes"], ["not JSON", "'\"so\"'"]),
+        (["signal", "r", "approved", "@nowhere"], ["nowhere", "No such file"]),
+        (["signal", "r", "", "1"], ["name of a Signal", "empty"]),
+        (["publish", "a\nb", "1"], ["name of a Topic"]),
+        (["publish", "paid", "{"], ["not JSON"]),
+        (["follow", "r", "--after", "-1"], ["--after"]),
+        (["cancel"], ["Missing argument 'RUN'"]),
+        (["cancel", "r", "shop:app", "--url", "memory://"], ["not both"]),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_wrong_usage_is_named_before_anything_is_sent(cli: Cli, words: list[str], said: list[str]) -> None:
+    cli.start("approval", "name=x", "--id", "r")
+    answer = cli(*words)
+    assert answer.code == 2
+    assert all(word in answer.error for word in said), answer.error
+    assert "pending" in cli.ok("runs")
