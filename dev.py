@@ -215,6 +215,18 @@ def cover(arguments: list[str]) -> int:
     return stages.finish()
 
 
+@command("docs")
+def docs(arguments: list[str]) -> int:
+    """Make the pages anew that are made from code: the reference, the statuses, the table of promises."""
+    if arguments:
+        return usage(f"docs takes no arguments, got {' '.join(arguments)}")
+    install("test", "lint")
+    made_by_tests = ["tests/docs/test_specification.py", "tests/architecture/test_diagrams.py"]
+    return execute([PYTHON, "-m", "tests.docs.reference"]) or execute(
+        [PYTHON, "-m", "pytest", "-q", *made_by_tests], {"HOLDFAST_UPDATE_SNAPSHOTS": "1"}
+    )
+
+
 @command("bench")
 def bench(arguments: list[str]) -> int:
     """Run the benchmarks; arguments go to `python -m benchmarks`."""

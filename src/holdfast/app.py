@@ -23,6 +23,8 @@ from holdfast.core.specs import Settings
 from holdfast.core.status import Status
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.ports.condition import Schema
+from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
@@ -50,6 +52,7 @@ class App:
         cancel_grace: Duration = "5m",
         store: Store | None = None,
         config: Configuration | None = None,
+        leases: Grants | None = None,
     ) -> None:
         self.given_url: str | None = url or None
         self._config = config
@@ -64,6 +67,7 @@ class App:
         )
         self._replaced: dict[int, Any] = {}
         self._given = store
+        self._leases = leases
         self._store: Store | None = None
         self._client: Client | None = None
         self._opening: asyncio.Lock | None = None
@@ -176,6 +180,7 @@ class App:
                     options,
                     resources=self.resources,
                     replaced=self._replaced,
+                    grants=self._leases,
                 )
                 await worker.start()
                 previous, client.local = client.local, worker
@@ -225,7 +230,15 @@ class App:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+
+        - `id`: names the run for ever; of another workflow: `Conflict`
+        - `key`: an idempotency key for 24 h; the same key with other input: `Conflict`
+        - `delay`: begins later
+        - `deadline`: ends a run that takes longer; instead of the workflow's own
+        - `queue`, `priority`: which workers take it, and before which others (higher first)
+        - `attributes`: texts to find it by
+        """
         return await (await self.client()).start(
             call,
             id=id,
@@ -298,3 +311,16 @@ async def open_store(url: str, settings: StoreSettings | None = None) -> Store:
         return await open_postgres(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
     known = "memory://, sqlite:///path.db, sqlite:///:memory:, postgresql://user@host/database"
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
+
+
+async def schema_of(url: str) -> Schema | None:
+    """The schema of the store at an address, without changing it; None for a store that has none."""
+    if url.startswith("sqlite:"):
+        from holdfast.adapters.sqlite.opening import schema_of as sqlite_schema
+
+        return await asyncio.to_thread(sqlite_schema, url)
+    if url.startswith(("postgresql:", "postgres:")):
+        from holdfast.adapters.postgres.store import schema_of as postgres_schema
+
+        return await asyncio.to_thread(postgres_schema, url)
+    return None

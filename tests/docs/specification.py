@@ -71,6 +71,8 @@ ROWS: dict[str, str] = {
     "openworkflow.O121": "the file is searched upwards, a named one never falls back; .env, environment, flags on top",
     "openworkflow.O122": "a worker without an app finds workflow files and registers them in memory",
     "openworkflow.O123": "discovery: recursive, ignore globs; import error, no file, no workflow, twice are errors",
+    "openworkflow.O124": "the command line makes projects and runs workers",
+    "openworkflow.O125": "init never overwrites; doctor; worker with a concurrency; exit codes",
     "vectorbea.V1": "runs last days, have effects outside, and survive restarts",
     "vectorbea.V2": "a crashed worker never makes a run vanish",
     "vectorbea.V3": "a run's state can be rebuilt from what is stored, at any time",

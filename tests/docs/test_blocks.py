@@ -64,7 +64,8 @@ def blocks_of(page: Path) -> list[Block]:
 
 def pages() -> list[Path]:
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in found if page.parent.name != "tutorial"]  # a story, told in order: test_tutorial.py
+    # The tutorial is told in order (test_tutorial.py), the reference is made from the code (test_reference.py).
+    return [page for page in found if page.parent.name not in {"tutorial", "reference"}]
 
 
 def run(block: Block, earlier: list[Block], folder: Path) -> None:

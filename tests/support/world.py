@@ -21,6 +21,7 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.sqlite import open_sqlite
 from holdfast.authoring.handle import JournalEvent
 from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.recovery import encode_recovery
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 from holdfast.worker.worker import Worker
@@ -142,7 +143,8 @@ class World:
         """One heartbeat of that worker, now: renews its lease, frees the runs of workers that are gone."""
         heart = self.store.heart(worker.options.instance, worker.options.ttl)
         try:
-            await asyncio.to_thread(heart.beat, worker.surroundings.progress())
+            recovery = encode_recovery(worker.recovery)
+            await asyncio.to_thread(heart.beat, worker.surroundings.progress(), recovery=recovery)
         finally:
             heart.close()
         worker.work_hinted.set()

@@ -65,7 +65,7 @@ class JournalEvent(msgspec.Struct, frozen=True):
 
 
 class Run(ABC, Generic[R_co]):
-    """A handle on one run."""
+    """A handle on one run, from `app.start`, `app.get` or `start`. Reading needs no worker."""
 
     def __init__(self, id: str) -> None:
         self.id = id

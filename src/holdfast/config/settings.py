@@ -10,6 +10,7 @@ from msgspec import Meta
 
 DEFAULT_URL = "sqlite:///holdfast.db"
 
+NotNegative = Annotated[int, Meta(ge=0)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 
 
@@ -34,12 +35,13 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
 class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a worker takes over the runs of others. Heartbeats and start-up recovery go on whatever `enabled` says.
 
-    The figures bound one pass; passes follow each other without waiting while slots are free and work is left.
+    The figures bound one pass; passes follow each other without waiting while slots are free and work is left. Without
+    start-up recovery (0) a restarted worker waits for its earlier lease to end, like any other.
     """
 
     enabled: bool = True
     check_interval: timedelta = timedelta(seconds=5)
-    max_startup_recovery: AtLeastOne = 100
+    max_startup_recovery: NotNegative = 100
     max_claims_per_check: AtLeastOne = 10
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from holdfast.core import events as e
 from holdfast.core.messages import decode_event
 from holdfast.core.program import Program
+from holdfast.core.recovery import Kind
 from holdfast.core.run import Run, fold
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import GENESIS, Row, decode_rows
@@ -67,6 +68,7 @@ class Engine:
         threads: int = 32,
         warm: int = 1_000,
         freed: Callable[[], None] = lambda: None,
+        met: Callable[[Kind, str, str], None] = lambda _kind, _run, _detail: None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.store = store
@@ -82,6 +84,7 @@ class Engine:
         self.sessions: dict[str, Session] = {}
         self.resting = 0
         self.freed = freed
+        self.met = met
         self.chance = chance
         self._warm: OrderedDict[str, _Warm] = OrderedDict()
         self._warm_limit = warm
@@ -155,11 +158,10 @@ class Engine:
                     if events:
                         events = await self._asking.with_payloads(events)
                     self._open(row, kept.run, kept.program, events, last)
-            except StoreError as error:
-                LOG.warning("run %s: could not be taken on: %s", row.id, error)
-                await self._put_back(row)
-            except Exception:
-                LOG.exception("run %s: could not be taken on", row.id)
+            except Exception as error:
+                is_known = isinstance(error, StoreError)
+                LOG.warning("run %s: could not be taken on: %s", row.id, error, exc_info=None if is_known else error)
+                self.met("failed", row.id, str(error))
                 await self._put_back(row)
 
     def _still_true(self, kept: _Warm, row: RunRow) -> bool:
@@ -173,7 +175,9 @@ class Engine:
             run = fold(row.id, turns)
             spec = self.registry.find(run.workflow, run.version)
             if spec is None:
-                await self._put_back(row, note=f"workflow {row.workflow} {row.version} is not registered here")
+                note = f"workflow {run.workflow} {run.version} is not registered here"
+                self.met("missing definition", row.id, note)
+                await self._put_back(row, note=note)
                 return
             if row.claims >= self.settings.max_claims:
                 self._pause(row, run, None)
@@ -186,6 +190,7 @@ class Engine:
             self._pause(row, run or run_of_row(row, stored[-1].checksum if stored else GENESIS), error)
             return
         if any(not step.is_unstarted for step in run.in_flight):
+            self.met("taken over", row.id, "")
             await self._asking.find_progress(run)
         self._open(row, run, program, events, last)
 
@@ -207,6 +212,8 @@ class Engine:
         draft = Draft(at, [e.Claimed(worker=self.worker_id), e.Paused(reason=reason, detail=detail)])
         commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None))
         telling.paused_unopened(row, self.worker_id, reason, detail)
+        if reason == "undecodable":
+            self.met("undecodable", row.id, detail)
         self.committer.submit(commit, lambda _: self.freed())
 
     async def _put_back(self, row: RunRow, note: str = "") -> None:

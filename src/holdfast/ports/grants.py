@@ -73,8 +73,10 @@ class Grants(Protocol):
         """Gives back every grant of the worker and forgets its heartbeat; nobody else's change. Returns the runs."""
         ...
 
-    async def heartbeat(self, worker: str, ttl: timedelta) -> None:
-        """The worker lives: all its grants hold for `ttl` from now at least. Those that had run out stay so."""
+    def heartbeat(self, worker: str, ttl: timedelta) -> None:
+        """The worker lives: all its grants hold for `ttl` from now at least. Those that had run out stay so.
+
+        Blocking, called from a thread of its own: a busy event loop costs no lease."""
         ...
 
     async def get(self, run: str) -> Grant | None:

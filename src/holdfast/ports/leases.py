@@ -80,10 +80,14 @@ Taking: TypeAlias = Taken | HeldBy | Over | None
 
 
 class Claims(msgspec.Struct, frozen=True, gc=False):
-    """What a claim took, and when the next run of these queues comes due (None: none is known)."""
+    """What a claim took, and when the next run of these queues comes due (None: none is known).
+
+    `put_off` are the runs it put off for want of a definition, each with the note that says so.
+    """
 
     runs: list[RunRow]
     next_due: datetime | None
+    put_off: tuple[tuple[str, str], ...] = ()
 
 
 class Heart(Protocol):

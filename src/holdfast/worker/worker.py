@@ -8,23 +8,26 @@ import os
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from holdfast.authoring.script.resources import Resource, resources_named_by
+from holdfast.core.recovery import Kind, Recovery, encode_recovery
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.engine.engine import Engine
 from holdfast.engine.registry import Registry
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.errors import StoreError
-from holdfast.ports.leases import Beat, WorkerRow
+from holdfast.ports.grants import Grants
+from holdfast.ports.leases import Beat, Claims, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import Store
 from holdfast.worker.claiming import claim_until_stopped
+from holdfast.worker.granting import Granted
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.watchdog import Watchdog
@@ -45,6 +48,7 @@ class Worker:
         *,
         resources: Iterable[Resource[Any]] = (),
         replaced: dict[int, Any] | None = None,
+        grants: Grants | None = None,
     ) -> None:
         self.store = store
         self.options = options
@@ -58,6 +62,7 @@ class Worker:
             worker_id=options.id,
             threads=min(options.concurrency, 64),
             freed=self._freed,
+            met=self.met,
         )
         self.row: WorkerRow = WorkerRow(
             instance=options.instance,
@@ -69,6 +74,10 @@ class Worker:
             started_at=store.clock.now(),
         )
         self.work_hinted: asyncio.Event = asyncio.Event()
+        self.recovery: Recovery = Recovery()
+        self.own_runs: list[str] = []
+        """Runs of its earlier instance that it has not yet tried to take back."""
+        self._granted = None if grants is None else Granted(grants, self)
         self.is_stopping: bool = False
         self.is_stopped: bool = False
         self._resources = list(resources)
@@ -94,14 +103,21 @@ class Worker:
         named = resources_named_by(spec.function for spec in self.registry if not spec.is_remote)
         try:
             await self.surroundings.open([*self._resources, *named])
-            freed = await self.store.register(self.row, self.options.ttl, takes_over=self.options.is_configured)
+            await self._register()
         except BaseException:
             await self.surroundings.close()  # what was opened before
             raise
-        if freed:
-            LOG.info("worker %s: took back %d run(s) of its earlier instance", self.options.id, len(freed))
-        heart = self.store.heart(self.options.instance, self.options.ttl)
-        self._heartbeat = Heartbeat(heart, self.options.ttl, self.surroundings.progress, self._beaten)
+        recovery = self.options.recovery
+        self._heartbeat = Heartbeat(
+            self.store.heart(self.options.instance, self.options.ttl),
+            self.options.ttl,
+            self.surroundings.progress,
+            self._beaten,
+            recovery=lambda: encode_recovery(self.recovery),
+            check_interval=recovery.check_interval if recovery.enabled else None,
+            frees=recovery.max_claims_per_check,
+            also=(lambda: None) if self._granted is None else self._granted.beat,
+        )
         self._heartbeat.start()
         if self.options.patience is not None:
             self._watchdog = Watchdog(patience=self.options.patience.total_seconds())
@@ -111,6 +127,8 @@ class Worker:
             self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
         ]
+        if self._granted is not None:
+            self._tasks.append(self._loop.create_task(self._granted.watch(), name="holdfast-orphans"))
         LOG.info(
             "worker %s: serving %s on %s, %d slots",
             self.options.id,
@@ -119,6 +137,42 @@ class Worker:
             self.options.concurrency,
             extra={"event": "started", "worker": self.options.id},
         )
+
+    async def _register(self) -> None:
+        """Known to the store; the runs of an earlier instance of this worker are free, and the first to be claimed."""
+        most = self.options.recovery.max_startup_recovery
+        takes_over = self.options.is_configured and most > 0
+        freed = await self.store.register(self.row, self.options.ttl, takes_over=takes_over)
+        self.own_runs = list(freed[:most])
+        if freed:
+            LOG.info("worker %s: %d run(s) of its earlier instance are free", self.options.id, len(freed))
+        if self._granted is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._granted.beat)
+
+    # -- recovery ------------------------------------------------------------------------------------------------------
+
+    async def claim(self, limit: int, only: Sequence[str] = ()) -> Claims:
+        """Takes due runs: as the store says, or as whoever grants the leases lets it."""
+        if self._granted is not None:
+            return await self._granted.claim(limit, only)
+        max_claims = self.engine.settings.max_claims
+        return await self.store.claim(self.row, limit=limit, max_claims=max_claims, only=only)
+
+    async def recovered(self, own: Sequence[str], taken: Collection[str]) -> None:
+        """The runs of the earlier instance were tried: those that others were quicker to get are left to them."""
+        for run in own:
+            if run in taken:
+                self.met("own", run, "")
+            elif (lease := await self.store.lease(run)) is not None and lease.instance != self.options.instance:
+                self.met("contended", run, f"worker {lease.worker} holds it")
+
+    def met(self, kind: Kind, run: str, detail: str) -> None:
+        """Counts what recovery met, and says what somebody should know."""
+        self.recovery = self.recovery.with_one(kind, run, detail, self.store.clock.now())
+        if kind == "contended":
+            LOG.info("run %s: left alone, %s", run, detail, extra={"event": kind, "run": run})
+        elif kind == "missing definition":
+            LOG.warning("run %s: put off, %s", run, detail, extra={"event": kind, "run": run})
 
     async def learn(self, specs: Iterable[WorkflowSpec], resources: Iterable[Resource[Any]] = ()) -> None:
         """Also serves these from now on, with these resources open."""
@@ -138,6 +192,7 @@ class Worker:
         """Whether a run made on this thread may be made already begun by this worker."""
         return (
             not self.is_stopping
+            and self._granted is None  # a run is pending until whoever grants leases lets us claim it
             and threading.get_ident() == self._thread
             and self.free > 0
             and queue in self.options.queues
@@ -181,6 +236,8 @@ class Worker:
             await asyncio.get_running_loop().run_in_executor(None, self._heartbeat.stop)
         try:
             await self.store.release_all(self.options.instance)
+            if self._granted is not None:
+                await self._granted.release_all()
         except StoreError as error:
             LOG.warning("worker %s: leases not released, they will run out: %s", self.options.id, error)
         await self.surroundings.close()
@@ -189,6 +246,8 @@ class Worker:
     # -- hints ---------------------------------------------------------------------------------------------------------
 
     def _freed(self) -> None:
+        if self._granted is not None:
+            self._granted.freed()
         if self.is_stopping:
             self._all_quiet.set()
         else:

@@ -29,10 +29,12 @@ class ScriptedHeart:
         self.answers = list(answers)
         self.noted: list[str] = []
         self.is_closed = False
+        self.freeing: list[int] = []
         self.beaten = threading.Semaphore(0)
 
     def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
         self.noted.append(progress)
+        self.freeing.append(frees)
         self.beaten.release()
         answer = self.answers.pop(0) if self.answers else QUIET
         if isinstance(answer, Exception):
@@ -49,7 +51,8 @@ class ScriptedHeart:
 
 
 def beating(heart: ScriptedHeart, on_beat: Callable[[Beat], None], ttl: float = 0.03) -> Heartbeat:
-    made = Heartbeat(heart, timedelta(seconds=ttl), lambda: "progress", on_beat)
+    interval = timedelta(seconds=ttl / 3)
+    made = Heartbeat(heart, timedelta(seconds=ttl), lambda: "progress", on_beat, check_interval=interval)
     made.start()
     return made
 
@@ -66,6 +69,31 @@ def test_a_beat_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
     assert heart.is_closed
     assert "heartbeat not accepted, trying again" in caplog.text
     assert "heartbeat broke" in caplog.text
+
+
+@pytest.mark.spec("stepflow.C1", "stepflow.R18")
+def test_a_beat_looks_for_orphans_as_often_as_it_is_told() -> None:
+    """Promise: beats come every third of the lease; those that are checks free as many runs as a pass may."""
+    heart = ScriptedHeart()
+    interval = timedelta(seconds=0.06)
+    heartbeat = Heartbeat(heart, timedelta(seconds=0.03), str, lambda _: None, check_interval=interval, frees=7)
+    heartbeat.start()
+    heart.wait(40)
+    heartbeat.stop()
+    checks = heart.freeing.count(7)
+    assert heart.freeing.count(0) > checks > 0
+    assert heart.freeing[0] == 0
+
+
+@pytest.mark.spec("stepflow.C1")
+def test_a_worker_without_recovery_only_beats() -> None:
+    """Promise: turned off, no beat frees anything."""
+    heart = ScriptedHeart()
+    heartbeat = Heartbeat(heart, timedelta(seconds=0.03), str, lambda _: None, check_interval=None)
+    heartbeat.start()
+    heart.wait(10)
+    heartbeat.stop()
+    assert set(heart.freeing) == {0}
 
 
 def test_orphans_are_freed_in_passes_that_follow_each_other() -> None:

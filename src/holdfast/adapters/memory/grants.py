@@ -73,7 +73,7 @@ class MemoryGrants:
             self._heard.pop(worker, None)
             return runs
 
-    async def heartbeat(self, worker: str, ttl: timedelta) -> None:
+    def heartbeat(self, worker: str, ttl: timedelta) -> None:
         """See `ports.grants`."""
         with self._lock:
             second = self._second()

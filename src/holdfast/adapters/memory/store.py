@@ -205,6 +205,7 @@ class MemoryStore(Keeping):
 
     def _go_through(self, worker: WorkerRow, limit: int, only: Sequence[str], *, is_taking: bool) -> Claims:
         taken: list[RunRow] = []
+        put_off: list[tuple[str, str]] = []
         with self._writing() as write:
             elsewhere = self._live_definitions()
             due = [run for run in self._waiting(worker.queues) if run.available_at and run.available_at <= write.now]
@@ -220,6 +221,7 @@ class MemoryStore(Keeping):
                     taken.append(run)
                 elif definition not in elsewhere:
                     write.bounce(run, write.now + _put_off(run.bounces), _missing(run))
+                    put_off.append((run.id, _missing(run)))
             seen = {run.no for run in taken}
             next_due = min(
                 (
@@ -230,7 +232,7 @@ class MemoryStore(Keeping):
                 ),
                 default=None,
             )
-        return Claims(taken, next_due)
+        return Claims(taken, next_due, tuple(put_off))
 
     async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
         """See `ports.leases`."""

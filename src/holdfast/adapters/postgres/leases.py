@@ -77,7 +77,10 @@ def claim(
         takes,
     )
     first, *taken = link.ask(sql.CLAIM, values)
-    return Claims([run_row(row[1:]) for row in taken], maybe_instant(first[0]))
+    delayed = iter(first[1] or ())
+    return Claims(
+        [run_row(row[2:]) for row in taken], maybe_instant(first[0]), tuple(zip(delayed, delayed, strict=True))
+    )
 
 
 def take(link: Link, moments: Moments, run: str, instance: str, *, steal: bool) -> Taking:

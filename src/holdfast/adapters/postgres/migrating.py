@@ -24,6 +24,7 @@ from holdfast.adapters.postgres.address import Address
 from holdfast.adapters.postgres.dialling import OLDEST_SERVER, TimedConnection
 from holdfast.adapters.postgres.problems import translated
 from holdfast.errors import StoreRefused
+from holdfast.ports.condition import Schema
 
 PATIENCE = 60.0
 
@@ -79,7 +80,8 @@ def bring_up_to_date(
         if not auto_migrate:
             raise StoreRefused(
                 f"cannot open the store {address.url}: its schema has version {version}, this Holdfast needs "
-                f"{len(known)}, and automatic migration is off. Migrate it first, or open it with auto_migrate=True."
+                f"{len(known)}, and automatic migration is off. Migrate it first (holdfast migrate), or open it with "
+                "auto_migrate=True."
             )
         with connection.transaction():
             connection.execute(_ALONE, (_lock_number(address.schema),))
@@ -94,6 +96,13 @@ def bring_up_to_date(
         ) from error
     except psycopg.Error as error:
         raise translated(error) from error
+
+
+def schema_version(connection: TimedConnection, address: Address) -> Schema:
+    """How far the schema has got. `StoreRefused` if this code must not touch it. Writes nothing."""
+    latest = len(migrations())
+    version, _ = _check(connection, address, latest)
+    return Schema(min(version, latest), latest)
 
 
 def _migrate(

@@ -9,6 +9,7 @@ from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.sql import listing
 from holdfast.core.turn import Row
+from holdfast.ports.condition import Condition
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.runs import Filter, Page
 
@@ -65,3 +66,15 @@ def tree(link: Link, root: str, from_seq: int, limit: int) -> list[Row]:
         if len(final) == len(rows) or time.monotonic() >= deadline:
             return final
         time.sleep(0.005)
+
+
+def condition(link: Link) -> Condition:
+    """The server, and what a crash of it can take. An answer to a commit counts for nothing that it does not keep."""
+    ((version, fsync, synchronous),) = link.ask(sql.SERVER)
+    faults: list[str] = []
+    if fsync != "on":
+        faults.append("fsync is off: a crash of the server's host can corrupt the store")
+    if synchronous == "off":
+        faults.append("synchronous_commit is off: a crash of the server can take the last commits")
+    words = "less than full: see the faults" if faults else f"full: synchronous_commit is {synchronous}"
+    return Condition(engine=f"PostgreSQL {version}", durability=words, faults=tuple(faults))

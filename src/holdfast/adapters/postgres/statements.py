@@ -35,7 +35,7 @@ SELECT moment, has_lapsed, orphaned, hints FROM {s}.beat(
     %b::bigint, %b::text, %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::integer)
 """
 CLAIM = """
-SELECT next_due, (run).* FROM {s}.claim(
+SELECT next_due, delayed, (run).* FROM {s}.claim(
     %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::text[], %b::text[], %b::text[], %b::integer, %b::text[],
     %b::integer, %b::integer, %b::boolean)
 """
@@ -113,6 +113,18 @@ AND no IN (SELECT no FROM {s}.runs WHERE id = ? AND root = '' UNION ALL
     SELECT no FROM {s}.runs WHERE root = ? AND root <> '')
 """
 WITH_ATTRIBUTE = "AND no IN (SELECT run FROM {s}.attributes WHERE name = ? AND value = ?)"
+
+# -- condition ---------------------------------------------------------------------------------------------------------
+
+SERVER = "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')"
+# backlog: who waits for a worker now, by definition and queue. Reads every unheld run that may be claimed, from two
+# partial indexes and the rows behind them; locks nothing.
+BACKLOG = """
+SELECT workflow, version, queue, count(*), (array_agg(id ORDER BY since, no))[1], min(since) FROM (
+    SELECT *, CASE WHEN bounces > 0 THEN updated_at ELSE available_at END AS since FROM {s}.runs
+    WHERE (ready = 1 OR ready = 0) AND (available_at <= %b::bigint OR bounces > 0)) AS waiting
+GROUP BY workflow, version, queue ORDER BY min(since)
+"""
 
 
 class Texts(dict[str, bytes]):

@@ -24,15 +24,16 @@ from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.keeping import Keeping
 from holdfast.adapters.postgres.lane import Lane, closed
 from holdfast.adapters.postgres.link import Link
-from holdfast.adapters.postgres.migrating import bring_up_to_date
+from holdfast.adapters.postgres.migrating import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
-from holdfast.adapters.sql.rows import maybe_micros, run_row
+from holdfast.adapters.sql.rows import backlog_row, maybe_micros, run_row
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant, micros
 from holdfast.errors import StoreRefused
 from holdfast.ports.clock import Clock
+from holdfast.ports.condition import Backlog, Condition, Schema
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Commit, Tree, Verdict
 from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
@@ -73,6 +74,16 @@ async def open_postgres(
 
     connection = await asyncio.to_thread(prepare)
     return PostgresStore(place, dialler, moments, connection, max_connections)
+
+
+def schema_of(address: str) -> Schema:
+    """The schema of a store, without changing it; one that is missing has none. Blocks."""
+    place = parse_address(address)
+    connection = Dialler(place).dial(patience=10)
+    try:
+        return schema_version(connection, place)
+    finally:
+        connection.close()
 
 
 class PostgresStore(Keeping):
@@ -284,6 +295,18 @@ class PostgresStore(Keeping):
     async def workers(self) -> Sequence[WorkerRow]:
         """See `ports.leases`; of the live and of the others, those that started first come first."""
         return await self._run(lambda link: leases.workers(link, self._moments))
+
+    # -- condition -----------------------------------------------------------------------------------------------------
+
+    async def condition(self) -> Condition:
+        """See `ports.condition`."""
+        return await self._run(reading.condition)
+
+    async def backlog(self) -> Sequence[Backlog]:
+        """See `ports.condition`."""
+        now = micros(self.clock.now())
+        rows = await self._run(lambda link: link.ask(sql.BACKLOG, (now,), patience=reading.LONG))
+        return [backlog_row(row) for row in rows]
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

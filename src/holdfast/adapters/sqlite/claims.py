@@ -73,13 +73,15 @@ class ClaimRuns:
         self._limit = limit
         self._only = only
         self._taken: list[RunRow] = []
+        self._put_off: list[tuple[str, str]] = []
 
     def __call__(self, transaction: Transaction) -> Claims:
         """Promotes what is due, takes what is ready, puts off what nobody can run."""
         if transaction.is_again and (kept := self._taken_before(transaction)):
             return Claims(kept, None)
         if self._only:
-            return Claims(self._claim_these(transaction), self._next_due(transaction, []))
+            taken = self._claim_these(transaction)
+            return Claims(taken, self._next_due(transaction, []), tuple(self._put_off))
         now, worker = transaction.now, self._worker
         prospect = survey(transaction.rows, worker, transaction.clock, now)
         for queue in prospect.due:
@@ -92,13 +94,13 @@ class ClaimRuns:
         for queue, definition in prospect.homeless:
             candidates += _ready(transaction, queue, definition, now, BOUNCED_A_CLAIM)
         left = self._go_through(transaction, candidates, prospect.elsewhere)
-        return Claims(self._taken, self._next_due(transaction, left))
+        return Claims(self._taken, self._next_due(transaction, left), tuple(self._put_off))
 
     def _go_through(
         self, transaction: Transaction, candidates: list[Candidate], elsewhere: Collection[Definition]
     ) -> list[Candidate]:
         """Takes or puts off the candidates in their order until the limit is reached; returns what it left."""
-        self._taken = []
+        self._taken, self._put_off = [], []
         candidates.sort()
         for place, (_, _, no, definition) in enumerate(candidates):
             if len(self._taken) == self._limit:
@@ -106,7 +108,7 @@ class ClaimRuns:
             if definition in self._worker.definitions:
                 self._taken.append(self._take(transaction, no))
             elif definition not in elsewhere:
-                _put_off(transaction, no, definition)
+                self._put_off.append(_put_off(transaction, no, definition))
         return []
 
     def _claim_these(self, transaction: Transaction) -> list[RunRow]:
@@ -160,13 +162,14 @@ def _ready(transaction: Transaction, queue: str, definition: Definition, now: in
     return [(-priority, available_at, no, definition) for priority, available_at, no in rows]
 
 
-def _put_off(transaction: Transaction, no: int, definition: Definition) -> None:
-    (bounces,) = transaction.row(sql.BOUNCES, (no,))
+def _put_off(transaction: Transaction, no: int, definition: Definition) -> tuple[str, str]:
+    run, bounces = transaction.row(sql.BOUNCES, (no,))
     delay = min(FIRST_BOUNCE * (1 << min(bounces, 10)), LONGEST_BOUNCE) // _MICROSECOND
     workflow, version = definition
     named = f"{workflow} (version {version})" if version else workflow
     note = f"no live worker holds workflow {named}; start one that does"
     transaction.run(sql.BOUNCE, (transaction.now + delay, note, no))
+    return run, note
 
 
 def _leased_definitions(ask: Ask, clock: Clock) -> set[Definition]:

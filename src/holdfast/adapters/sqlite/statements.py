@@ -242,7 +242,7 @@ WHERE no = ?
 """
 # bounce: nobody holds the definition; later, with a note. Locks runs.
 BOUNCE = "UPDATE runs SET available_at = ?, ready = 0, bounces = bounces + 1, note = ? WHERE no = ?"
-BOUNCES = "SELECT bounces FROM runs WHERE no = ?"
+BOUNCES = "SELECT id, bounces FROM runs WHERE no = ?"
 
 # take: an operator's claim, not counted. Locks runs.
 TAKE = "UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL WHERE no = ?"
@@ -340,3 +340,15 @@ WITH_ROOT = """
 AND no IN (SELECT no FROM runs WHERE id = ? AND root = '' UNION ALL SELECT no FROM runs WHERE root = ? AND root <> '')
 """
 WITH_ATTRIBUTE = "AND no IN (SELECT run FROM attributes WHERE name = ? AND value = ?)"
+
+# -- condition ---------------------------------------------------------------------------------------------------------
+
+# backlog: who waits for a worker now (?1), by definition and queue. Reads every unheld run that may be claimed, from
+# two partial indexes and the rows behind them; locks nothing. `id` is of the row with the least `since`, as SQLite
+# promises for a bare column beside one min().
+BACKLOG = """
+SELECT workflow, version, queue, count(*), id, min(CASE WHEN bounces > 0 THEN updated_at ELSE available_at END) AS since
+FROM runs
+WHERE (ready = 1 OR ready = 0) AND (available_at <= ?1 OR bounces > 0)
+GROUP BY workflow, version, queue ORDER BY since
+"""

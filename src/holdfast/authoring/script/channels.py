@@ -104,11 +104,12 @@ class Publishing(Typed[T]):
 
 
 class Signal(Sending[T], AsyncChannel[T]):
-    """A durable message to one run: buffered, exactly once, FIFO per sender."""
+    """A durable message to one run: buffered, exactly once, FIFO per sender. Its type is part of it:
+    `approved = Signal[bool]("approved")`."""
 
 
 class Topic(Publishing[T], AsyncChannel[T]):
-    """A broadcast to every run that waits on it now."""
+    """A broadcast to every run that waits on it now: `prices = Topic[int]("prices")`. Nobody waits: nobody gets it."""
 
     kind = "topic"
 
@@ -136,7 +137,7 @@ class SyncTopic(Publishing[T], SyncChannel[T]):
 
 
 class RunVar(Typed[T]):
-    """A typed value a run shows to the outside."""
+    """A typed value a run shows to the outside: `stage = RunVar[str]("stage")`, read with `run.get(stage)`."""
 
     def set(self, value: T) -> None:
         """Shows the value, durable with this turn."""

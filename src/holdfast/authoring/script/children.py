@@ -31,7 +31,14 @@ def start(
     queue: str | None = None,
     on_cancel: Literal["leave", "cancel"] = "leave",
 ) -> Run[R]:
-    """Starts a child run with this turn and goes on. `await run.result()` waits for it; nobody has to."""
+    """Starts a child run with this turn and goes on. `await run.result()` waits for it; nobody has to.
+
+    - `id`: names the run; else its id follows from the parent's and the key
+    - `timeout`: limits the wait for its result, never the child; by default a year
+    - `queue`: where it waits for a worker; else where its parent does
+    - `on_cancel="cancel"`: it is cancelled with its parent; by default it goes on
+    - `name`: the key, if it is to differ from the workflow's name
+    """
     program = require_program("start()", in_step="Start it from the workflow.", outside="Use: await app.start(call).")
     child = call.child
     if child is None:

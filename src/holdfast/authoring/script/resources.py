@@ -51,7 +51,10 @@ def resource(function: Callable[[], AsyncIterator[T]], /) -> Resource[T]: ...
 @overload
 def resource(function: Callable[[], Iterator[T]], /) -> Resource[T]: ...
 def resource(function: Callable[..., Any], /) -> Resource[Any]:
-    """Declares something a worker opens once for its steps."""
+    """Declares something a worker opens once for its steps: a generator that opens, yields once, and closes.
+
+    In the body of a step, `http()` is then the opened thing. Tests replace it: `sim.use(Fake(http, client))`.
+    """
     return Resource(function)
 
 

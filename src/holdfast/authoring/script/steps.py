@@ -155,7 +155,7 @@ class AnyStep(Generic[P, R]):
 
 
 class Step(AnyStep[P, R]):
-    """An `async def` step."""
+    """An `async def` step. In a run, calling it is durable; outside, it is the plain function."""
 
     if TYPE_CHECKING:
 
@@ -173,7 +173,7 @@ class Step(AnyStep[P, R]):
     def options(
         self, *, key: str | None = None, retry: Retry | int | None = None, timeout: Duration | None = None
     ) -> StepWithOptions[P, R]:
-        """The same step with options for one call."""
+        """The same step with options for one call: `charge.options(key="tip")(order)`. `key` pins its identity."""
         return StepWithOptions(self, key, retry, timeout)
 
     def undo(self, function: Callable[Concatenate[R, P], Coroutine[Any, Any, Any]]) -> Step[Concatenate[R, P], Any]:
@@ -186,7 +186,8 @@ class Step(AnyStep[P, R]):
 
 
 class SyncStep(AnyStep[P, R]):
-    """A `def` step: in a thread, or in a process that can be killed."""
+    """A `def` step: in a thread, or in a process that can be killed. In an async workflow it is called with
+    `await asyncio.to_thread(label, order)`, in a sync one directly."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         program = find_program()
@@ -211,7 +212,7 @@ class SyncStep(AnyStep[P, R]):
     def options(
         self, *, key: str | None = None, retry: Retry | int | None = None, timeout: Duration | None = None
     ) -> SyncStepWithOptions[P, R]:
-        """The same step with options for one call."""
+        """The same step with options for one call: `charge.options(key="tip")(order)`. `key` pins its identity."""
         return SyncStepWithOptions(self, key, retry, timeout)
 
     def undo(self, function: Callable[Concatenate[R, P], Any]) -> AnyStep[Concatenate[R, P], Any]:
@@ -337,7 +338,15 @@ def step(
     executor: Literal["thread", "process"] | None = None,
 ) -> StepDecorator: ...
 def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Makes a function a durable step. Also on the spot: `step(fn, name="mail")(…)`."""
+    """Makes a function a durable step. Also on the spot: `step(fn, name="mail")(…)`.
+
+    - `retry`: when a failed attempt is tried again; a number is the count of attempts. Default: the app's `step_retry`
+    - `timeout`: limits one attempt
+    - `once`: at most one attempt ever; if that is cut off, the workflow gets `OutcomeUnknown`
+    - `raises`: exceptions that are answers: not retried, and raised as themselves in the workflow
+    - `executor`: where a `def` step runs: in a thread, or in a process of its own, which can be ended
+    - `name`: the name in the journal, if it is to differ from the function's
+    """
     given = StepOptions(**options)
     return StepDecorator(given) if function is None else _make_step(function, given)
 

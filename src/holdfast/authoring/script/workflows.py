@@ -33,7 +33,8 @@ CHILD_TIMEOUT = timedelta(days=365)
 
 
 class Call(Coroutine[Any, Any, R], Generic[R]):
-    """A workflow with its arguments, as a value."""
+    """A workflow with its arguments, as a value: `fulfil(order)`. Awaited in a run it is a child; given to `app.start`,
+    `start` or `sim.start` it is a new run."""
 
     def __init__(self, spec: WorkflowSpec, args: bytes, where: Place) -> None:
         self.spec = spec
@@ -204,7 +205,14 @@ def workflow(
     raises: Raises = (),
 ) -> WorkflowDecorator: ...
 def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Makes a function a workflow: ordinary Python whose steps, waits and children are durable."""
+    """Makes a function a workflow: ordinary Python whose steps, waits and children are durable.
+
+    - `version`: runs are pinned to the version they began with; several may be served side by side
+    - `deadline`: ends a run that takes longer, counted from its start
+    - `retry`: begins the body again after an error outside steps; completed steps are kept. Default: not at all
+    - `raises`: exceptions that `result()` and a parent get as themselves
+    - `name`: the name in the journal, if it is to differ from the function's
+    """
     return WorkflowDecorator(options) if function is None else _make_workflow(function, options)
 
 

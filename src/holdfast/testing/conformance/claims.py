@@ -174,8 +174,9 @@ class ClaimSuite(Suite):
         row = await world.make("r", version="2")
         waits: list[float] = []
         for count in range(1, 10):
-            assert (await world.claim(worker)).runs == []
+            claims = await world.claim(worker)
             row = await world.get("r")
+            assert (claims.runs, claims.put_off) == ([], (("r", row.note),))
             assert row.available_at is not None
             assert row.bounces == count
             assert "order" in row.note

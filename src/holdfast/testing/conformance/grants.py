@@ -17,6 +17,7 @@ from holdfast.testing.conformance.suite import Blocking, shows
 from holdfast.testing.conformance.world import START, TTL, new_run, seconds
 
 RUNS = ("r", "s", "t", "u")
+WORKERS = tuple(f"w{count}" for count in range(8))
 
 
 class StoreGrants:
@@ -27,14 +28,20 @@ class StoreGrants:
         self._acquired: dict[tuple[str, str], Grant] = {}
 
     async def prepare(self) -> None:
-        """Grants name runs; a store has leases on runs it knows."""
+        """Grants name runs and workers; a store knows both. None of the workers lives yet."""
         now = self._store.clock.now()
         for run in RUNS:
             await self._store.create(new_run(run, now), key_since=now)
+        for worker in WORKERS:
+            row = WorkerRow(
+                instance=worker, worker=worker, queues=("default",), definitions=(), pid=0, host="here", started_at=now
+            )
+            await self._store.register(row, TTL, takes_over=False)
+            await self._store.release_all(worker)
 
     async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
         """Takes the run, unless somebody live holds it; one's own is renewed."""
-        await self._known(worker, ttl)
+        self._store.heart(worker, ttl).beat(frees=0)
         taking = await self._store.take(run, instance=worker)
         if isinstance(taking, HeldBy) and taking.instance != worker:
             return OwnedBy(taking.instance, taking.expires_at)
@@ -63,9 +70,8 @@ class StoreGrants:
         assert await self._store.release_all(worker) == len(runs)
         return runs
 
-    async def heartbeat(self, worker: str, ttl: timedelta) -> None:
+    def heartbeat(self, worker: str, ttl: timedelta) -> None:
         """A beat of its instance, which also frees what others lost."""
-        await self._known(worker, ttl)
         self._store.heart(worker, ttl).beat()
 
     async def get(self, run: str) -> Grant | None:
@@ -86,21 +92,6 @@ class StoreGrants:
         """A store tells of freed runs by hints and by its poll."""
         return None
 
-    async def _known(self, worker: str, ttl: timedelta) -> None:
-        if not any(row.instance == worker and row.is_live for row in await self._store.workers()):
-            row = WorkerRow(
-                instance=worker,
-                worker=worker,
-                queues=("default",),
-                definitions=(),
-                pid=0,
-                host="here",
-                started_at=self._store.clock.now(),
-            )
-            await self._store.register(row, ttl, takes_over=False)
-        else:
-            self._store.heart(worker, ttl).beat(frees=0)
-
 
 class GrantsSuite(Blocking, ABC):
     """Who may try a run. Subclass it as `Test…` and say how your manager is made."""
@@ -109,7 +100,7 @@ class GrantsSuite(Blocking, ABC):
 
     @abstractmethod
     async def open(self, clock: VirtualClock) -> Grants:
-        """A new manager without grants that judges time by `clock`. If it must know runs, they are r, s, t and u."""
+        """A new manager without grants that judges time by `clock`. What it must know beforehand: `RUNS`, `WORKERS`."""
         ...
 
     async def close(self) -> None:
@@ -166,7 +157,7 @@ class GrantsSuite(Blocking, ABC):
         await grants.acquire("t", "w2", TTL)
         for _ in range(5):
             self.clock.advance(TTL * 0.9)
-            await grants.heartbeat("w1", TTL)
+            grants.heartbeat("w1", TTL)
         for run in ("r", "s"):
             grant = await grants.get(run)
             assert grant is not None
@@ -178,17 +169,17 @@ class GrantsSuite(Blocking, ABC):
         """Contract: `OwnedBy` names the time after the last heartbeat, not the one at acquiring."""
         await grants.acquire("r", "w1", TTL)
         self.clock.advance(TTL * 0.5)
-        await grants.heartbeat("w1", TTL)
+        grants.heartbeat("w1", TTL)
         assert await grants.acquire("r", "w2", TTL) == OwnedBy("w1", self.clock.now() + TTL)
 
     @shows("stepflow.L9")
     async def test_a_late_heartbeat_brings_nothing_back(self, grants: Grants) -> None:
         """Contract: what ran out and was given to another stays there."""
         await grants.acquire("r", "w1", TTL)
-        await grants.heartbeat("w1", TTL)
+        grants.heartbeat("w1", TTL)
         self.clock.advance(TTL * 2)
         assert isinstance(await grants.acquire("r", "w2", TTL), Grant)
-        await grants.heartbeat("w1", TTL)
+        grants.heartbeat("w1", TTL)
         assert await grants.acquire("r", "w1", TTL) == OwnedBy("w2", self.clock.now() + TTL)
 
     @shows("stepflow.L6", "traps.A7")
@@ -213,7 +204,7 @@ class GrantsSuite(Blocking, ABC):
         for run in ("r", "s"):
             await grants.acquire(run, "w1", TTL)
         kept = await grants.acquire("t", "w2", TTL)
-        await grants.heartbeat("w1", TTL)
+        grants.heartbeat("w1", TTL)
         assert sorted(await grants.release_all("w1")) == ["r", "s"]
         assert [await grants.get(run) for run in ("r", "s", "t")] == [None, None, kept]
         assert [standing.worker for standing in await grants.workers()] == ["w2"]
@@ -226,7 +217,7 @@ class GrantsSuite(Blocking, ABC):
         for run, worker in (("r", "w1"), ("s", "w1"), ("t", "w1"), ("u", "w2")):
             await grants.acquire(run, worker, TTL)
         for worker in ("w1", "w2"):
-            await grants.heartbeat(worker, TTL)
+            grants.heartbeat(worker, TTL)
         heard = self.clock.now()
         assert list(await grants.workers()) == [Standing("w1", True, 3, heard), Standing("w2", True, 1, heard)]
         await grants.release("s", "w1")
@@ -236,10 +227,10 @@ class GrantsSuite(Blocking, ABC):
     async def test_a_worker_without_heartbeat_is_not_live(self, grants: Grants) -> None:
         """Contract: after a lease of silence; one that beats meanwhile stays."""
         for worker in ("w1", "w2"):
-            await grants.heartbeat(worker, TTL)
+            grants.heartbeat(worker, TTL)
         await grants.acquire("r", "w1", TTL)
         self.clock.advance(TTL * 0.9)
-        await grants.heartbeat("w2", TTL)
+        grants.heartbeat("w2", TTL)
         self.clock.advance(TTL * 0.2)
         live = [standing.worker for standing in await grants.workers() if standing.is_live]
         assert live == ["w2"]

@@ -130,13 +130,13 @@ $$;
 
 -- claim: what has come due is promoted (a bounded number), then the first runs of the definitions held here are taken,
 -- by priority and time, and runs that come before them and that nobody alive can run are put off. Answers with one row
--- that says when the next run comes due, then the runs taken, in order.
+-- that says when the next run comes due and what was put off (ids and notes in turn), then the runs taken, in order.
 -- Locks exactly the rows it takes or puts off; what others have locked it passes over. Raises the epoch: the previous
 -- holder's commits are fenced from here on. `takes` false: only says what it would take.
 CREATE FUNCTION claim(
     given bigint, given_boot text, given_second bigint, own text, own_worker text, queues text[], workflows text[],
     versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean)
-RETURNS TABLE (next_due bigint, run run_rows)
+RETURNS TABLE (next_due bigint, delayed text[], run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     moment bigint := _now(given);
@@ -170,10 +170,10 @@ BEGIN
         last_place := CASE
             WHEN cardinality(taken) = most THEN array_position(candidates, taken[most])
             ELSE cardinality(candidates) + 1 END;
-        PERFORM _put_off(moment, ARRAY(
+        delayed := ARRAY(SELECT unnest(ARRAY[d.id, d.note]) FROM _put_off(moment, ARRAY(
             SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
             WHERE NOT c.mine AND c.place < last_place AND ready = 1 AND runs.available_at <= moment
-            ORDER BY c.place FOR NO KEY UPDATE OF runs SKIP LOCKED));
+            ORDER BY c.place FOR NO KEY UPDATE OF runs SKIP LOCKED)) AS d);
         UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = own, worker = own_worker, ready = NULL,
             bounces = 0, note = ''
         WHERE takes AND no = ANY (taken);
@@ -186,6 +186,7 @@ BEGIN
     INTO next_due;
     RETURN NEXT;
     next_due := NULL;
+    delayed := NULL;
     FOR run IN
         SELECT r.* FROM unnest(taken) WITH ORDINALITY AS t(no, place) JOIN run_rows AS r ON r.no = t.no ORDER BY t.place
     LOOP
@@ -237,12 +238,12 @@ END
 $$;
 
 -- Nobody alive holds their definitions: later, 5 s doubling up to 5 min, with a note. The caller has locked them.
-CREATE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS void LANGUAGE sql AS $$
-    UPDATE runs SET available_at = moment + least(5000000 * (1::bigint << least(bounces, 10)::int), 300000000), ready = 0,
+CREATE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS TABLE (id text, note text) LANGUAGE sql AS $$
+    UPDATE runs AS r SET available_at = moment + least(5000000 * (1::bigint << least(bounces, 10)::int), 300000000), ready = 0,
         bounces = bounces + 1,
         note = 'no live worker holds workflow ' || workflow
             || CASE WHEN version <> '' THEN ' (version ' || version || ')' ELSE '' END || '; start one that does'
-    WHERE no = ANY (nos)
+    WHERE no = ANY (nos) RETURNING r.id, r.note
 $$;
 
 -- take: an operator's claim, not counted. Locks the run's row.

@@ -1,0 +1,55 @@
+"""What a worker's recovery met: counted, and the latest by name, so that a person can look after it. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Kind: TypeAlias = Literal["own", "taken over", "contended", "missing definition", "undecodable", "failed"]
+"""`own`: a run of this worker's earlier instance, taken back. `taken over`: one that somebody was cut off from.
+`contended`: somebody else had it. The others: what kept a run from going on."""
+
+REMEMBERED = 10
+
+
+class Met(msgspec.Struct, frozen=True):
+    """One run that recovery could not simply go on with."""
+
+    kind: Kind
+    run: str
+    detail: str
+    at: datetime
+
+
+class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How often each was met since the worker started, and the last few that need somebody."""
+
+    counts: dict[Kind, int] = {}
+    recent: tuple[Met, ...] = ()
+
+    def count(self, kind: Kind) -> int:
+        """How often that was met."""
+        return self.counts.get(kind, 0)
+
+    def with_one(self, kind: Kind, run: str, detail: str, at: datetime) -> Recovery:
+        """This, and one more. Runs that simply went on are counted and not named."""
+        counts: dict[Kind, int] = {**self.counts, kind: self.count(kind) + 1}
+        if kind in {"own", "taken over"}:
+            return Recovery(counts, self.recent)
+        others = tuple(met for met in self.recent if (met.kind, met.run) != (kind, run))
+        return Recovery(counts, (*others, Met(kind, run, detail, at))[-REMEMBERED:])
+
+
+def encode_recovery(recovery: Recovery) -> str:
+    """As a worker's row holds it; nothing met is an empty text."""
+    return msgspec.json.encode(recovery).decode() if recovery.counts else ""
+
+
+def decode_recovery(text: str) -> Recovery:
+    """The inverse; a text of a newer worker that cannot be read is as good as none."""
+    try:
+        return msgspec.json.decode(text, type=Recovery) if text else Recovery()
+    except msgspec.MsgspecError:
+        return Recovery()
