@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,11 +100,11 @@ def _join(folder: Path) -> int | None:
 
 
 def _start(folder: Path) -> int:
-    deadline = time.monotonic() + 60
+    deadline, looking = time.monotonic() + 60, threading.Event()
     while folder.exists():  # the one before is being stopped
         if time.monotonic() > deadline:
             raise RuntimeError(f"the PostgreSQL server in {folder} does not end")
-        time.sleep(0.02)
+        looking.wait(0.02)
     folder.mkdir(mode=0o700)
     (folder / "users").touch()
     with (folder / "log").open("wb") as log:

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -116,7 +117,8 @@ class Server:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 output = self.process.communicate()[0] if self.process.poll() is not None else b"it does not answer"
                 raise RuntimeError(f"PostgreSQL did not start:\n{output.decode(errors='replace')}")
-            time.sleep(0.02)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=0.02)
 
     def stop(self, number: int = signal.SIGINT) -> None:
         """SIGINT ends it in order, SIGQUIT at once: as `pg_ctl stop -m immediate` does."""

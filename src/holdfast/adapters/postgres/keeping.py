@@ -105,7 +105,9 @@ class Keeping(ABC):
 
     async def blob_kind(self, name: str) -> BlobKind | None:
         """See `ports.blobs`."""
-        rows = await self._keep(sql.KIND, bytes.fromhex(name)) if _NAME.fullmatch(name) else []
+        if not _NAME.fullmatch(name):
+            return None
+        rows = await self._keep(sql.KIND, bytes.fromhex(name))
         return rows[0][0] if rows else None
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
