@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import readme
 from benchmarks.peers import PEERS
 from benchmarks.report import HEADINGS, MISSED, Line, lines_of, shown
 
@@ -82,8 +83,9 @@ def render(results: Mapping[str, Any]) -> str:
 
 
 def write(results: Mapping[str, Any]) -> None:
-    """Makes the page."""
+    """Makes the page, and the short table of the README."""
     PAGE.write_text(render(results), encoding="utf-8")
+    readme.write(results)
 
 
 def _machine(results: Mapping[str, Any]) -> str:

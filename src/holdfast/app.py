@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
@@ -22,6 +23,7 @@ from holdfast.core.specs import Settings
 from holdfast.core.status import Status
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.ports.condition import Schema
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.worker.options import worker_options
@@ -91,7 +93,7 @@ class App:
     def serve(self, what: AnyWorkflow[..., Any] | ModuleType | str) -> None:
         """Adds a workflow, every workflow of a module, or of the module of that name."""
         if isinstance(what, AnyWorkflow):
-            self.registry.add(what.spec)
+            self._serve(what)
             return
         module = importlib.import_module(what) if isinstance(what, str) else what
         if not isinstance(module, ModuleType):
@@ -101,6 +103,12 @@ class App:
         if not found:
             raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow")
         for workflow in found:
+            self._serve(workflow)
+
+    def _serve(self, workflow: AnyWorkflow[..., Any]) -> None:
+        if isinstance(workflow, Machine):  # its handlers may follow below
+            self.registry.add_later(workflow.specs)
+        else:
             self.registry.add(workflow.spec)
 
     # -- opening -------------------------------------------------------------------------------------------------------
@@ -305,3 +313,12 @@ async def open_store(url: str, settings: StoreSettings | None = None) -> Store:
         return await open_sqlite(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
     known = "memory://, sqlite:///path.db, sqlite:///:memory:"
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
+
+
+async def schema_of(url: str) -> Schema | None:
+    """The schema of the store at an address, without changing it; None for a store that has none."""
+    if url.startswith("sqlite:"):
+        from holdfast.adapters.sqlite.opening import schema_of as sqlite_schema
+
+        return await asyncio.to_thread(sqlite_schema, url)
+    return None

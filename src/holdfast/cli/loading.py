@@ -74,14 +74,14 @@ def app_to_serve(target: str | None, loaded: Loaded) -> App:
 @asynccontextmanager
 async def opened_client(target: str | None, url: str | None) -> AsyncGenerator[Client]:
     """The client of a store that is there already: reading never makes one."""
-    app, is_default = _app_of_store(target, url)
+    app, is_default = store_app(target, url)
     refuse_private(app.url)
     refuse_missing(app.url, is_default=is_default)
     async with app:
         yield await app.client()
 
 
-def _app_of_store(target: str | None, url: str | None) -> tuple[App, bool]:
+def store_app(target: str | None, url: str | None) -> tuple[App, bool]:
     """An app whose store is meant, and whether nobody has said which."""
     if target and url:
         raise click.UsageError("give MODULE:APP or --url, not both")

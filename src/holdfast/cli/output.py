@@ -123,6 +123,14 @@ class Output:
         else:
             self._write(_plain(head) + _plain(body))
 
+    def entry(self, *parts: Part) -> None:
+        """Several short parts and a text, which is folded beside them. In a pipe: tab-separated."""
+        *heads, body = parts
+        if self.is_terminal:
+            self._print_hanging(self._text([*heads, "  "]), self._text([body]))
+        else:
+            self._write("\t".join(_plain(part).strip() for part in parts))
+
     def block(self, text: str, *, indent: int = 2, style: str = "") -> None:
         """A text of several lines, such as a traceback, as it is."""
         for part in lines_of(text):

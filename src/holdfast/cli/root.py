@@ -22,8 +22,12 @@ from holdfast.errors import HoldfastError
 
 T = TypeVar("T")
 
+COMPLETION_VARIABLE = "_HOLDFAST_COMPLETE"
+"""How the script of `holdfast completion` asks for words."""
+
 COMMANDS = {
     "demo": "demo",
+    "init": "initialising",
     "worker": "working",
     "start": "starting",
     "runs": "listing",
@@ -36,6 +40,12 @@ COMMANDS = {
     "pause": "operating:pause",
     "resume": "operating:resume",
     "retry": "operating:retry",
+    "workers": "workers",
+    "doctor": "doctor",
+    "verify": "verifying",
+    "config": "configuring",
+    "migrate": "migrating",
+    "completion": "completing",
     "version": "about",
 }
 """The module of each command, imported when it is needed; after a colon its name there, if it is not `command`."""
@@ -96,8 +106,8 @@ class HoldfastCommand(click.Command):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.params += _common_options()
-        self.short_help = SUMMARIES.get(self.name or "", self.short_help)
+        self.params.extend(_common_options())
+        self.short_help: str | None = SUMMARIES.get(self.name or "", self.short_help)
 
 
 class LazyGroup(click.Group):
@@ -169,6 +179,10 @@ def run(arguments: Sequence[str] | None) -> NoReturn:
     context: list[click.Context] = []
 
     def work() -> int:
+        if asked := os.environ.get(COMPLETION_VARIABLE):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(root, {}, "holdfast", COMPLETION_VARIABLE, asked)
         with root.make_context("holdfast", words) as made:
             context.append(made)
             code = root.invoke(made)

@@ -48,6 +48,7 @@ THREADS_END = 1.0
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
+@click.option("--json", "is_json", is_flag=True, help="The same as --log-format json.")
 def command(
     target: str | None,
     queues: tuple[str, ...],
@@ -58,6 +59,7 @@ def command(
     grace: timedelta | None,
     log_format: LogFormat,
     log_level: str,
+    is_json: bool,
 ) -> int:
     """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
 
@@ -67,6 +69,7 @@ def command(
     The first signal lets running steps end and hands the runs on; a second one exits at once. The log goes to standard
     error, one line for each event.
     """
+    log_format = "json" if is_json else log_format
     formatter = configure(log_format, log_level)
     given = {"worker.id": id, "worker.concurrency": concurrency, "worker.queues": queues or None}
     try:

@@ -91,7 +91,7 @@ class Engine:
         self._news: dict[str, None] = {}  # in the order of asking, whatever the hashes
         self._news_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.is_draining = False
+        self.is_draining: bool = False
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
         self._strays: dict[str, int] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.authoring.script.resources import Resource, resources_named_by
+from holdfast.authoring.script.resources import Health, Resource, resources_named_by
 from holdfast.core.recovery import Kind, Recovery, encode_recovery
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
@@ -100,7 +100,9 @@ class Worker:
         """Opens resources, takes back what an earlier instance of this worker held, and begins to claim."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        named = resources_named_by(spec.function for spec in self.registry if not spec.is_remote)
+        named = resources_named_by(
+            x for spec in self.registry if not spec.is_remote for x in (spec.function, *spec.bodies)
+        )
         try:
             await self.surroundings.open([*self._resources, *named])
             await self._register()
@@ -189,6 +191,10 @@ class Worker:
         """Makes a run of this process, already begun by this worker."""
         instance = self.options.instance
         return await self.engine.beginnings.make(new, turn, key_since=key_since, instance=instance, is_named=is_named)
+
+    async def health(self) -> dict[str, Health]:
+        """How the open resources are."""
+        return await self.surroundings.health()
 
     def wants(self, workflow: str, version: str, queue: str) -> bool:
         """Whether a run made on this thread may be made already begun by this worker."""

@@ -9,7 +9,7 @@ from hashlib import sha256
 from threading import Lock
 
 from holdfast.adapters.memory import upkeep
-from holdfast.adapters.memory.listing import cursor, position
+from holdfast.adapters.memory.listing import backlog_of, cursor, position
 from holdfast.adapters.memory.tables import Duty, Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.adapters.system.clock import SystemClock
@@ -18,6 +18,7 @@ from holdfast.core.turn import Row
 from holdfast.errors import BlobNotFound, CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
 from holdfast.ports.clock import Clock
+from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
 
 __all__ = ["Keeping"]
@@ -56,6 +57,15 @@ class Keeping:
     def changes(self) -> int:
         """Never rises: no other process sees this memory."""
         return 0
+
+    async def condition(self) -> Condition:
+        """See `ports.condition`."""
+        return Condition(engine="memory", durability="none: everything goes with its process")
+
+    async def backlog(self) -> Sequence[Backlog]:
+        """See `ports.condition`."""
+        with self._lock:
+            return backlog_of(self._tables.runs.values(), self._clock.now())
 
     async def close(self) -> None:
         """Forgets the listeners. The data stay as long as the store does."""

@@ -13,6 +13,7 @@ import apsw
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connection import begin, fetch, pragma, roll_back, run, until_free
 from holdfast.errors import StoreRefused
+from holdfast.ports.condition import Schema
 
 APPLICATION_ID = 0x484F4C44
 """In the header of every store's file: "HOLD"."""
@@ -216,27 +217,34 @@ MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 
-def check_version(connection: apsw.Connection, path: Path, *, auto_migrate: bool) -> bool:
-    """Whether the file needs a migration; `StoreRefused` if this code must not touch it. Writes nothing."""
+def schema_version(connection: apsw.Connection | None, path: Path) -> Schema:
+    """How far the file has got; `StoreRefused` if this code must not touch it. Writes nothing."""
+    latest = len(MIGRATIONS)
+    if connection is None:
+        return Schema(0, latest)
     version, application, is_empty = until_free(lambda: _header(connection, path))
     if application != APPLICATION_ID and not (application == 0 and version == 0 and is_empty):
         raise StoreRefused(
             f"cannot open the store {path}: it is a SQLite database of another program. Use a file of its own."
         )
-    latest = len(MIGRATIONS)
     if version > latest:
         raise StoreRefused(
             f"cannot open the store {path}: its schema has version {version}, this Holdfast knows up to {latest}. "
             "A newer Holdfast wrote it: upgrade this one."
         )
-    if version == latest:
-        return False
-    if not auto_migrate:
+    return Schema(version, latest)
+
+
+def check_version(connection: apsw.Connection, path: Path, *, auto_migrate: bool) -> bool:
+    """Whether the file needs a migration; `StoreRefused` if it may not have it. Writes nothing."""
+    schema = schema_version(connection, path)
+    if schema.pending and not auto_migrate:
         raise StoreRefused(
-            f"cannot open the store {path}: its schema has version {version}, this Holdfast needs {latest}, and "
-            "automatic migration is off. Migrate it first, or open it with auto_migrate=True."
+            f"cannot open the store {path}: its schema has version {schema.version}, this Holdfast needs "
+            f"{schema.latest}, and automatic migration is off. Migrate it first (holdfast migrate), or open it with "
+            "auto_migrate=True."
         )
-    return True
+    return bool(schema.pending)
 
 
 def migrate(connection: apsw.Connection, migrations: tuple[str, ...] = MIGRATIONS) -> None:

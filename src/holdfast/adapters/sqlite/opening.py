@@ -14,13 +14,15 @@ from holdfast.adapters.sqlite.connection import (
     disk_full,
     fetch,
     is_out_of_room,
+    open_readable,
     open_writable,
     translated,
     until_free,
 )
 from holdfast.adapters.sqlite.location import Location, check_place, locate, make_private
-from holdfast.adapters.sqlite.migrations import check_version, migrate
+from holdfast.adapters.sqlite.migrations import check_version, migrate, schema_version
 from holdfast.errors import InvalidInput, StoreRefused
+from holdfast.ports.condition import Schema
 
 
 def prepare(address: str | os.PathLike[str], *, auto_migrate: bool, durability: Durability) -> Location:
@@ -36,6 +38,25 @@ def prepare(address: str | os.PathLike[str], *, auto_migrate: bool, durability: 
         discard(location)
         raise
     return location
+
+
+def schema_of(address: str | os.PathLike[str]) -> Schema:
+    """The schema of a store, without changing it; a file that is missing has none."""
+    location = locate(address)
+    if location.folder is not None:  # a store of this process only: made with the latest schema, and gone again
+        discard(location)
+        return schema_version(None, location.path)
+    check_place(location.path)
+    if not location.path.exists():
+        return schema_version(None, location.path)
+    try:
+        connection = until_free(lambda: open_readable(location.path))
+    except apsw.Error as error:
+        raise StoreRefused(f"cannot open the store {location.path}: {error}.") from error
+    try:
+        return schema_version(connection, location.path)
+    finally:
+        connection.close()
 
 
 def discard(location: Location) -> None:

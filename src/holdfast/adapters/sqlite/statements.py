@@ -350,3 +350,15 @@ WITH_OPEN_ONLY = "AND ended_at IS NULL"
 WITH_ATTRIBUTE = "AND no IN (SELECT run FROM attributes WHERE name = ? AND value = ?)"
 BEFORE = "AND (created_at, no) < (?, ?)"
 NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"
+
+# -- condition ---------------------------------------------------------------------------------------------------------
+
+# backlog: who waits for a worker now (?1), by definition and queue. Reads every unheld run that may be claimed, from
+# two partial indexes and the rows behind them; locks nothing. `id` is of the row with the least `since`, as SQLite
+# promises for a bare column beside one min().
+BACKLOG = """
+SELECT workflow, version, queue, count(*), id, min(CASE WHEN bounces > 0 THEN updated_at ELSE available_at END) AS since
+FROM runs
+WHERE (ready = 1 OR ready = 0) AND (available_at <= ?1 OR bounces > 0)
+GROUP BY workflow, version, queue ORDER BY since
+"""

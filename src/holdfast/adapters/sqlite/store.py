@@ -19,6 +19,7 @@ import apsw
 from holdfast.adapters.sqlite import audit, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
+from holdfast.adapters.sqlite.condition import backlog_row, condition_of
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.keeping import Keeping
@@ -38,6 +39,7 @@ from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant, micros
 from holdfast.errors import StoreRefused
 from holdfast.ports.clock import Clock
+from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Commit, Tree, Verdict
 from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
@@ -271,6 +273,17 @@ class SqliteStore(Keeping):
         boot, second = leases.boot_micros(self._clock)
         rows = [worker_row(row, boot, second) for row in self._rows(sql.WORKERS)]
         return sorted(rows, key=lambda row: not row.is_live)
+
+    # -- condition -----------------------------------------------------------------------------------------------------
+
+    async def condition(self) -> Condition:
+        """See `ports.condition`."""
+        return condition_of(self._durability)
+
+    async def backlog(self) -> Sequence[Backlog]:
+        """See `ports.condition`. Off the event loop."""
+        rows = await asyncio.to_thread(self._rows, sql.BACKLOG, micros(self._clock.now()))
+        return [backlog_row(row) for row in rows]
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

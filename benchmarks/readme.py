@@ -1,0 +1,63 @@
+"""The short table in the README: a few of the measured figures, written between two marks and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.peers import PEERS
+from benchmarks.report import Line, lines_of, shown, spread
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+BEGIN = "<!-- speed: made by `python3 dev.py bench --render` -->"
+END = "<!-- end of speed -->"
+
+CHOSEN = ("W1.async", "W2.async", "W2.async.raw", "W3.async", "W4.async.p50", "W5.after", "W6.launch", "W8.one")
+"""Those that answer a newcomer's questions; all of them are on the page that the table links to."""
+
+
+def summary(results: Mapping[str, Any]) -> str:
+    """The table and where it comes from."""
+    (peer,) = (one for one in PEERS[results["store"]] if one.name in results["rounds"])
+    lines = [line for line in lines_of(results["rounds"], peer.name) if line.figure.key in CHOSEN]
+    machine, versions = results["machine"], results["versions"]
+    source = (
+        f"Medians of {results['rounds_wanted']} rounds on {machine['cores']} cores ({machine['processor']}), SQLite "
+        "for both. [All figures](docs/explanation/speed.md), with spread, targets and what is missed."
+    )
+    return "\n".join(
+        [
+            f"| | Holdfast | beside {peer.title} {versions[peer.name]} |",
+            "|---|---:|---:|",
+            *(f"| {line.figure.title.strip('… ')} | {_value(line)} | {_times(line)} |" for line in lines),
+            "",
+            source,
+        ]
+    )
+
+
+def _value(line: Line) -> str:
+    return f"{shown(line.median)} {line.figure.unit}" if line.median is not None else ""
+
+
+def _times(line: Line) -> str:
+    if not line.ratios:
+        return ""
+    said = f"{shown(median(line.ratios))} × better"
+    return f"{said} ({spread(line.ratios)})" if len(line.ratios) > 1 else said
+
+
+def renewed(text: str, results: Mapping[str, Any]) -> str:
+    """The README's text with the table of these results."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"README.md has no place for the figures: {BEGIN} … {END}")
+    return f"{before}{BEGIN}\n\n{summary(results)}\n\n{END}{after}"
+
+
+def write(results: Mapping[str, Any]) -> None:
+    """Renews it."""
+    README.write_text(renewed(README.read_text(encoding="utf-8"), results), encoding="utf-8")

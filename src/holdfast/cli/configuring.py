@@ -1,0 +1,61 @@
+"""`holdfast config`: every setting, its value, and who said so."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.output import Output, Part
+from holdfast.cli.root import HoldfastCommand
+from holdfast.config import Loaded, load
+from holdfast.config.keys import keys, shown
+
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^@]*@")
+
+
+@click.command("config", cls=HoldfastCommand)
+@click.option("--json", "is_json", is_flag=True, help="One object.")
+def command(is_json: bool) -> None:
+    """Show the value of every setting and where it came from: the file, a variable, or the default.
+
+    In a pipe one line each, tab-separated: key, value, origin. Passwords in addresses are left out.
+    """
+    out, loaded = Output(is_json=is_json), load()
+    settings = {name: (_value(loaded, name), loaded.origins[name]) for name in keys()}
+    if is_json:
+        made = {name: {"value": _plain(value), "origin": origin} for name, (value, origin) in settings.items()}
+        out.record({"file": str(loaded.file) if loaded.file else None, "settings": made})
+        return
+    if out.is_terminal:
+        out.line(("file  ", "dim"), str(loaded.file) if loaded.file else "none, from here upwards")
+        out.line("")
+    rows: list[tuple[Part, ...]] = [
+        (name, without_password(shown(value)), (_origin(origin, loaded), "dim" if origin == "default" else "green"))
+        for name, (value, origin) in settings.items()
+    ]
+    out.table(("KEY", "VALUE", "FROM"), rows)
+
+
+def without_password(text: str) -> str:
+    """An address that may be shown."""
+    return _PASSWORD.sub(r"\1:***@", text)
+
+
+def _value(loaded: Loaded, name: str) -> Any:
+    value: Any = loaded.settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """As a file would hold it."""
+    plain: Any = msgspec.json.decode(shown(value))
+    return without_password(plain) if isinstance(plain, str) else plain
+
+
+def _origin(origin: str, loaded: Loaded) -> str:
+    return loaded.file.name if loaded.file is not None and origin == str(loaded.file) else origin

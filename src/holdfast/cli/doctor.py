@@ -1,0 +1,184 @@
+"""`holdfast doctor`: what is wrong with configuration, store, workers and runs, in one look.
+
+Each check gives findings: ok, a warning, or a problem, which makes the exit code 1. One that cannot be made (no store,
+no app) does not stop the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import click
+import msgspec
+
+from holdfast.app import App, schema_of
+from holdfast.cli.asking import asking
+from holdfast.cli.configuring import without_password
+from holdfast.cli.loading import app_to_serve, refuse_missing, refuse_private, store_app
+from holdfast.cli.output import Output, ago_text
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.client import Client
+from holdfast.config import Loaded, load
+from holdfast.core.durations import format_duration
+from holdfast.core.status import Status
+from holdfast.errors import HoldfastError
+from holdfast.ports.condition import Backlog, Diagnosable
+from holdfast.ports.leases import WorkerRow
+from holdfast.ports.runs import Filter
+
+LONG_WAIT = timedelta(minutes=1)
+LARGE_SKEW = timedelta(seconds=1)
+LISTED = 5
+
+_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one look gave."""
+
+    check: str
+    state: Literal["ok", "warning", "problem"]
+    text: str
+
+
+@click.command("doctor", cls=HoldfastCommand)
+@asking()
+def command(target: str | None, url: str | None, is_json: bool) -> int:
+    """Look for what is wrong: configuration and app, store, schema, clocks, workers, runs nobody serves, paused runs.
+
+    Exit code 1 if there is a problem; warnings are no problems. Nothing is changed, and nothing is migrated.
+    """
+    return run_async(_examine(target, url, Output(is_json=is_json)))
+
+
+async def _examine(target: str | None, url: str | None, out: Output) -> int:
+    findings = [finding async for finding in examine(target, url)]
+    problems = sum(finding.state == "problem" for finding in findings)
+    if out.is_json:
+        out.record({"ok": not problems, "findings": msgspec.to_builtins(findings)})
+    else:
+        widest = max(len(finding.check) for finding in findings)
+        for finding in findings:
+            out.entry(f"{finding.check:{widest}}  ", (f"{finding.state:7}", _STYLES[finding.state]), finding.text)
+    return 1 if problems else 0
+
+
+async def examine(target: str | None, url: str | None) -> AsyncIterator[Finding]:
+    """Every finding, the cheap ones first."""
+    try:
+        loaded = load()
+    except HoldfastError as error:
+        yield Finding("config", "problem", str(error))
+        return
+    yield Finding("config", "ok", str(loaded.file) if loaded.file else "no file; defaults and environment")
+    if target or loaded.settings.app or loaded.settings.discover:
+        yield _app(target, loaded)
+    try:
+        app, is_default = store_app(target, url)
+        refuse_private(app.url)
+        refuse_missing(app.url, is_default=is_default)
+        yield await _schema(app)
+        async with app:
+            client = await app.client()
+            async for finding in _of_store(client):
+                yield finding
+    except (HoldfastError, click.ClickException) as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        yield Finding("store", "problem", text)
+
+
+def _app(target: str | None, loaded: Loaded) -> Finding:
+    try:
+        app = app_to_serve(target, loaded)
+    except (HoldfastError, click.ClickException) as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        return Finding("app", "problem", text)
+    served = ", ".join(sorted(spec.label for spec in app.registry))
+    return Finding("app", "ok", f"serves {served}") if served else Finding("app", "warning", "serves no workflow")
+
+
+async def _schema(app: App) -> Finding:
+    schema = await schema_of(app.url)
+    if schema is None:
+        return Finding("schema", "ok", "none needed")
+    if schema.pending:
+        text = f"version {schema.version}, and {schema.latest} is needed. Run: holdfast migrate"
+        return Finding("schema", "problem", text)
+    return Finding("schema", "ok", f"version {schema.version}, up to date")
+
+
+async def _of_store(client: Client) -> AsyncIterator[Finding]:
+    store = client.store
+    yield Finding("store", "ok", without_password(store.url))
+    if isinstance(store, Diagnosable):
+        condition = await store.condition()
+        yield Finding("engine", "ok", f"{condition.engine}; durability {condition.durability}")
+        for fault in condition.faults:
+            yield Finding("engine", "problem", fault)
+    newest = (await store.list(Filter(), limit=1)).runs
+    yield _clock(store.clock.now(), datetime.now(UTC), newest[0].created_at if newest else None)
+    counts = await store.count()
+    workers = await store.workers()
+    for finding in _workers(workers, has_work=any(counts[s] for s in (Status.PENDING, Status.RUNNING))):
+        yield finding
+    shown = ", ".join(f"{count} {status.value}" for status, count in counts.items() if count)
+    yield Finding("runs", "ok", shown or "none yet")
+    if isinstance(store, Diagnosable):
+        for finding in _waiting(await store.backlog(), workers, store.clock.now()):
+            yield finding
+    async for finding in _paused(client):
+        yield finding
+
+
+def _clock(store: datetime, here: datetime, newest: datetime | None) -> Finding:
+    """The store's clock beside ours, and the newest run beside both: a clock that went back shows there."""
+    skew = abs(store - here)
+    if skew > LARGE_SKEW:
+        return Finding("clock", "problem", f"this clock and the store's differ by {format_duration(skew)}")
+    if newest is not None and newest - store > LARGE_SKEW:
+        ahead = format_duration(newest - store)
+        return Finding("clock", "problem", f"the newest run was made {ahead} in the future: a clock is wrong")
+    return Finding("clock", "ok", "with the store's")
+
+
+def _workers(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator[Finding]:
+    live = [worker for worker in workers if worker.is_live]
+    if live:
+        names = [f"{worker.worker} ({','.join(worker.queues)}; {worker.active} runs)" for worker in live[:LISTED]]
+        more = f" and {len(live) - LISTED} more" if len(live) > LISTED else ""
+        yield Finding("workers", "ok", f"{len(live)} live: {', '.join(names)}{more}")
+    else:
+        yield Finding("workers", "problem" if has_work else "warning", "none is live. Start one: holdfast worker")
+    for worker in workers:
+        if not worker.is_live and worker.active:
+            text = f"{worker.worker} has gone and holds {worker.active} runs; a live worker frees them soon"
+            yield Finding("workers", "warning", text)
+
+
+def _waiting(backlog: Sequence[Backlog], workers: Sequence[WorkerRow], now: datetime) -> Iterator[Finding]:
+    """Definitions that nobody serves, and the run that waits longest."""
+    live = [worker for worker in workers if worker.is_live]
+    for one in backlog:
+        wanted = (one.workflow, one.version)
+        if not any(one.queue in worker.queues and wanted in worker.definitions for worker in live):
+            label = f"{one.workflow} {one.version}".rstrip()
+            text = f"{one.count} waiting on queue {one.queue}, and no live worker serves {label} there"
+            yield Finding("waiting", "problem", f"{label}: {text}")
+    if not backlog:
+        yield Finding("waiting", "ok", "no run waits for a worker")
+        return
+    oldest = min(backlog, key=lambda one: one.since)
+    age = max(now - oldest.since, timedelta(0))
+    text = f"the oldest, {oldest.oldest}, waits for a worker since {ago_text(age)}"
+    yield Finding("waiting", "warning" if age > LONG_WAIT else "ok", text)
+
+
+async def _paused(client: Client) -> AsyncIterator[Finding]:
+    views, after = await client.page(Filter(statuses=(Status.PAUSED,)), limit=LISTED)
+    for view in views:
+        is_meant = any(one.kind == "paused" and one.name == "operator" for one in view.doing.now)
+        yield Finding("paused", "warning" if is_meant else "problem", f"run {view.id}: {view.waiting}")
+    if after:
+        yield Finding("paused", "warning", "more runs are paused: holdfast runs --status paused")

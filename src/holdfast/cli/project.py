@@ -1,0 +1,128 @@
+"""The project that `holdfast init` writes: its files as texts. A test runs every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ORDERS = '''"""Steps and workflows. They know no app: what is served, and where it is kept, is said in app.py."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from holdfast import Retry, Signal, current, log, sleep, step, workflow
+
+approved = Signal[bool]("approved")
+
+
+@dataclass
+class Order:
+    id: str
+    cents: int
+
+
+@step(retry=Retry(5, first="1s"), timeout="30s")
+async def charge(order: Order) -> str:
+    """Talk to the outside in steps only: what a step returns is recorded, and after a crash it is not done again."""
+    log.info("charging %d cents, as %s", order.cents, current().idempotency_key)
+    return f"payment-{order.id}"
+
+
+@step
+async def notify(kind: str, order: Order) -> None:
+    log.info("telling the customer of order %s by %s", order.id, kind)
+
+
+@workflow
+async def fulfil(order: Order) -> str:
+    """Ordinary code. It may wait for days, and survives crashes, restarts and deploys."""
+    payment = await charge(order)
+    if not await approved.wait(timeout="3d", default=False):
+        return f"order {order.id} was not approved"
+    await sleep("2s")
+    await asyncio.gather(notify("mail", order), notify("text message", order))
+    return f"order {order.id} is paid with {payment}"
+'''
+
+APP = '''"""What is served. `holdfast worker` serves it; holdfast.toml says where it is kept."""
+
+from __future__ import annotations
+
+from holdfast import App
+
+from orders import fulfil
+
+app = App(workflows=[fulfil])
+'''
+
+EXAMPLE = '''"""Starts an order, approves it and waits for its end, with a worker of its own: python example.py"""
+
+from __future__ import annotations
+
+import asyncio
+
+from app import app
+from orders import Order, approved, fulfil
+
+
+async def main() -> None:
+    async with app.worker():
+        run = await app.start(fulfil(Order("1", 999)), id="order-1")  # the same id again is the same run
+        if not (await run.status()).is_terminal:
+            await run.signal(approved, True)
+        print(await run.result(timeout="1m"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+'''
+
+TEST = '''"""Tests on virtual time: the fixture `sim` comes with Holdfast. Run them with: pytest"""
+
+from __future__ import annotations
+
+from holdfast.testing import Fake, Sim
+
+from orders import Order, approved, charge, fulfil
+
+pay = Fake(charge, lambda order: "payment-7")
+
+
+def test_an_approved_order_is_paid(sim: Sim) -> None:
+    sim.use(pay)
+    run = sim.start(fulfil(Order("7", 999)))
+    run.signal(approved, True)
+    sim.advance("2s")
+    assert run.result() == "order 7 is paid with payment-7"
+
+
+def test_an_order_is_not_waited_for_longer_than_three_days(sim: Sim) -> None:
+    sim.use(pay)
+    run = sim.start(fulfil(Order("8", 999)))
+    sim.advance("3d")
+    assert run.result() == "order 8 was not approved"
+'''
+
+CONFIG = """# Every key is optional; `holdfast config` shows all of them, and where each value came from.
+app = "app:app"
+
+[store]
+url = "sqlite:///holdfast.db"       # relative to this file
+
+[worker]
+concurrency = 100
+grace = "30s"                       # how long steps may go on after Ctrl-C
+"""
+
+IGNORED = "holdfast.db*\n__pycache__/\n.venv/\n"
+
+FILES: Mapping[str, str] = {
+    "orders.py": ORDERS,
+    "app.py": APP,
+    "example.py": EXAMPLE,
+    "test_orders.py": TEST,
+    ".gitignore": IGNORED,
+    "holdfast.toml": CONFIG,
+}
+"""In the order in which they are written: the configuration last, so that a project that has it is whole."""

@@ -1,0 +1,55 @@
+"""The condition of a store: what `doctor` asks. Reading only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+
+class Schema(msgspec.Struct, frozen=True, gc=False):
+    """Which version of the schema a store has, and which this code needs."""
+
+    version: int
+    latest: int
+
+    @property
+    def pending(self) -> int:
+        """Migrations that are missing."""
+        return max(0, self.latest - self.version)
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What stands behind the store. `durability` in words: what a crash or power cut can take. `faults` are reasons
+    not to trust it."""
+
+    engine: str
+    durability: str
+    faults: tuple[str, ...] = ()
+
+
+class Backlog(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Runs of one definition and queue that wait for a worker: due and held by nobody, or put off because no worker
+    had their code. `oldest` is the one that waits longest, since `since`."""
+
+    workflow: str
+    version: str
+    queue: str
+    count: int
+    oldest: str
+    since: datetime
+
+
+@runtime_checkable
+class Diagnosable(Protocol):
+    """A store that can be examined."""
+
+    async def condition(self) -> Condition:
+        """What stands behind it."""
+        ...
+
+    async def backlog(self) -> Sequence[Backlog]:
+        """Who waits for a worker, by definition and queue, the longest wait first. It may look at every open run."""
+        ...
