@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
+from holdfast.core.events import ChildEnded
 from holdfast.core.recovery import Kind, Recovery, encode_recovery
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
@@ -74,6 +75,7 @@ class Worker:
             started_at=store.clock.now(),
         )
         self.work_hinted: asyncio.Event = asyncio.Event()
+        self.waits_for_slots: bool = False
         self.recovery: Recovery = Recovery()
         self.own_runs: list[str] = []
         """Runs of its earlier instance that it has not yet tried to take back."""
@@ -153,12 +155,14 @@ class Worker:
 
     # -- recovery ------------------------------------------------------------------------------------------------------
 
-    async def claim(self, limit: int, only: Sequence[str] = ()) -> Claims:
-        """Takes due runs: as the store says, or as whoever grants the leases lets it."""
+    async def claim(
+        self, limit: int, only: Sequence[str] = (), definitions: tuple[tuple[str, str], ...] | None = None
+    ) -> Claims:
+        """Takes due runs: as the store says, or as whoever grants the leases lets it. `definitions`: of these alone."""
+        row = self.row if definitions is None else msgspec.structs.replace(self.row, definitions=definitions)
         if self._granted is not None:
-            return await self._granted.claim(limit, only)
-        max_claims = self.engine.settings.max_claims
-        return await self.store.claim(self.row, limit=limit, max_claims=max_claims, only=only)
+            return await self._granted.claim(row, limit, only)
+        return await self.store.claim(row, limit=limit, max_claims=self.engine.settings.max_claims, only=only)
 
     async def recovered(self, own: Sequence[str], taken: Collection[str]) -> None:
         """The runs of the earlier instance were tried: those that others were quicker to get are left to them."""
@@ -189,6 +193,19 @@ class Worker:
         """Makes a run of this process, already begun by this worker."""
         instance = self.options.instance
         return await self.engine.beginnings.make(new, turn, key_since=key_since, instance=instance, is_named=is_named)
+
+    def holds(self, run: str) -> bool:
+        """Whether this worker advances the run now."""
+        return run in self.engine.sessions
+
+    def settles(self, run: str) -> bool:
+        """Whether a turn of this worker is what was just written of the run: its verdict is on its way."""
+        session = self.engine.sessions.get(run)
+        return session is not None and session.is_settling
+
+    def tell_ends(self, listener: Callable[[ChildEnded], None]) -> None:
+        """Who is told of the end of each run, once it is durable."""
+        self.engine.on_end = listener
 
     async def health(self) -> dict[str, Health]:
         """How the open resources are."""
@@ -251,12 +268,12 @@ class Worker:
 
     # -- hints ---------------------------------------------------------------------------------------------------------
 
-    def _freed(self) -> None:
+    def _freed(self, is_over: bool) -> None:
         if self._granted is not None:
             self._granted.freed()
         if self.is_stopping:
             self._all_quiet.set()
-        else:
+        elif self.waits_for_slots or not is_over:
             self.work_hinted.set()
 
     def _hinted(self, run: str) -> None:
@@ -266,6 +283,9 @@ class Worker:
             return
         if threading.get_ident() == self._thread:
             self._news(run)
+            return
+        session = self.engine.sessions.get(run)
+        if session is not None and session.is_ending:  # most hints: of an end that this worker wrote itself
             return
         self._hints.append(run)
         if not self._is_told:  # one wake-up for all hints of a transaction

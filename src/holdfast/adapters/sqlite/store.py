@@ -121,13 +121,13 @@ class SqliteStore(Keeping):
             return []
         return await self._write(
             lambda transaction: [commit_turn(transaction, commit) for commit in batch],
-            is_large=len(batch) > 1 or bool(batch[0].blobs),
+            is_large=len(batch) > 1 or _is_large(batch[0]),
         )
 
     def commit_now(self, commit: Commit) -> Verdict | None:
         """See `ports.journal`."""
         self._check_process()
-        if commit.blobs:
+        if _is_large(commit):
             return None
         return self._writer.run_now(lambda transaction: commit_turn(transaction, commit))
 
@@ -308,6 +308,11 @@ class SqliteStore(Keeping):
                 f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
                 f"{os.getpid()}: SQLite's locks are not inherited. Open the store again in the child."
             )
+
+
+def _is_large(commit: Commit) -> bool:
+    """Not for an event loop: it would stand still meanwhile."""
+    return bool(commit.blobs) or len(commit.children) > _MANY
 
 
 def _let_go(location: Location, watched: tuple[int, int], pid: int) -> None:
