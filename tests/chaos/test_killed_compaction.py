@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from holdfast import App, Signal, step, workflow
 from holdfast.client.verifying import verify_run
 from holdfast.core.turn import is_compacted

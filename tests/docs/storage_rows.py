@@ -72,6 +72,7 @@ ROWS: dict[str, str] = {
     "stepflow.B5": "a blob says what it is for",
     "vectorbea.V10": "snapshots are disposable: without them everything is the same, only slower",
     "traps.A10": "numbers are never used again, and what cannot be read after compaction pauses the run",
+    "stepflow.C6": "memory ends with its process, a file survives it, many workers fail over by themselves",
     "stem.S60": "runs are leased for a finite time, renewed while active, taken over after it",
 }
 
