@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.authoring.handle import JournalEvent, Run, RunView
+    from holdfast.authoring.machine.breaker import Breaker
+    from holdfast.authoring.machine.joins import Join
+    from holdfast.authoring.machine.machine import Machine
+    from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
+    from holdfast.authoring.machine.observers import LoggingObserver, Observer
     from holdfast.authoring.script.channels import RunVar, Signal, Topic
     from holdfast.authoring.script.children import start
     from holdfast.authoring.script.resources import resource
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
         uuid4,
     )
     from holdfast.authoring.script.workflows import Call, remote, workflow
+    from holdfast.core.machine_log import LogRow
     from holdfast.core.retry import Retry
     from holdfast.core.status import Status
     from holdfast.errors import (
@@ -53,6 +59,7 @@ if TYPE_CHECKING:
         RunFailed,
         RunFinished,
         RunNotFound,
+        StateFailed,
         StepFailed,
         StepLimitExceeded,
     )
@@ -60,16 +67,25 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Again",
     "App",
     "BlobRef",
+    "Breaker",
     "Call",
     "CompensationFailed",
     "Conflict",
     "Current",
     "DeadlineExceeded",
     "HoldfastError",
+    "ItemOutcome",
+    "Join",
     "JournalEvent",
+    "LogRow",
+    "LoggingObserver",
+    "Machine",
+    "More",
     "NotInRun",
+    "Observer",
     "OutcomeUnknown",
     "Permanent",
     "ResultTimeout",
@@ -83,10 +99,12 @@ __all__ = [
     "RunVar",
     "RunView",
     "Signal",
+    "StateFailed",
     "Status",
     "StepFailed",
     "StepLimitExceeded",
     "Topic",
+    "Window",
     "continue_as",
     "current",
     "each",
@@ -110,6 +128,11 @@ __all__ = [
 _HOMES = {
     "holdfast.app": "App",
     "holdfast.authoring.handle": "JournalEvent Run RunView",
+    "holdfast.authoring.machine.breaker": "Breaker",
+    "holdfast.authoring.machine.joins": "Join",
+    "holdfast.authoring.machine.machine": "Machine",
+    "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
+    "holdfast.authoring.machine.observers": "LoggingObserver Observer",
     "holdfast.authoring.script.channels": "RunVar Signal Topic",
     "holdfast.authoring.script.children": "start",
     "holdfast.authoring.script.resources": "resource",
@@ -119,11 +142,13 @@ _HOMES = {
         "BlobRef Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep uuid4"
     ),
     "holdfast.authoring.script.workflows": "Call remote workflow",
+    "holdfast.core.machine_log": "LogRow",
     "holdfast.core.retry": "Retry",
     "holdfast.core.status": "Status",
     "holdfast.errors": (
         "CompensationFailed Conflict DeadlineExceeded HoldfastError NotInRun OutcomeUnknown Permanent ResultTimeout "
-        "RetryAfter RunCancelled RunFailed RunFinished RunNotFound StepFailed StepLimitExceeded"
+        "RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed StepFailed "
+        "StepLimitExceeded"
     ),
 }
 """Where each public name lives."""

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
@@ -92,7 +93,7 @@ class App:
     def serve(self, what: AnyWorkflow[..., Any] | ModuleType | str) -> None:
         """Adds a workflow, every workflow of a module, or of the module of that name."""
         if isinstance(what, AnyWorkflow):
-            self.registry.add(what.spec)
+            self._serve(what)
             return
         module = importlib.import_module(what) if isinstance(what, str) else what
         if not isinstance(module, ModuleType):
@@ -102,6 +103,12 @@ class App:
         if not found:
             raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow")
         for workflow in found:
+            self._serve(workflow)
+
+    def _serve(self, workflow: AnyWorkflow[..., Any]) -> None:
+        if isinstance(workflow, Machine):  # its handlers may follow below
+            self.registry.add_later(workflow.specs)
+        else:
             self.registry.add(workflow.spec)
 
     # -- opening -------------------------------------------------------------------------------------------------------
@@ -182,11 +189,11 @@ class App:
                     grants=self._leases,
                 )
                 await worker.start()
-                previous, client.local = client.local, worker
+                previous = client.serve(worker)
                 try:
                     yield worker
                 finally:
-                    client.local = previous
+                    client.serve(previous)
                     await worker.stop()
 
         return serve()

@@ -7,7 +7,8 @@
     │   ├── NotInRun                  a durable verb, or a workflow awaited, outside a run
     │   ├── NotAllowedHere            a verb in the wrong place: I/O in a workflow, sleep() in a step, …
     │   ├── NotAwaited                a step or child was called and never awaited
-    │   └── DefinitionError           a step, workflow, signal or app that cannot be
+    │   ├── InvalidState              a handler returned, or a log names, what is no state of its machine
+    │   └── DefinitionError           a step, workflow, signal, machine or app that cannot be
     ├── InvalidInput (ValueError)     a value was refused before anything was written
     │   ├── InvalidDuration · InvalidId · InvalidRetry · InvalidArguments
     │   ├── InvalidConfig             names the file or variable, and the key
@@ -21,9 +22,13 @@
     ├── ResultTimeout (TimeoutError)  result(timeout=) ran out; the run goes on
     ├── StepFailed                    a step's last failure, seen by its workflow
     │   └── OutcomeUnknown            a once=True step whose only attempt was cut off
+    ├── StateFailed                   a state's last failure: which state, which attempt, and the path to it
+    ├── SplitFailed                   too few branches of a split succeeded
+    ├── VersionMismatch               a machine's log was written by another version of it
     ├── CompensationFailed            undo steps of a saga that failed, collected
     ├── StepLimitExceeded · DeadlineExceeded · Diverged · NeverWaits
     ├── Permanent · RetryAfter        raised by authors in a step
+    │   └── CircuitOpen               a circuit breaker refused the call (a Permanent)
     └── StoreError
         ├── StoreUnavailable          busy, locked or out of reach for too long
         ├── StoreRefused              read-only folder, network filesystem, not a database, newer schema, …
@@ -37,9 +42,11 @@ boundary cross as data (`core.failure`), never as classes named by data.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 __all__ = [
     "BlobNotFound",
+    "CircuitOpen",
     "CompensationFailed",
     "Conflict",
     "CorruptJournal",
@@ -54,12 +61,14 @@ __all__ = [
     "InvalidId",
     "InvalidInput",
     "InvalidRetry",
+    "InvalidState",
     "NeverWaits",
     "NotAllowedHere",
     "NotAwaited",
     "NotDecodable",
     "NotEncodable",
     "NotInRun",
+    "Orphan",
     "OutcomeUnknown",
     "PayloadTooLarge",
     "Permanent",
@@ -69,6 +78,8 @@ __all__ = [
     "RunFailed",
     "RunFinished",
     "RunNotFound",
+    "SplitFailed",
+    "StateFailed",
     "StepFailed",
     "StepLimitExceeded",
     "StoreError",
@@ -76,6 +87,7 @@ __all__ = [
     "StoreUnavailable",
     "UnknownWorkflow",
     "UsageError",
+    "VersionMismatch",
 ]
 
 
@@ -101,6 +113,10 @@ class NotAwaited(UsageError):
 
 class DefinitionError(UsageError):
     """A step, workflow, signal or app that cannot be, with the file and line."""
+
+
+class InvalidState(UsageError):
+    """What a handler returned, or a log names, is no state of its machine."""
 
 
 class InvalidInput(HoldfastError, ValueError):
@@ -217,12 +233,70 @@ class OutcomeUnknown(StepFailed):
     """A `once=True` step was cut off by a crash: it may or may not have taken effect."""
 
 
-class CompensationFailed(HoldfastError):
-    """Some undo steps of a saga failed; the others ran. `failures` holds one line each."""
+class StateFailed(HoldfastError):
+    """A state's last failure. `__cause__` is the error itself where it happened in this process.
 
-    def __init__(self, text: str, *, failures: Sequence[str]) -> None:
+    `attempt` is 0 if no body was called: the circuit was open, the time was over, the run was cancelled.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        machine: str,
+        state: str,
+        attempt: int,
+        path: Sequence[str],
+        type: str = "",
+        message: str = "",
+    ) -> None:
+        super().__init__(text)
+        self.machine = machine
+        self.state = state
+        self.attempt = attempt
+        self.path: tuple[str, ...] = tuple(path)
+        self.type = type
+        self.message = message
+
+
+class SplitFailed(HoldfastError):
+    """A split did not get the results that its join needs; the message has the first errors of its branches."""
+
+
+class VersionMismatch(HoldfastError):
+    """A machine's log was written by another version of it."""
+
+    def __init__(self, text: str, *, stored: str, expected: str) -> None:
+        super().__init__(text)
+        self.stored = stored
+        self.expected = expected
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Completed work that could not be undone: its state, and what it had returned, as stored."""
+
+    state: str
+    output: bytes
+
+
+class CompensationFailed(HoldfastError):
+    """Some undo steps of a saga failed; the others ran. `failures` holds one line each, the error that set it off is
+    the `__cause__`. Of a standalone machine, `errors` has that error first and then those of the undos, in the order
+    in which they were tried, and `orphans` what was not undone."""
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        failures: Sequence[str],
+        errors: Sequence[BaseException] = (),
+        orphans: Sequence[Orphan] = (),
+    ) -> None:
         super().__init__(text)
         self.failures: tuple[str, ...] = tuple(failures)
+        self.errors: tuple[BaseException, ...] = tuple(errors)
+        self.orphans: tuple[Orphan, ...] = tuple(orphans)
 
 
 class StepLimitExceeded(HoldfastError):
@@ -248,6 +322,10 @@ class NeverWaits(HoldfastError):
 
 class Permanent(HoldfastError):
     """Raise it in a step: the attempt failed and another would fail too. The workflow sees `StepFailed`."""
+
+
+class CircuitOpen(Permanent):
+    """A circuit breaker refused the call: no body ran and no attempt was used."""
 
 
 class RetryAfter(HoldfastError):

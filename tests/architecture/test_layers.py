@@ -71,7 +71,7 @@ def test_an_empty_skeleton_keeps_the_contracts(skeleton: Path) -> None:
         ("core", "from os import path", "core decides"),
         ("authoring.script", "import socket", "authoring proposes"),
         ("authoring", "import subprocess", "authoring proposes"),
-        ("authoring.script", "import holdfast.authoring.machine", "The three authoring styles"),
+        ("authoring.script", "import holdfast.authoring.machine", "Machines and flows stand"),
         ("adapters", "import pickle", "No data that names code"),
         ("cli", "import marshal", "No data that names code"),
         ("adapters.sqlite", "import sqlite3", "One SQLite library"),

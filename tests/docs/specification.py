@@ -2,13 +2,13 @@
 
 The rows come from the two systems whose documents this part of Holdfast started from (OpenWorkflow, Vectorbea) and from
 the list of places where re-implementations usually fail (traps A: Stepflow and Cano, B: OpenWorkflow, Stem, Vectorbea).
-Those about stores, leases and recovery stand in `storage_rows`.
+Those about stores, leases and recovery stand in `storage_rows`, those about machines in `machine_rows`.
 A test names the rows it shows with `@pytest.mark.spec("openworkflow.O42")`.
 """
 
 from __future__ import annotations
 
-from tests.docs import storage_rows
+from tests.docs import machine_rows, storage_rows
 
 ROWS: dict[str, str] = {
     "openworkflow.O1": "no server: client and workers meet in the store, which is queue and log",
@@ -133,16 +133,14 @@ ROWS: dict[str, str] = {
     "traps.B9": "null results, timeouts and absence are told apart",
     "traps.B10": "one source of truth: rows equal the fold of the events",
     **storage_rows.ROWS,
+    **machine_rows.ROWS,
 }
 
 DECISIONS: dict[str, str] = {
     "openworkflow.O96": "the run is paused as diverged with both sides shown, and nothing is executed (tests below)",
     "vectorbea.V8": "scripts are pinned to their version; the code hash is recorded and shown, and replay decides",
     "vectorbea.V16": "group commit: turns that are ready together share one transaction and one fsync (ADR 0005)",
-    "traps.A1": "about state machines; they come later",
-    "traps.A2": "about state machines; they come later",
-    "traps.A3": "about state machines; they come later",
-    "traps.A4": "about state machines; they come later",
     "traps.A10": "compaction comes with the storage ports; ordinals are never reused",
     **storage_rows.DECISIONS,
+    **machine_rows.DECISIONS,
 }

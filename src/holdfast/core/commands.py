@@ -99,6 +99,13 @@ class Patch(Asked, frozen=True):
     name: str
 
 
+class Enter(Asked, frozen=True):
+    """A machine enters a state whose body is a script."""
+
+    key: str
+    state: str
+
+
 class Keep(Asked, frozen=True):
     """A saga ended well: these steps need no undo any more."""
 
@@ -143,6 +150,7 @@ Command: TypeAlias = (
     | Send
     | Expose
     | Patch
+    | Enter
     | Keep
     | Complete
     | Fail
@@ -206,6 +214,8 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
             return events.Exposed(name=command.name, value=value, blob=blob)
         case Patch():
             return events.Patched(name=command.name)
+        case Enter():
+            return events.Entered(key=command.key, state=command.state)
         case Keep():
             return events.Kept(keys=command.keys)
         case Complete():

@@ -283,6 +283,13 @@ class Patched(Event, frozen=True, tag="patched", kw_only=True):
     name: str
 
 
+class Entered(Event, frozen=True, tag="entered", kw_only=True):
+    """A machine entered a state whose body is a script; a state whose body is a step is named by that step."""
+
+    key: str
+    state: str
+
+
 class Kept(Event, frozen=True, tag="kept", kw_only=True):
     """A saga ended well: these steps will not be undone any more."""
 
@@ -373,6 +380,7 @@ Output: TypeAlias = (
     | MessageSent
     | Exposed
     | Patched
+    | Entered
     | Kept
     | Terminal
     | RetryPlanned
@@ -410,6 +418,7 @@ OUTPUTS: tuple[type[Event], ...] = (
     MessageSent,
     Exposed,
     Patched,
+    Entered,
     Kept,
     Completed,
     Failed,

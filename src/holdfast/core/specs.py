@@ -30,6 +30,7 @@ class StepSpec:
     once: bool = False
     raises: tuple[type[Exception], ...] = ()
     where: str = ""
+    advice: str = ""  # to a body that uses a workflow's verb
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +49,8 @@ class WorkflowSpec:
     code: str = ""
     where: str = ""
     is_remote: bool = False
+    style: Literal["script", "machine"] = "script"
+    bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
 
     @property
     def label(self) -> str:

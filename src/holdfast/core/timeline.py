@@ -103,6 +103,8 @@ class Timeline:
                 self._note("exposed", event.name, detail=one_line(value, LENGTH))
             case e.Patched():
                 self._note("patched", event.name)
+            case e.Entered():
+                self._note("entered", event.state, key=event.key)
             case e.Kept():
                 self._note("kept", detail=list_text(event.keys))
             case _:

@@ -163,6 +163,7 @@ class Bodies:
             created_at=attempt.created_at,
             surroundings=self._surroundings,
             progress=attempt.progress,
+            advice=attempt.command.spec.advice,
         )
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.authoring.script.program import ScriptProgram
 from holdfast.core.passes import Beginning
@@ -15,14 +15,27 @@ class Registry:
     """Exact matches only: a versioned run never meets an unversioned definition, nor the other way round."""
 
     def __init__(self, specs: Iterable[WorkflowSpec] = ()) -> None:
-        self._specs: dict[tuple[str, str], WorkflowSpec] = {}
+        self._added: dict[tuple[str, str], WorkflowSpec] = {}
+        self._awaited: list[Callable[[], Iterable[WorkflowSpec]]] = []
         for spec in specs:
             self.add(spec)
+
+    def add_later(self, specs: Callable[[], Iterable[WorkflowSpec]]) -> None:
+        """Registers a definition that may still be being written: it is read when somebody first asks."""
+        self._awaited.append(specs)
+
+    @property
+    def _specs(self) -> dict[tuple[str, str], WorkflowSpec]:
+        while self._awaited:
+            for spec in self._awaited[0]():
+                self.add(spec)
+            self._awaited.pop(0)
+        return self._added
 
     def add(self, spec: WorkflowSpec) -> None:
         """Registers a definition; the same one twice is fine, two of one name and version are not. A remote declaration
         stands back for the definition itself."""
-        known = self._specs.get((spec.name, spec.version))
+        known = self._added.get((spec.name, spec.version))
         if known is not None and spec.is_remote:
             return
         if known is not None and not known.is_remote and known.function is not spec.function:
@@ -30,7 +43,7 @@ class Registry:
                 f"two workflows are called {spec.label}: {known.where} and {spec.where}. Rename one (name=…) or give "
                 "it another version (version=…)."
             )
-        self._specs[spec.name, spec.version] = spec
+        self._added[spec.name, spec.version] = spec
 
     def __iter__(self) -> Iterator[WorkflowSpec]:
         return iter(self._specs.values())

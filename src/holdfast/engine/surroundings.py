@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.authoring.script.resources import Resource
-from holdfast.errors import HoldfastError, NotAllowedHere
+from holdfast.authoring.script.opened import OpenResources
+from holdfast.authoring.script.resources import Health, Resource
 from holdfast.ports.blobs import Blobs
 
 T = TypeVar("T")
@@ -21,58 +20,32 @@ class WorkerSurroundings:
 
     def __init__(self, blobs: Blobs, replaced: dict[int, Any] | None = None) -> None:
         self._blobs = blobs
-        self._opened: dict[int, Any] = dict(replaced or {})
-        self._generators: list[Any] = []
+        self._resources = OpenResources(replaced)
         self._progress: dict[tuple[str, str], bytes] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self, resources: Iterable[Resource[Any]]) -> None:
         """Opens resources, in order; what was replaced stays replaced."""
         self._loop = asyncio.get_running_loop()
-        for one in resources:
-            if id(one) in self._opened:
-                continue
-            generator: Any = one.function()
-            try:
-                if inspect.isasyncgen(generator):
-                    value = await cast("AsyncGenerator[Any, None]", generator).__anext__()
-                else:
-                    value = next(cast("Generator[Any, None, None]", generator))
-            except (StopIteration, StopAsyncIteration):
-                raise HoldfastError(f"resource {one.name} did not yield anything") from None
-            self._generators.append(generator)
-            self._opened[id(one)] = value
+        await self._resources.open(resources)
 
     def replace(self, resource: Resource[T], value: T) -> None:
         """Bodies get this value from now on. What was opened stays open until the end."""
-        self._opened[id(resource)] = value
+        self._resources.replace(resource, value)
 
     async def close(self) -> None:
         """Closes them in reverse, each whatever the others do; raises the first error at the end."""
-        errors: list[BaseException] = []
-        while self._generators:
-            generator = self._generators.pop()
-            try:
-                if inspect.isasyncgen(generator):
-                    await generator.__anext__()
-                else:
-                    next(generator)
-            except (StopIteration, StopAsyncIteration):
-                continue
-            except Exception as error:  # noqa: BLE001 the others still have to be closed
-                errors.append(error)
+        errors = await self._resources.close()
         if errors:
             raise errors[0]
 
     def resource(self, of: object) -> Any:
         """The opened resource."""
-        try:
-            return self._opened[id(of)]
-        except KeyError:
-            raise NotAllowedHere(
-                f"{of!r} is not open: the worker opens the resources that its workflows' steps name. Give it to the "
-                "app: App(resources=[…])"
-            ) from None
+        return self._resources.get(of)
+
+    async def health(self) -> dict[str, Health]:
+        """How the open resources are."""
+        return await self._resources.health()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """From the thread of a sync body: runs it on the worker's event loop, in this context, and waits here."""

@@ -290,7 +290,8 @@ class Sim:
         self._loop.finish(worker.start(), "starting the worker")
         resources = [*self._resources, *self._named_resources(self._registry)]
         self._loop.finish(worker.learn(self._registry, resources), "opening resources")
-        self._client.local = self._worker = worker
+        self._client.serve(worker)
+        self._worker = worker
         return worker
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:

@@ -54,6 +54,7 @@ RECORDED: list[tuple[c.Command, e.Output]] = [
     ),
     (c.Expose(name="progress", value=b'"half"'), e.Exposed(name="progress", value=raw('"half"'))),
     (c.Patch(name="p"), e.Patched(name="p")),
+    (c.Enter(key="Quoting:1", state="Quoting"), e.Entered(key="Quoting:1", state="Quoting")),
     (c.Keep(keys=("a", "b")), e.Kept(keys=("a", "b"))),
     (c.Complete(value=b"5"), e.Completed(value=raw("5"))),
     (c.Fail(failure=BOOM, from_step=True), e.Failed(failure=BOOM)),

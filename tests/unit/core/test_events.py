@@ -24,7 +24,8 @@ TAGS = {
     e.DeadlineReached: "deadline", e.PassStarted: "pass", e.Paused: "paused", e.Resumed: "resumed",
     e.StepScheduled: "step", e.StepAbandoned: "abandoned", e.SleepStarted: "sleep", e.WaitStarted: "wait",
     e.WaitEnded: "wait_ended", e.ChildStarted: "child", e.MessageSent: "sent", e.Exposed: "exposed",
-    e.Patched: "patched", e.Kept: "kept", e.Completed: "completed", e.Failed: "failed", e.Cancelled: "cancelled",
+    e.Patched: "patched", e.Entered: "entered", e.Kept: "kept", e.Completed: "completed", e.Failed: "failed",
+    e.Cancelled: "cancelled",
     e.RetryPlanned: "retry", e.Continued: "continued",
 }  # fmt: skip
 

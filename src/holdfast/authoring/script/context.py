@@ -62,6 +62,7 @@ class StepScope:
     created_at: datetime
     surroundings: Surroundings
     progress: Any = None
+    advice: str = ""  # what to do instead of using a workflow's verb here
 
 
 running_step: ContextVar[StepScope | None] = ContextVar("holdfast_step", default=None)
@@ -81,8 +82,10 @@ def require_program(verb: str, *, in_step: str = "", outside: str = "") -> Scrip
     program = find_program()
     if program is not None:
         return program
-    if running_step.get() is not None:
-        raise NotAllowedHere(f"{verb} is for workflows, and this is the body of a step. {in_step}".strip())
+    scope = running_step.get()
+    if scope is not None:
+        said = f"{verb} is for workflows, and this is the body of a step. {scope.advice or in_step}"
+        raise NotAllowedHere(said.strip())
     raise NotInRun(f"{verb} works inside a run only. {outside or 'Call it from a @workflow function.'}")
 
 

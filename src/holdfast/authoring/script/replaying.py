@@ -200,6 +200,8 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
             return type(event) is e.Exposed and event.name == command.name
         case c.Patch():
             return type(event) is e.Patched and event.name == command.name
+        case c.Enter():
+            return type(event) is e.Entered and event.key == command.key
         case c.Keep():
             return type(event) is e.Kept
         case c.Complete():

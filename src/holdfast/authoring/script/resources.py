@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
-from typing import Any, Generic, TypeGuard, TypeVar, cast, overload
+from typing import Any, Generic, Literal, TypeAlias, TypeGuard, TypeVar, cast, overload
 
 from holdfast.authoring.script.checks import place_of
 from holdfast.authoring.script.context import find_program, running_step
@@ -16,6 +16,7 @@ from holdfast.authoring.script.named import named_by
 from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun
 
 T = TypeVar("T")
+Health: TypeAlias = Literal["healthy", "degraded", "unhealthy"]
 
 
 class Resource(Generic[T]):
@@ -29,9 +30,29 @@ class Resource(Generic[T]):
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
         self.function = function
         self.name: str = function.__name__
+        self._check: Callable[[T], Any] | None = None
 
     def __repr__(self) -> str:
         return f"<resource {self.name} ({place_of(self.function)})>"
+
+    def health(self, check: Callable[[T], Any]) -> Callable[[T], Any]:
+        """Declares how to ask the opened resource how it is: "healthy", "degraded" or "unhealthy", or a bool."""
+        self._check = check
+        return check
+
+    async def ask(self, value: T) -> Health:
+        """How it is. A check that raises means unhealthy."""
+        if self._check is None:
+            return "healthy"
+        try:
+            answer: Any = self._check(value)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception:  # noqa: BLE001 whatever a check raises is its answer
+            return "unhealthy"
+        if isinstance(answer, bool):
+            return "healthy" if answer else "unhealthy"
+        return answer if answer in ("healthy", "degraded", "unhealthy") else "unhealthy"
 
     def __call__(self) -> T:
         """The opened resource, in a step."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.script.context import require_program
@@ -96,8 +97,9 @@ class ContinueRun(BaseException):
 class Saga:
     """`async with saga():` — on an error or a cancel, undo the completed steps in reverse, each durably."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: timedelta | None = None) -> None:
         self._program: ScriptProgram = require_program("saga()")
+        self._budget = budget
         self._scope = Scope()
         self._parent: Scope | None = None
         self._token: Token[Scope | None] | None = None
@@ -149,10 +151,18 @@ class Saga:
             late = asyncio.ensure_future(asyncio.wait(in_flight, timeout=LATE))
             cancelled = await self._to_the_end(late)
         failures: list[str] = []
+        loop = self._program.loop
+        until = None if self._budget is None else loop.time() + self._budget.total_seconds()
         while scope.done:
             done = scope.done.pop()
+            if until is not None and loop.time() >= until:
+                failures.append(f"{done.key}: the time for undoing is over")
+                continue
             undoing = asyncio.ensure_future(done.undo.undo_call(self._program, done))
-            cancelled = await self._to_the_end(undoing) or cancelled
+            cancelled = await self._to_the_end(undoing, until) or cancelled
+            if undoing.cancelled():
+                failures.append(f"{done.key}: the time for undoing is over")
+                continue
             failed = undoing.exception()
             if isinstance(failed, Exception):  # one failed undo must not keep the others from running
                 failures.append(f"{done.key}: {failed}")
@@ -167,12 +177,18 @@ class Saga:
         if cancelled is not None:
             raise cancelled
 
-    async def _to_the_end(self, undoing: asyncio.Future[Any]) -> asyncio.CancelledError | None:
-        """Waits for it; the run's cancellation does not stop what is being undone, it is given back."""
+    async def _to_the_end(
+        self, undoing: asyncio.Future[Any], until: float | None = None
+    ) -> asyncio.CancelledError | None:
+        """Waits for it; the run's cancellation does not stop what is being undone, it is given back. Time does."""
         cancelled: asyncio.CancelledError | None = None
+        loop = self._program.loop
         while not undoing.done():
             try:
-                await asyncio.wait([undoing])
+                left = None if until is None else max(0.0, until - loop.time())
+                done, _ = await asyncio.wait([undoing], timeout=left)
+                if not done:
+                    undoing.cancel()
             except asyncio.CancelledError as error:
                 if self._program.loop.unwinding:
                     raise

@@ -66,11 +66,10 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
     def _in_run(self) -> ChildCall:
         if self.child is not None:
             return self.child
-        if running_step.get() is not None:
-            raise NotAllowedHere(
-                f"workflow {self.spec.name} awaited in a step: await it in the workflow (a child run), or start it "
-                "with app.start(…)"
-            )
+        scope = running_step.get()
+        if scope is not None:
+            advice = scope.advice or "await it in the workflow (a child run), or start it with app.start(…)"
+            raise NotAllowedHere(f"workflow {self.spec.name} awaited in a step: {advice}")
         raise NotInRun(
             f"workflow {self.spec.name} awaited outside a run: start it with `await app.start({self.spec.name}(…))`, "
             f"or `app.run({self.spec.name}(…))` in a script"

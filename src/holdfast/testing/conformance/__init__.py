@@ -15,11 +15,12 @@ from __future__ import annotations
 
 try:
     import pytest
-except ImportError as error:  # pragma: no cover - the suite itself runs under pytest
-    raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from error
+except ImportError as _missing:  # pragma: no cover - the suite itself runs under pytest
+    raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from _missing
 
 MODULES = (
-    "blobs children claims grants hints inbox journal leases ownership parking runs snapshots suite trees upkeep world"
+    "blobs children claims grants hints inbox journal leases machine_logs ownership parking runs snapshots suite "
+    "trees upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -32,6 +33,7 @@ from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
 from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
 from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
 from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
+from holdfast.testing.conformance.machine_logs import MachineLogSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
@@ -50,6 +52,7 @@ __all__ = [
     "InboxSuite",
     "JournalSuite",
     "LeasesSuite",
+    "MachineLogSuite",
     "OwnershipSuite",
     "ParkingSuite",
     "RunsSuite",

@@ -7,6 +7,7 @@ import logging
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -202,7 +203,7 @@ def test_a_durable_verb_outside_a_run_is_refused(verb: str) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_workflow_verb_in_a_step_is_refused(verb: str) -> None:
     """Contract: the error says that this is the body of a step."""
-    scope: Any = object()
+    scope: Any = SimpleNamespace(advice="")
     token = running_step.set(scope)
     try:
         with pytest.raises(NotAllowedHere, match="body of a step"):

@@ -1,0 +1,389 @@
+"""A machine without an app: a plain loop over its states, and its log in a three-method store.
+
+The one shell in `authoring`: there is no worker, no lease and no journal, so nothing of the engine is needed (ADR
+0018). Without store, observers and limits, states are called straight from a table.
+
+Invariants: a row is durable before the body it announces runs; after a failure nothing goes forward; whatever happens,
+what was opened is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.authoring.machine import performing
+from holdfast.authoring.machine.attempting import FAILURES, Exhausted, to_the_end
+from holdfast.authoring.machine.bodies import call
+from holdfast.authoring.machine.failing import Stop, TooLate, given_up
+from holdfast.authoring.machine.model import Model, Node
+from holdfast.authoring.machine.scope import AloneScope, AloneSurroundings
+from holdfast.authoring.machine.undoing import Done, continue_rollback
+from holdfast.authoring.script.context import running_step
+from holdfast.authoring.script.opened import OpenResources
+from holdfast.authoring.script.resources import Health, Resource, resources_named_by
+from holdfast.core.ids import check_id
+from holdfast.core.machine_log import COMPLETION, ENTRY, LogRow, Past, rehydrate
+from holdfast.errors import (
+    Conflict,
+    HoldfastError,
+    InvalidInput,
+    InvalidState,
+    RunNotFound,
+    StoreError,
+    UsageError,
+    VersionMismatch,
+)
+
+if TYPE_CHECKING:
+    from holdfast.ports.machine_log import MachineLog
+
+LOG = logging.getLogger("holdfast.machine")
+PATH = 1000
+"""States kept of the path that an error shows."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is worked out once for each machine."""
+
+    quick: dict[type, Callable[[Any], Awaitable[Any]]]
+    resources: list[Resource[Any]]
+
+
+def plan_of(model: Model, resources: Sequence[Resource[Any]]) -> Plan:
+    """The plan of a machine, kept with it."""
+    known: Plan | None = model.plan
+    if known is None:
+        quick: dict[type, Callable[[Any], Awaitable[Any]]] = {}
+        for cls, node in model.nodes.items():
+            definition = node.definition
+            if definition is None or definition.undo or definition.timeout or definition.breaker:
+                continue
+            if definition.kind in {"state", "router"} and definition.is_async:
+                quick[cls] = definition.function
+        found = {id(one): one for one in (*resources, *resources_named_by(model.functions()))}
+        model.plan = known = Plan(quick, list(found.values()))
+    return known
+
+
+async def run(
+    model: Model,
+    resources: Sequence[Resource[Any]],
+    state: Any,
+    store: MachineLog | None,
+    id: str | None,
+    keep_log: bool,
+    cancel: asyncio.Event | None,
+) -> Any:
+    """Runs from that state to a final one."""
+    if type(state) not in model.nodes:
+        model.states.tag(state, "run()")
+    if store is not None and id is None:
+        raise InvalidInput(
+            f'machine {model.name}: a run with a store needs an id to be found again: run(…, id="run-42")'
+        )
+    if id is not None:
+        check_id(id, "run id")
+    one = Alone(model, plan_of(model, resources), store, id or "", keep_log=keep_log, cancel=cancel)
+    return await one.within(lambda: one.forward(state))
+
+
+async def resume(
+    model: Model,
+    resources: Sequence[Resource[Any]],
+    id: str,
+    store: MachineLog | None,
+    keep_log: bool,
+    cancel: asyncio.Event | None,
+) -> Any:
+    """Goes on from the log of that run."""
+    if store is None:
+        raise UsageError(f"machine {model.name}: resume() needs the store that holds the log: resume({id!r}, store=…)")
+    one = Alone(model, plan_of(model, resources), store, check_id(id, "run id"), keep_log=keep_log, cancel=cancel)
+    past = await one.load()
+    row = past.last
+    state = model.states.decode(row.state, row.blob or b"null")
+    if model.nodes[type(state)].is_final:
+        await one.clear()
+        return state
+    return await one.within(lambda: one.go_on(past, state))
+
+
+async def health(model: Model, resources: Sequence[Resource[Any]]) -> dict[str, Health]:
+    """Opens the resources, asks them, closes them."""
+    opened = OpenResources()
+    try:
+        await opened.open(plan_of(model, resources).resources)
+        return await opened.health()
+    finally:
+        await opened.close()
+
+
+class Alone:
+    """One run of a machine in this process."""
+
+    def __init__(
+        self,
+        model: Model,
+        plan: Plan,
+        store: MachineLog | None,
+        id: str,
+        *,
+        keep_log: bool,
+        cancel: asyncio.Event | None,
+    ) -> None:
+        self.model = model
+        self.id = id or (f"{model.name}-{secrets.token_hex(4)}" if model.options.audience else model.name)
+        self.store = store
+        self.audience = model.options.audience
+        self.cancel = cancel
+        self.path: deque[type | str] = deque(maxlen=PATH)
+        self.stack: list[Done] = []
+        self.cursors: list[bytes] = []
+        self.visit = 0
+        self.attempt = 0
+        self.here: Node | None = None
+        self.until: float | None = None
+        self.keep_log = keep_log
+        self._plan = plan
+        self._sequence = 0
+        self._is_entered = False
+        self._lock = asyncio.Lock()
+        self._is_quick = store is None and not self.audience and cancel is None and model.options.timeout is None
+
+    # -- around the run ------------------------------------------------------------------------------------------------
+
+    async def within(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Opens resources, runs, closes them again on every path."""
+        resources = self._plan.resources
+        opened = OpenResources()
+        token = running_step.set(AloneScope(self, AloneSurroundings(opened)))  # type: ignore[arg-type]
+        try:
+            if resources:
+                await opened.open(resources)
+            limit = self.model.options.timeout
+            if limit is not None:
+                self.until = asyncio.get_running_loop().time() + limit.total_seconds()
+            return await work()
+        finally:
+            running_step.reset(token)
+            if resources:
+                await to_the_end(opened.close())
+
+    async def forward(self, state: Any) -> Any:
+        """From that state on; a failure undoes what was completed."""
+        try:
+            return await self._loop(state)
+        except Conflict:
+            raise  # the log belongs to another run, or another process goes on with this one: it is left alone
+        except (*FAILURES, asyncio.CancelledError, Stop, TooLate) as error:
+            return await given_up(self, error)
+
+    async def go_on(self, past: Past, state: Any) -> Any:
+        """A resumed run: forward again from its last state, or further back if it was going back."""
+        self._sequence = past.next_sequence
+        self.path.extend(past.path[-PATH:])
+        for label in past.path:
+            if not self.model.states.knows(label):
+                self.tell_run("unknown_state", label)
+                with contextlib.suppress(ValueError):
+                    self.path.remove(label)
+        self.stack = [Done.of(x) for _, x in sorted(past.done.items())]
+        self.tell_run("resumed", past.final.sequence)
+        if past.rollback is not None:
+            return await continue_rollback(self, past.rollback)
+        self.visit, self.cursors = past.last.visit, past.cursors
+        self._is_entered = True
+        return await self.forward(state)
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    async def _loop(self, state: Any) -> Any:
+        quick: dict[Any, Callable[[Any], Awaitable[Any]]] = self._plan.quick if self._is_quick else {}
+        walked: Callable[[Any], None] = self.path.append
+        nodes: dict[Any, Node] = self.model.nodes
+        while True:
+            failed: BaseException | None = None
+            try:
+                while (body := quick.get(type(state))) is not None:
+                    walked(type(state))
+                    state = await body(state)
+            except FAILURES as error:
+                failed = error
+                self.path.pop()
+            node = nodes.get(type(state))
+            if node is None:
+                self.model.states.tag(state, f"state {self.last_label}")
+                raise InvalidState(f"machine {self.model.name}: {type(state).__name__} is no state of it")
+            if node.definition is None:
+                await self._enter(node, state)
+                self.here = node
+                await self.clear()
+                return state
+            state = await self._visit(node, state, failed)
+
+    async def _visit(self, node: Node, state: Any, failed: BaseException | None) -> Any:
+        assert node.definition is not None
+        self.here, self.attempt = node, 0
+        self.boundary()
+        is_again, self._is_entered = self._is_entered, False
+        if not is_again:
+            self.path.append(node.cls)
+            self.cursors = []
+        if node.definition.kind == "router":
+            self.tell("state_entered")
+            if failed is not None:
+                raise Exhausted(1, failed) from failed
+            return await call(node.definition.function, state)
+        if not is_again:
+            self.visit += 1
+        await self._enter(node, state)
+        if node.undo is None:
+            answer = await performing.perform(self, node, state, failed)
+            self.cursors = []
+            return answer
+        task, cancelled = await to_the_end(performing.perform(self, node, state, failed))
+        answer = task.result()
+        await self._completed(node, state, answer)
+        if cancelled is not None:
+            raise cancelled
+        return answer
+
+    async def _completed(self, node: Node, state: Any, answer: Any) -> None:
+        """On the stack first: what cannot be written down is still undone."""
+        done = Done(self.visit, node.label, given=state, left=answer)
+        self.stack = [x for x in self.stack if x.visit != self.visit]
+        self.stack.append(done)
+        blob = self.model.states.tag(answer, f"state {node.label}")
+        await self.append(COMPLETION, node, blob)
+        done.is_written = True
+
+    def boundary(self) -> None:
+        """Between two bodies: the place where a run stops. Cancel wins over the time limit."""
+        if self.cancel is not None and self.cancel.is_set():
+            raise Stop
+        if self.until is not None and asyncio.get_running_loop().time() >= self.until:
+            raise TooLate
+
+    def begin(self, attempt: int) -> None:
+        """An attempt of a body begins."""
+        self.attempt = attempt
+
+    @property
+    def last_label(self) -> str:
+        """The state the run is in."""
+        return self.path_shown()[-1] if self.path else ""
+
+    def path_shown(self) -> list[str]:
+        """The labels of the states walked through, the last ones of very many."""
+        return [x if isinstance(x, str) else x.__name__ for x in self.path]
+
+    # -- the log -------------------------------------------------------------------------------------------------------
+
+    async def _enter(self, node: Node, state: Any) -> None:
+        self.tell("state_entered", node=node)
+        if self.store is not None:
+            await self.append(ENTRY, node, self.model.states.encode(state, node.label), is_final=node.is_final)
+
+    async def append(self, kind: str, node: Node, blob: bytes | None, *, is_final: bool = False) -> None:
+        """One row, durable when this returns. A row that cannot be written fails the run."""
+        visit = self.visit + 1 if is_final else self.visit
+        await self.write(kind, node.label, node.task, visit, blob)
+
+    async def write(self, kind: str, label: str, task: str, visit: int, blob: bytes | None) -> None:
+        """As `append`, by label."""
+        if self.store is None:
+            return
+        async with self._lock:
+            row = LogRow(self._sequence, kind, label, task, visit, self.model.version, blob)
+            try:
+                await _waited(self.store.append(self.id, row))
+            except Exception as error:
+                raise await self._refused(row, error) from error
+            self._sequence += 1
+        self.tell_run("checkpoint", row.sequence)
+
+    async def _refused(self, row: LogRow, error: Exception) -> HoldfastError:
+        """Why a row was not taken: somebody else wrote that row, or the store cannot."""
+        is_there = isinstance(error, Conflict)
+        if not is_there:
+            with contextlib.suppress(Exception):
+                rows = await self._rows()
+                is_there = any(x.sequence == row.sequence for x in rows)
+        if not is_there:
+            return StoreError(f"machine {self.model.name}, run {self.id}: row {row.sequence} was not written: {error}")
+        if row.sequence == 0:
+            return Conflict(
+                f"machine {self.model.name}: run {self.id} has a log already. Go on with it: resume({self.id!r}, "
+                "store=…); or clear it first. The log is as it was."
+            )
+        return Conflict(
+            f"machine {self.model.name}, run {self.id}: row {row.sequence} was written by somebody else; another "
+            "process goes on with this run, so this one stopped and undid nothing."
+        )
+
+    async def _rows(self) -> Sequence[LogRow]:
+        assert self.store is not None
+        loaded: Any = self.store.load(self.id)
+        rows: Sequence[LogRow] = await _waited(loaded)
+        return rows
+
+    async def load(self) -> Past:
+        """The log, folded and checked."""
+        model = self.model
+        try:
+            rows = await self._rows()
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise StoreError(f"machine {model.name}, run {self.id}: its log cannot be read: {error}") from error
+        if not rows:
+            raise RunNotFound(f"machine {model.name}: no log of run {self.id!r}; start it with run(…, id={self.id!r})")
+        past = rehydrate(self.id, rows)
+        stored = past.final.version
+        if stored != model.version:
+            raise VersionMismatch(
+                f"machine {model.name}, run {self.id}: its log was written by version {stored!r}, this is "
+                f"{model.version!r}. Resume it with that version.",
+                stored=stored,
+                expected=model.version,
+            )
+        older = sorted(past.versions - {stored})
+        if older:
+            LOG.warning("run %s: its log has rows of other versions: %s", self.id, ", ".join(map(repr, older)))
+        return past
+
+    async def clear(self) -> None:
+        """The run is over: its log is dropped. That this fails is told and never fatal."""
+        if self.store is None or self.keep_log:
+            return
+        try:
+            await _waited(self.store.clear(self.id))
+        except Exception as error:  # noqa: BLE001 the run has ended, whatever the store does
+            LOG.warning("run %s: its log could not be cleared: %r", self.id, error)
+            self.tell_run("clear_failed", error)
+
+    # -- telling -------------------------------------------------------------------------------------------------------
+
+    def tell(self, hook: str, *facts: object, node: Node | None = None) -> None:
+        """Tells observers about the state this is about."""
+        if self.audience:
+            about = node or self.here
+            self.audience.tell(hook, self.id, about.label if about is not None else "", *facts)
+
+    def tell_run(self, hook: str, *facts: object) -> None:
+        """Tells observers about the run."""
+        if self.audience:
+            self.audience.tell(hook, self.id, *facts)
+
+
+async def _waited(answer: Any) -> Any:
+    return await answer if inspect.isawaitable(answer) else answer

@@ -1,0 +1,101 @@
+"""How a standalone run ends when it does not reach a final state: undo first, then raise what happened."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NoReturn
+
+from holdfast.authoring.machine.attempting import Exhausted, to_the_end
+from holdfast.authoring.machine.undoing import Told, roll_back
+from holdfast.core.durations import format_duration
+from holdfast.core.failure import type_name
+from holdfast.errors import CompensationFailed, DeadlineExceeded, RunCancelled, StateFailed
+
+if TYPE_CHECKING:
+    from holdfast.authoring.machine.alone import Alone
+    from holdfast.authoring.machine.undoing import Rollback
+
+
+class Stop(BaseException):
+    """Private: the run was cancelled through its event, and is at a boundary."""
+
+
+class TooLate(BaseException):
+    """Private: the run's total time is over."""
+
+
+async def given_up(one: Alone, error: BaseException) -> NoReturn:
+    """Undoes what was completed and raises."""
+    raised, cause = _raised(one, error)
+    task, _ = await to_the_end(roll_back(one, told(one, raised)))
+    conclude(raised, cause, task.result())
+
+
+def conclude(raised: BaseException, cause: BaseException | None, rollback: Rollback) -> NoReturn:
+    """Raises the error itself after a clean rollback, `CompensationFailed` after one that was not."""
+    if cause is not None:
+        raised.__cause__ = cause
+    if not rollback.errors:
+        raise raised
+    lines = "\n".join(rollback.failures)
+    raise CompensationFailed(
+        f"{len(rollback.failures)} of the undo steps failed after {type(raised).__name__}: {raised}\n{lines}\n"
+        "The log is kept: resume() tries them again.",
+        failures=rollback.failures,
+        errors=(raised, *rollback.errors),
+        orphans=rollback.orphans,
+    ) from raised
+
+
+def told(one: Alone, raised: BaseException) -> Told:
+    """The failure as the log keeps it."""
+    if isinstance(raised, StateFailed):
+        return Told(raised.state, raised.attempt, raised.type, raised.message, list(raised.path))
+    label = one.here.label if one.here is not None else ""
+    return Told(label, 0, type_name(type(raised)), str(raised), one.path_shown())
+
+
+def _raised(one: Alone, error: BaseException) -> tuple[BaseException, BaseException | None]:
+    """What the caller sees, and its cause."""
+    node = one.here
+    attempt = 0
+    if isinstance(error, asyncio.CancelledError):
+        one.tell("cancelled")
+        return error, None
+    if isinstance(error, Stop):
+        one.tell("cancelled")
+        label = node.label if node is not None else ""
+        return RunCancelled(
+            f"machine {one.model.name}: run {one.id} was cancelled in state {label}", run_id=one.id
+        ), None
+    if isinstance(error, TooLate):
+        one.tell("timed_out")
+        limit = one.model.options.timeout
+        said = format_duration(limit) if limit is not None else ""
+        error = DeadlineExceeded(f"the run took longer than its timeout of {said}")
+    elif isinstance(error, Exhausted):
+        attempt, error = error.attempt, error.error
+    if one.model.options.raises and isinstance(error, one.model.options.raises):
+        return error, error.__cause__
+    return state_failed(one, attempt, error), error
+
+
+def state_failed(one: Alone, attempt: int, error: BaseException) -> StateFailed:
+    """The error with its place."""
+    node = one.here
+    label = node.label if node is not None else ""
+    path = one.path_shown()
+    text = f"machine {one.model.name}, run {one.id}: state {label} failed"
+    text += f" at attempt {attempt}" if attempt else ""
+    text += f": {type_name(type(error))}: {error} (path: {' → '.join(path)})"
+    if attempt and node is not None and node.undo is not None:
+        text += f". {label} may have acted and is not undone."
+    return StateFailed(
+        text,
+        machine=one.model.name,
+        state=label,
+        attempt=attempt,
+        path=path,
+        type=type_name(type(error)),
+        message=str(error),
+    )

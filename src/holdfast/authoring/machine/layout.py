@@ -1,0 +1,148 @@
+"""Boxes and edges in layers: small graphs laid out so that people can read them. Pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+HEIGHT = 46
+GAP = 54.0
+SIDE = 34.0
+MARGIN = 24.0
+LANE = 16.0
+
+
+@dataclass
+class Box:
+    """A state, or the place where a long edge passes a layer. `x` is its middle, `y` its top."""
+
+    name: str
+    width: float
+    loops: bool = False
+    x: float = 0.0
+    y: float = 0.0
+
+
+@dataclass
+class Edge:
+    """A way between two boxes, through these points."""
+
+    points: list[tuple[float, float]]
+    is_back: bool = False
+
+
+@dataclass
+class Layout:
+    """Where everything is."""
+
+    boxes: dict[str, Box]
+    edges: list[Edge] = field(default_factory=list[Edge])
+    width: float = 0.0
+    height: float = 0.0
+
+
+def lay_out(boxes: Sequence[Box], edges: Sequence[tuple[str, str]], first: Sequence[str]) -> Layout:
+    """Places the boxes in layers from `first` down."""
+    by_name = {box.name: box for box in boxes}
+    forward = _acyclic(edges, first)
+    depth = _depths(list(by_name), forward, first)
+    layers: list[list[Box]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
+    for box in boxes:
+        layers[depth[box.name]].append(box)
+    chains = {(a, b): _chain(a, b, by_name, depth, layers) for a, b in forward}
+    _order(layers, chains)
+    width = _place(layers)
+    layout = Layout(by_name, width=width, height=MARGIN + GAP * 0.7 + len(layers) * (HEIGHT + GAP) - GAP + MARGIN)
+    for chain in chains.values():
+        middle = [point for box in chain[1:-1] for point in ((box.x, box.y), (box.x, box.y + HEIGHT))]
+        points = [(chain[0].x, chain[0].y + HEIGHT), *middle, (chain[-1].x, chain[-1].y - 1)]
+        layout.edges.append(Edge(points))
+    _add_back_edges(layout, [x for x in edges if x not in chains and x[0] != x[1]])
+    return layout
+
+
+def _acyclic(edges: Sequence[tuple[str, str]], first: Sequence[str]) -> list[tuple[str, str]]:
+    """The edges without those that lead back to where one came from."""
+    targets: dict[str, list[str]] = {}
+    for a, b in edges:
+        targets.setdefault(a, []).append(b)
+    kept: list[tuple[str, str]] = []
+    state: dict[str, int] = {}
+    stack = [(name, iter(targets.get(name, ()))) for name in reversed(first)]
+    while stack:
+        name, left = stack[-1]
+        state[name] = 1
+        for target in left:
+            if state.get(target) == 1:
+                continue
+            kept.append((name, target))
+            if target not in state:
+                stack.append((target, iter(targets.get(target, ()))))
+                break
+        else:
+            state[name] = 2
+            stack.pop()
+    return list(dict.fromkeys(kept))
+
+
+def _depths(names: Sequence[str], edges: Sequence[tuple[str, str]], first: Sequence[str]) -> dict[str, int]:
+    depth = dict.fromkeys(names, 0)
+    for _ in names:  # longest paths; the graph has no cycle, so this many rounds suffice
+        for a, b in edges:
+            depth[b] = max(depth[b], depth[a] + 1)
+    return depth
+
+
+def _chain(a: str, b: str, boxes: dict[str, Box], depth: dict[str, int], layers: list[list[Box]]) -> list[Box]:
+    """The boxes an edge passes, with a narrow place of its own in each layer between its ends."""
+    chain = [boxes[a]]
+    for layer in range(depth[a] + 1, depth[b]):
+        passing = Box(f"{a}-{b}", 14.0)
+        layers[layer].append(passing)
+        chain.append(passing)
+    return [*chain, boxes[b]]
+
+
+def _order(layers: list[list[Box]], chains: dict[tuple[str, str], list[Box]]) -> None:
+    """Sorts each layer by where its neighbours are, down and up, so that few edges cross."""
+    above: dict[int, list[Box]] = {}
+    below: dict[int, list[Box]] = {}
+    for chain in chains.values():
+        for upper, lower in pairwise(chain):
+            above.setdefault(id(lower), []).append(upper)
+            below.setdefault(id(upper), []).append(lower)
+    for turn in range(6):
+        near = above if turn % 2 == 0 else below
+        for layer in layers if turn % 2 == 0 else reversed(layers):
+            _place(layers)
+            layer.sort(key=lambda box: _mean([x.x for x in near.get(id(box), [])], box.x))
+
+
+def _mean(values: list[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _place(layers: list[list[Box]]) -> float:
+    """Gives every box its place, each layer centred; the width of the whole."""
+    widths = [sum(box.width for box in layer) + SIDE * max(0, len(layer) - 1) for layer in layers]
+    widest = max(widths, default=0.0)
+    for depth, (layer, width) in enumerate(zip(layers, widths, strict=True)):
+        x = MARGIN + (widest - width) / 2
+        for box in layer:
+            box.x = x + box.width / 2
+            box.y = MARGIN + GAP * 0.7 + depth * (HEIGHT + GAP)
+            x += box.width + SIDE
+    loops = any(box.loops for layer in layers for box in layer)
+    return widest + 2 * MARGIN + (SIDE if loops else 0)
+
+
+def _add_back_edges(layout: Layout, edges: list[tuple[str, str]]) -> None:
+    right = layout.width - MARGIN
+    for lane, (a, b) in enumerate(dict.fromkeys(edges)):
+        source, target = layout.boxes[a], layout.boxes[b]
+        x = right + LANE * (lane + 1)
+        start = (source.x + source.width / 2, source.y + HEIGHT * 0.7)
+        end = (target.x + target.width / 2 + 1, target.y + HEIGHT * 0.3)
+        layout.edges.append(Edge([start, (x, start[1]), (x, end[1]), end], is_back=True))
+        layout.width = max(layout.width, x + MARGIN)

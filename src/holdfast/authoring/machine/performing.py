@@ -1,0 +1,255 @@
+"""What each kind of state does in a standalone run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from holdfast.authoring.machine import bodies
+from holdfast.authoring.machine.attempting import FAILURES, Exhausted, attempt, wall_clock
+from holdfast.authoring.machine.failing import Stop, TooLate
+from holdfast.authoring.machine.handlers import Definition
+from holdfast.authoring.machine.marks import Again, ItemOutcome, is_more
+from holdfast.core.durations import parse_duration
+from holdfast.core.machine_log import CURSOR
+from holdfast.core.payload import Shape, result_shape
+from holdfast.core.retry import Retry
+
+if TYPE_CHECKING:
+    from holdfast.authoring.machine.alone import Alone
+    from holdfast.authoring.machine.model import Node
+
+T = TypeVar("T")
+
+
+class ItemRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A finished item of a batch, as the log keeps it."""
+
+    index: int
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    error: str = ""
+
+
+async def perform(one: Alone, node: Node, state: Any, failed: BaseException | None) -> Any:
+    """The next state. A state that can be undone is never cut by the run's total time."""
+    work = _perform(one, node, state, failed)
+    if one.until is None or node.undo is not None:
+        return await work
+    scope = asyncio.timeout_at(one.until)
+    try:
+        async with scope:
+            return await work
+    except TimeoutError:
+        if scope.expired():
+            raise TooLate from None
+        raise
+
+
+async def _perform(one: Alone, node: Node, state: Any, failed: BaseException | None) -> Any:
+    definition = node.definition
+    assert definition is not None
+    match definition.kind:
+        case "state":
+            return await _tried(one, node, lambda: bodies.call(definition.function, state), failed=failed)
+        case "script" | "router":
+            return await _tried(one, node, lambda: bodies.call(definition.function, state), policy=Retry.none)
+        case "split":
+            return await _tried(one, node, lambda: _interruptible(one, bodies.split(definition, state, one.tell)))
+        case "stepped":
+            return await _stepped(one, node, definition, state)
+        case "poll":
+            return await _poll(one, node, definition, state)
+        case "batch":
+            return await _batch(one, node, definition, state)
+        case "timer":
+            return await _timer(one, node, definition, state)
+        case "stream":
+            return await _stream(one, node, definition, state)
+
+
+async def _tried(
+    one: Alone,
+    node: Node,
+    body: Callable[[], Awaitable[T]],
+    *,
+    policy: Retry | None = None,
+    failed: BaseException | None = None,
+    is_limited: bool = True,
+) -> T:
+    definition = node.definition
+    assert definition is not None
+    value: T = await attempt(
+        body,
+        policy=policy or definition.retry or one.model.options.retry or Retry(),
+        limit=definition.timeout if is_limited else None,
+        breaker=definition.breaker,
+        raises=(*definition.raises, *one.model.options.raises),
+        task=definition.name,
+        tell=one.tell,
+        pause=lambda delay: _pause(one, delay),
+        begin=one.begin,
+        failed=failed,
+    )
+    return value
+
+
+async def _pause(one: Alone, delay: float) -> None:
+    await _interruptible(one, asyncio.sleep(delay))
+    one.boundary()
+
+
+async def _interruptible(one: Alone, work: Awaitable[T]) -> T:
+    """Work that a cancel cuts short."""
+    if one.cancel is None:
+        return await work
+    task = asyncio.ensure_future(work)
+    told = asyncio.ensure_future(one.cancel.wait())
+    try:
+        await asyncio.wait([task, told], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.wait([task])
+        flushed = None if task.cancelled() else task.exception()
+        if isinstance(flushed, bodies.Flushed):
+            raise flushed from Stop()
+        raise Stop
+    finally:
+        for left in (task, told):
+            if not left.done():
+                left.cancel()
+                await asyncio.wait([left])
+        if not task.cancelled():
+            task.exception()
+
+
+# -- stepped, poll, timer ----------------------------------------------------------------------------------------------
+
+
+async def _stepped(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+    shape = cursor_shape(node)
+    cursor = shape.decode(one.cursors[-1]) if one.cursors else None
+    while True:
+        at = cursor
+        answer = await _tried(one, node, lambda at=at: bodies.call(definition.function, state, at))  # type: ignore[misc]
+        if not is_more(answer):
+            return answer
+        encoded, cursor = shape.round_trip(answer.cursor, "cursor")
+        await one.append(CURSOR, node, encoded)
+        one.boundary()
+
+
+def cursor_shape(node: Node) -> Shape[Any]:
+    """The shape of a state's cursor."""
+    return Shape(node.cursor if node.cursor is not None else Any, what=f"cursor of state {node.label}")
+
+
+async def _poll(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+    limit = None if definition.timeout is None else definition.timeout.total_seconds()
+    errors, delay = 0, 0.0
+    try:
+        async with asyncio.timeout(limit):
+            while True:
+                try:
+                    answer = await _tried(
+                        one,
+                        node,
+                        lambda: bodies.call(definition.function, state),
+                        policy=Retry.none,
+                        is_limited=False,
+                    )
+                except Exhausted as spent:
+                    errors += 1
+                    if errors > definition.errors or isinstance(spent.error, definition.raises):
+                        raise
+                else:
+                    if type(answer) is not Again:
+                        return answer
+                    errors, delay = 0, answer.after
+                await _pause(one, delay)
+    except TimeoutError as error:
+        raise Exhausted(one.attempt, TimeoutError(f"polling took longer than {definition.timeout}")) from error
+
+
+async def _timer(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+    if one.cursors:
+        until = msgspec.json.decode(one.cursors[0], type=datetime)
+    else:
+        assert definition.wait is not None
+        until = due_at(definition.wait(state), wall_clock())
+        await one.append(CURSOR, node, msgspec.json.encode(until))
+    await _pause(one, max(0.0, (until - wall_clock()).total_seconds()))
+    return await _tried(one, node, lambda: bodies.call(definition.function, state))
+
+
+def due_at(wait: Any, now: datetime) -> datetime:
+    """When a timer ends that waits for a duration or until an instant."""
+    return wait if isinstance(wait, datetime) else now + parse_duration(wait, what="@machine.timer")
+
+
+# -- batch, stream -----------------------------------------------------------------------------------------------------
+
+
+async def _batch(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+    load, each = definition.load, definition.each
+    assert load is not None
+    assert each is not None
+    items: list[Any] = list(await _tried(one, node, lambda: bodies.call(load, state)))
+    shape = result_shape(each, f"state {node.label}: result of an item")
+    outcomes: dict[int, ItemOutcome[Any]] = {}
+    for blob in one.cursors:
+        row = msgspec.json.decode(blob, type=ItemRow)
+        outcomes[row.index] = ItemOutcome(row.index, None if row.error else shape.decode(row.value), row.error)
+    waiting = iter([index for index in range(len(items)) if index not in outcomes])
+
+    async def branch() -> None:
+        for index in waiting:
+            one.boundary()
+            outcome = await run_item(each, items[index], index, definition.item_retry)
+            value, back = shape.round_trip(outcome.value) if outcome.is_ok else (b"null", None)
+            outcomes[index] = ItemOutcome(index, back, outcome.error)
+            blob = msgspec.json.encode(ItemRow(index, msgspec.Raw(value), outcome.error))
+            await one.append(CURSOR, node, blob)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(definition.concurrency, len(items))):
+            group.create_task(branch())
+    results = [outcomes[index] for index in range(len(items))]
+    return await _tried(one, node, lambda: bodies.call(definition.function, state, results))
+
+
+async def run_item(each: Callable[..., Any], item: Any, index: int, policy: Retry) -> ItemOutcome[Any]:
+    """One item under its policy. An error is its outcome."""
+    failures = 0
+    while True:
+        try:
+            return ItemOutcome(index, await bodies.call(each, item))
+        except FAILURES as error:
+            failures += 1
+            if policy.attempts is not None and failures >= policy.attempts:
+                return ItemOutcome(index, None, f"{type(error).__name__}: {error}")
+            await asyncio.sleep(policy.delay(failures, 0).total_seconds())
+
+
+async def _stream(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+    shape = cursor_shape(node)
+    reading = bodies.Reading(definition, state, shape.decode(one.cursors[-1]) if one.cursors else None)
+    try:
+        while True:
+            try:
+                answer = await _tried(
+                    one, node, lambda: _interruptible(one, reading.window()), policy=Retry.none, is_limited=False
+                )
+            except bodies.Flushed as flushed:
+                await one.append(CURSOR, node, shape.encode(flushed.cursor, "cursor"))
+                raise flushed.__cause__ or Stop() from None
+            if not is_more(answer):
+                return answer
+            await one.append(CURSOR, node, shape.encode(answer.cursor, "cursor"))
+            one.boundary()
+    finally:
+        await reading.close()

@@ -1,0 +1,101 @@
+"""What a body of a standalone machine finds around it: `current()`, its resources, and refusals with advice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from holdfast.authoring.machine.attempting import wall_clock
+from holdfast.authoring.machine.bodies import ADVICE
+from holdfast.authoring.script.opened import OpenResources
+from holdfast.core.ids import idempotency_key
+from holdfast.errors import NotAllowedHere
+
+if TYPE_CHECKING:
+    from holdfast.authoring.machine.alone import Alone
+
+T = TypeVar("T")
+
+
+class AloneScope:
+    """The attempt a body runs in, read from the run when somebody asks."""
+
+    advice = ADVICE
+    progress: Any = None
+
+    def __init__(self, run: Alone, surroundings: AloneSurroundings) -> None:
+        self._run = run
+        self.surroundings: AloneSurroundings = surroundings
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self._run.id
+
+    @property
+    def workflow(self) -> str:
+        """The machine."""
+        return self._run.model.name
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        return self._run.model.version
+
+    @property
+    def created_at(self) -> datetime:
+        """A standalone run does not record when it was made."""
+        return wall_clock()
+
+    @property
+    def attempt(self) -> int:
+        """Which try of the body this is."""
+        return self._run.attempt or 1
+
+    @property
+    def step(self) -> str:
+        """The state."""
+        return self._run.last_label
+
+    @property
+    def key(self) -> str:
+        """The visit, as it is named under an app: `Quoting`, later `Quoting:2`."""
+        run = self._run
+        return f"{run.last_label}:{run.visit}" if run.visit > 1 else run.last_label
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt and every resume of one visit."""
+        return idempotency_key(self._run.id, self.key)
+
+
+class AloneSurroundings:
+    """The worker's part, without a worker."""
+
+    def __init__(self, resources: OpenResources) -> None:
+        self._resources = resources
+        self._loop = asyncio.get_running_loop()
+
+    def resource(self, of: object) -> Any:
+        """The opened resource."""
+        return self._resources.get(of)
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """From the thread of a sync body."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def put_blob(self, data: bytes) -> str:
+        """There is no store for blobs."""
+        self._refuse("put_blob()")
+
+    async def get_blob(self, name: str) -> bytes:
+        """There is no store for blobs."""
+        self._refuse("get_blob()")
+
+    def heartbeat(self, run: str, key: str, progress: bytes) -> None:
+        """Nobody watches."""
+
+    def _refuse(self, verb: str) -> NoReturn:
+        raise NotAllowedHere(f"{verb} needs the store of an app: start the machine with app.start(…)")

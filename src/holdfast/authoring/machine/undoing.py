@@ -1,0 +1,179 @@
+"""The way back of a standalone run: completed states undone in reverse, never stopping early.
+
+The beginning of a rollback and each finished undo are rows of their own, so a crash in the middle goes on undoing and
+undoes nothing twice that is written down. What fails, hangs or has no undo is collected with its output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+
+from holdfast.authoring.machine.attempting import Exhausted, attempt, to_the_end
+from holdfast.authoring.machine.bodies import call
+from holdfast.core.machine_log import ROLLBACK, UNDONE, Completed, LogRow
+from holdfast.core.retry import Retry
+from holdfast.errors import HoldfastError, Orphan, StateFailed, StoreError
+
+if TYPE_CHECKING:
+    from holdfast.authoring.machine.alone import Alone
+
+LONGEST = timedelta(seconds=30)
+"""How long undoing may take after a run with a total timeout, unless the machine says otherwise."""
+
+
+@dataclass(slots=True, eq=False)
+class Done:
+    """A completed visit. What a dead process completed is decoded when it is undone."""
+
+    visit: int
+    label: str
+    given: Any = None
+    left: Any = None
+    stored: Completed | None = None
+    is_written: bool = False
+
+    @staticmethod
+    def of(stored: Completed) -> Done:
+        """From the log."""
+        return Done(stored.visit, stored.state, stored=stored, is_written=True)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """Why a run goes back, as the log keeps it."""
+
+    state: str
+    attempt: int
+    type: str
+    message: str
+    path: list[str]
+
+
+@dataclass(slots=True)
+class Rollback:
+    """What came of it. All empty: it was clean."""
+
+    failures: list[str] = field(default_factory=list[str])
+    errors: list[BaseException] = field(default_factory=list[BaseException])
+    orphans: list[Orphan] = field(default_factory=list[Orphan])
+
+    def add(self, done: Done, output: bytes, error: BaseException) -> None:
+        """One that was not undone."""
+        self.failures.append(f"{done.label} (visit {done.visit}): {type(error).__name__}: {error}")
+        self.errors.append(error)
+        self.orphans.append(Orphan(done.label, output))
+
+
+async def roll_back(one: Alone, told: Told, *, is_begun: bool = False) -> Rollback:
+    """Undoes everything on the stack. The log is cleared if all went well; with nothing to undo it is kept."""
+    outcome = Rollback()
+    if not one.stack and not is_begun:
+        return outcome
+    if not is_begun:
+        with contextlib.suppress(StoreError):  # a store that is gone does not keep what was done from being undone
+            await one.write(ROLLBACK, told.state, "", one.visit, msgspec.json.encode(told))
+    until: float | None = None
+    while one.stack:
+        done = one.stack.pop()
+        if done.is_written and until is None:
+            until = _budget(one)
+        await _undo(one, done, outcome, until if done.is_written else None)
+    if not outcome.errors:
+        await one.clear()
+    return outcome
+
+
+async def continue_rollback(one: Alone, row: LogRow) -> NoReturn:
+    """A run that was going back goes on going back, and then raises what it had raised."""
+    from holdfast.authoring.machine.failing import conclude
+
+    told = msgspec.json.decode(row.blob or b"{}", type=Told)
+    text = (
+        f"machine {one.model.name}, run {one.id}: state {told.state} had failed: {told.type}: {told.message} "
+        f"(path: {' → '.join(told.path)})"
+    )
+    raised = StateFailed(
+        text,
+        machine=one.model.name,
+        state=told.state,
+        attempt=told.attempt,
+        path=told.path,
+        type=told.type,
+        message=told.message,
+    )
+    task, _ = await to_the_end(roll_back(one, told, is_begun=True))
+    conclude(raised, None, task.result())
+
+
+def _budget(one: Alone) -> float | None:
+    options = one.model.options
+    limit = options.compensation_timeout
+    if limit is None and options.timeout is not None:
+        limit = min(options.timeout / 2, LONGEST)
+    return None if limit is None else asyncio.get_running_loop().time() + limit.total_seconds()
+
+
+async def _undo(one: Alone, done: Done, outcome: Rollback, until: float | None) -> None:
+    node = one.model.node(done.label)
+    undo = node.undo if node is not None else None
+    output = _output(one, done)
+    if undo is None or node is None:
+        outcome.add(done, output, HoldfastError(f"state {done.label} has no undo in this machine"))
+        return
+    try:
+        left, given = _values(one, done)
+    except HoldfastError as error:
+        outcome.add(done, output, error)
+        return
+
+    if until is not None and asyncio.get_running_loop().time() >= until:
+        outcome.add(done, output, TimeoutError("the time for undoing is over"))
+        return
+
+    async def body() -> Any:
+        return await call(undo.function, left, given)
+
+    def tell(hook: str, *facts: object) -> None:
+        one.tell(hook, *facts, node=node)
+
+    try:
+        async with asyncio.timeout_at(until):
+            await attempt(
+                body,
+                policy=undo.retry or one.model.options.retry or Retry(),
+                limit=undo.timeout,
+                breaker=None,
+                raises=(),
+                task=undo.function.__name__,
+                tell=tell,
+                pause=asyncio.sleep,
+                begin=one.begin,
+            )
+    except TimeoutError:
+        outcome.add(done, output, TimeoutError("the time for undoing is over"))
+    except Exhausted as spent:
+        outcome.add(done, output, spent.error)
+    else:
+        with contextlib.suppress(StoreError):
+            await one.write(UNDONE, done.label, undo.function.__name__, done.visit, None)
+
+
+def _values(one: Alone, done: Done) -> tuple[Any, Any]:
+    stored = done.stored
+    if stored is None:
+        return done.left, done.given
+    return one.model.states.untag(stored.left), one.model.states.decode(stored.state, stored.given)
+
+
+def _output(one: Alone, done: Done) -> bytes:
+    if done.stored is not None:
+        return done.stored.left
+    try:
+        return one.model.states.tag(done.left)
+    except HoldfastError:
+        return repr(done.left).encode(errors="replace")
