@@ -16,20 +16,20 @@ from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
+from holdfast.adapters.sql.listeners import Listeners
+from holdfast.adapters.sql.rows import backlog_row, maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite import audit, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
-from holdfast.adapters.sqlite.condition import backlog_row, condition_of
+from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.keeping import Keeping
 from holdfast.adapters.sqlite.link import Link
-from holdfast.adapters.sqlite.listeners import Listeners
 from holdfast.adapters.sqlite.listing import page
 from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.opening import discard, prepare
 from holdfast.adapters.sqlite.readers import Readers
-from holdfast.adapters.sqlite.rows import maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite.starting import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
