@@ -8,7 +8,7 @@ nothing is left to do at that moment.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -18,6 +18,7 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.app import App
 from holdfast.authoring.handle import JournalEvent, RunView
+from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.resources import Resource, resources_named_by
@@ -69,10 +70,9 @@ class SimRun(sync.Run[R_co]):
 
     def wait(self, timeout: Duration | None = None) -> Status | None:
         """How it ended; None if it has not. With a `timeout`, time passes until it has, at most so much."""
+        if timeout is not None:
+            self._sim.pass_time(timeout, until_end_of=self.id)
         status = self.status()
-        if timeout is not None and not status.is_terminal:
-            self._sim.advance(timeout)
-            status = self.status()
         return status if status.is_terminal else None
 
     def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
@@ -152,7 +152,8 @@ class Sim:
 
     def serve(self, *workflows: AnyWorkflow[..., Any]) -> None:
         """Also serves these. Needed for children that the code does not name, such as those it imports in a body."""
-        self._learn([workflow.spec for workflow in workflows])
+        machines = [spec for one in workflows if isinstance(one, Machine) for spec in one.specs()]
+        self._learn([*machines, *(one.spec for one in workflows if not isinstance(one, Machine))])
 
     # -- verbs ---------------------------------------------------------------------------------------------------------
 
@@ -212,9 +213,18 @@ class Sim:
 
     def advance(self, by: Duration) -> None:
         """Lets time pass: every timer, timeout and retry within it happens, each at its own time."""
+        self.pass_time(by)
+
+    def pass_time(self, by: Duration, *, until_end_of: str = "") -> None:
+        """As `advance`, or less: until that run has ended."""
         step = parse_duration(by, what="advance")
         self._started()
-        self._loop.settle(step)
+
+        def has_ended() -> bool:
+            row = _at_once(self.store.get(until_end_of))
+            return row is not None and row.status.is_terminal
+
+        self._loop.settle(step, has_ended if until_end_of else None)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs something on the event loop of the simulation, and everything that follows from it."""
@@ -296,7 +306,7 @@ class Sim:
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
         """Serves these workflows and those their code names."""
-        named: list[object] = named_by(x.function for x in specs)
+        named: list[object] = named_by(_bodies_of(specs))
         found: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
         fresh: list[WorkflowSpec] = []
         for spec in [*specs, *(workflow.spec for workflow in found)]:
@@ -311,7 +321,13 @@ class Sim:
     def _named_resources(self, specs: Iterable[WorkflowSpec]) -> list[Resource[Any]]:
         """What the bodies that will really run ask for: a faked step needs none of the real one's."""
         faked = {id(function) for function in self._steps}
-        return resources_named_by((spec.function for spec in specs if not spec.is_remote), without=faked)
+        return resources_named_by(_bodies_of(spec for spec in specs if not spec.is_remote), without=faked)
+
+
+def _bodies_of(specs: Iterable[WorkflowSpec]) -> Iterator[Callable[..., Any]]:
+    """The author's functions behind these definitions."""
+    for spec in specs:
+        yield from (spec.function, *spec.bodies)
 
 
 def _way(a: Occupation, now: datetime) -> str:
@@ -334,6 +350,17 @@ def _short(left: timedelta) -> str:
     """As `advance` takes it, rounded up to whole seconds where that is no coarser than a second."""
     whole = timedelta(seconds=-(-left // timedelta(seconds=1)))
     return format_duration(whole if left >= timedelta(seconds=1) else left).replace(" ", "")
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of something that never waits, as the memory store's methods."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        found: T = done.value
+        return found
+    work.close()
+    raise HoldfastError("the memory store does not wait")
 
 
 def _no_jitter() -> float:
