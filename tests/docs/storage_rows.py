@@ -68,7 +68,6 @@ ROWS: dict[str, str] = {
     "stepflow.J7": "compaction takes out what is before it and nothing else; numbers go on, and the state is the same",
     "stepflow.J12": "a tree that ended goes as a whole: runs, journals, snapshots, and blobs that nobody else needs",
     "stepflow.R16": "resuming is the snapshot and the rows after it; a bad one is ignored with a warning",
-    "stepflow.B1": "the same bytes have one name and are stored once",
     "stepflow.B5": "a blob says what it is for",
     "vectorbea.V10": "snapshots are disposable: without them everything is the same, only slower",
     "traps.A10": "numbers are never used again, and what cannot be read after compaction pauses the run",
