@@ -12,6 +12,7 @@ from holdfast.authoring.handle import RunView
 from holdfast.cli.asking import asking, find_run
 from holdfast.cli.listing import label_of, print_runs, run_object
 from holdfast.cli.loading import opened_client
+from holdfast.cli.machines import machine_object, print_machine
 from holdfast.cli.output import Output, Part, at_text, status_part
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.telling import entry_parts, event_object, since_text
@@ -108,6 +109,7 @@ def _print(story: Story, out: Output) -> None:
     out.line(("run ", "dim"), (view.id, "bold"), " ", status_part(view.status.value), *_sentence(story))
     out.line("")
     out.fields(_facts(story))
+    print_machine(view.id, story.turns, out)
     _heading(out, "timeline")
     begin = story.turns[0].at
     line = story.timeline
@@ -205,6 +207,7 @@ def _object(story: Story) -> dict[str, Any]:
         "result": story.value(end) if isinstance(end, e.Completed) else None,
         "failure": _failure(end.failure) if isinstance(end, e.Failed) else None,
         "exposed": story.exposed,
+        "machine": machine_object(story.view.id, story.turns),
         "timeline": [_entry(entry) for entry in story.timeline.entries],
         "events": [event_object(event, turn) for turn in story.turns for event in turn.events],
         "children": [run_object(child) for child in story.children],
