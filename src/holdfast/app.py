@@ -191,11 +191,11 @@ class App:
                     grants=self._leases,
                 )
                 await worker.start()
-                previous, client.local = client.local, worker
+                previous = client.serve(worker)
                 try:
                     yield worker
                 finally:
-                    client.local = previous
+                    client.serve(previous)
                     await worker.stop()
 
         return serve()

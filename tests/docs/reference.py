@@ -84,6 +84,21 @@ PAGES = (
             Section("In both", ("current", "Current", "log")),
             Section("Messages", ("Signal", "Topic", "RunVar")),
             Section("Applications", ("App", "Run", "Call", "Status", "RunView", "JournalEvent")),
+            Section(
+                "Machines",
+                (
+                    "Machine",
+                    "More",
+                    "Again",
+                    "Window",
+                    "Join",
+                    "ItemOutcome",
+                    "Breaker",
+                    "Observer",
+                    "LoggingObserver",
+                    "LogRow",
+                ),
+            ),
         ),
         rest="Errors",
     ),
@@ -362,12 +377,22 @@ def render(page: Page) -> str:
         for name, module in section.extra:
             parts += entry(name, find(name, module))
     rest = [name for name in names if name not in placed]
-    if page.module in {"holdfast", "holdfast.sync"}:
-        parts += [f"## {page.rest}\n", _listed(page, rest)]
-    else:
-        for name in rest:
-            parts += entry(name, find(name, page.module))
+    elsewhere = [name for name in rest if is_described_elsewhere(name, page)]
+    fresh = [name for name in rest if name not in elsewhere]
+    if page.sections and fresh:
+        parts.append("## More\n")
+    for name in fresh:
+        parts += entry(name, find(name, page.module))
+    if elsewhere:
+        parts += [f"## {page.rest}\n", _listed(page, elsewhere)]
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def is_described_elsewhere(name: str, page: Page) -> bool:
+    """Errors are on their own page; what sync code shares with async code is on the page of `holdfast`."""
+    if page.module == "holdfast":
+        return find(name, page.module).module == "holdfast.errors"
+    return page.module == "holdfast.sync" and name in public_names("holdfast")
 
 
 def _listed(page: Page, names: Sequence[str]) -> str:

@@ -108,8 +108,8 @@ class HoldfastCommand(click.Command):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.params += _common_options()
-        self.short_help = SUMMARIES.get(self.name or "", self.short_help)
+        self.params.extend(_common_options())
+        self.short_help: str | None = SUMMARIES.get(self.name or "", self.short_help)
 
 
 class LazyGroup(click.Group):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -14,7 +14,7 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.run import ClientRun, view_of
-from holdfast.client.waiting import Waiting
+from holdfast.client.waiting import Waiting, nowhere
 from holdfast.core import events as e
 from holdfast.core.commands import carry
 from holdfast.core.durations import Duration, parse_duration
@@ -48,6 +48,18 @@ class LocalWorker(Protocol):
         """Makes the run, begun: `Runs.create`, and all the rest in the same transaction."""
         ...
 
+    def holds(self, run: str) -> bool:
+        """Whether it advances the run."""
+        ...
+
+    def settles(self, run: str) -> bool:
+        """Whether it wrote the run's last turn and has not heard of it yet. From any thread."""
+        ...
+
+    def tell_ends(self, listener: Callable[[e.ChildEnded], None]) -> None:
+        """Who is told of the end of each run it advances, once that is durable."""
+        ...
+
 
 class Client:
     """Starts runs and asks after them."""
@@ -58,6 +70,16 @@ class Client:
         self.waiting: Waiting = Waiting(store)
         self.local: LocalWorker | None = None
         self.actor: str = f"{_user()}@{os.getpid()}"
+
+    def serve(self, worker: LocalWorker | None) -> LocalWorker | None:
+        """From now on runs are begun by that worker, and it tells of their ends; returns the one before it."""
+        previous, self.local = self.local, worker
+        if previous is not None:
+            previous.tell_ends(_nobody)
+        if worker is not None:
+            worker.tell_ends(self.waiting.ended)
+        self.waiting.is_settled_here = worker.settles if worker is not None else nowhere
+        return previous
 
     def close(self) -> None:
         """Stops listening."""
@@ -99,13 +121,16 @@ class Client:
         digest = hash_of(canonical(call.args))
         new, turn = new_run(run_id, started, now, blobs=blobs, input_hash=digest)
         local = self.local if delay is None else None
+        run: ClientRun[R] = ClientRun(self, run_id, spec)
         if local is not None and local.wants(spec.name, spec.version, started.queue):
+            run.expect()
             made = await local.make(new, turn, key_since=now - KEY_WINDOW, is_named=id is not None)
         else:
             made = await self.store.create(new, key_since=now - KEY_WINDOW)
         if isinstance(made, Existing):
             _check_existing(made, spec, digest, id)
-        return ClientRun(self, made.run.id, spec)
+            return ClientRun(self, made.run.id, spec)
+        return run
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
         """The run of that id, from anywhere."""
@@ -169,6 +194,10 @@ class Client:
     async def watching(self, topic: Channel[Any]) -> list[str]:
         """Ids of the runs that wait on the topic now."""
         return [watcher.run for watcher in await self.store.watchers(topic.name)]
+
+
+def _nobody(end: e.ChildEnded) -> None:
+    return None
 
 
 def _refuse_in_workflow(call: Call[Any]) -> None:

@@ -50,6 +50,17 @@ class ClientRun(Run[R]):
         super().__init__(id)
         self._client = client
         self._spec = spec
+        self._end: e.ChildEnded | None = None
+        self._is_expected = False
+
+    def expect(self) -> None:
+        """The run is about to begin in this process, and its end will be told."""
+        self._is_expected = True
+        self._client.waiting.expect(self)
+
+    def told(self, end: e.ChildEnded) -> None:
+        """The run began and ended in this process, and this is how."""
+        self._end = end
 
     async def _row(self) -> RunRow:
         row = await self._client.store.get(self.id)
@@ -67,43 +78,59 @@ class ClientRun(Run[R]):
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
         """Waits for the end and says how it ended; None if the time ran out."""
+        return (await self._waited(timeout))[0]
+
+    async def _waited(self, timeout: Duration | None) -> tuple[Status | None, e.ChildEnded | None]:
+        """The status it ended with, and its end if that was told: then nobody has to ask the store."""
         if find_program() is not None:
             raise NotAllowedHere("waiting for a run through the app in a workflow: await the workflow itself (a child)")
         loop = asyncio.get_running_loop()
         limit = None if timeout is None else parse_duration(timeout, what="timeout").total_seconds()
         until = None if limit is None else loop.time() + limit
+        if self._end is not None:
+            return Status(self._end.status), self._end
+        local = self._client.local
         async with self._client.waiting.listen(self.id) as news:
+            is_known_to_run = self._is_expected and local is not None and local.holds(self.id)
+            self._is_expected = False
             while True:
-                status = (await self._row()).status
-                if status.is_terminal:
-                    return status
+                if news.end is not None:
+                    return Status(news.end.status), news.end
+                if not is_known_to_run:
+                    status = (await self._row()).status
+                    if status.is_terminal:
+                        return status, None
+                is_known_to_run = False
                 left = None if until is None else until - loop.time()
                 if left is not None and left <= 0:
-                    return None
+                    return None, None
                 await news.next(left)
 
     async def result(self, timeout: Duration | None = None) -> R:
         """Waits for the end: its value, or the error it ended with."""
-        if await self.wait(timeout) is None:
+        status, end = await self._waited(timeout)
+        if status is None:
             assert timeout is not None
             limit = format_duration(parse_duration(timeout, what="timeout"))
             doing = (await self.view()).waiting
             raise ResultTimeout(f"run {self.id} has not ended within {limit}: {doing}. It goes on; ask again later.")
-        end = await self._end()
+        end = await self._with_value(end or await self._stored_end())
         if end.status == "completed":
             return cast("R", self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value))
         raise self._error(end)
 
-    async def _end(self) -> e.ChildEnded:
+    async def _stored_end(self) -> e.ChildEnded:
         store = self._client.store
         row = await self._row()
         last = (await store.read({row.no: row.next_ordinal - 1}))[row.no][-1]
         turn = decode_row(last)
         terminal = cast("e.Terminal", turn.events[-1])
-        end = ended(self.id, terminal, turn.at, "")
-        if end.blob:
-            end = cast("e.ChildEnded", inline(end, await store.get_blobs([end.blob])))
-        return end
+        return ended(self.id, terminal, turn.at, "")
+
+    async def _with_value(self, end: e.ChildEnded) -> e.ChildEnded:
+        if not end.blob:
+            return end
+        return cast("e.ChildEnded", inline(end, await self._client.store.get_blobs([end.blob])))
 
     def _error(self, end: e.ChildEnded) -> BaseException:
         if self._spec is not None:
@@ -154,6 +181,7 @@ class ClientRun(Run[R]):
 
     async def kill(self, reason: str = "") -> None:
         """Ends the run at once: no author code, no undo."""
+        self._is_expected = False
         await operating.kill(self._client, self.id, reason)
 
     async def pause(self, reason: str = "") -> None:

@@ -1,16 +1,32 @@
-"""Waiting for runs to end: hints of this process at once, changes of others soon, the poll as the truth."""
+"""Waiting for runs to end: an end reached in this process is told with what it was, other hints of this process come at
+once, changes of others soon, and the poll is the truth."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Self, TypeAlias
+from collections.abc import Callable
+from typing import Protocol, Self
+from weakref import WeakValueDictionary
 
+from holdfast.core import events as e
 from holdfast.errors import StoreError
 from holdfast.ports.store import Store
 
 FIRST_LOOK, LONGEST_LOOK, POLL = 0.001, 0.02, 1.0
-Entry: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event]
+
+
+class Handle(Protocol):
+    """Of a run that was made here."""
+
+    @property
+    def id(self) -> str:
+        """The run's."""
+        ...
+
+    def told(self, end: e.ChildEnded) -> None:
+        """It ended so."""
+        ...
 
 
 class Waiting:
@@ -18,53 +34,99 @@ class Waiting:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._events: dict[str, set[Entry]] = {}
+        self._listening: dict[str, set[Listening]] = {}
         self._lookers: dict[asyncio.AbstractEventLoop, _Looker] = {}
+        self._handles: WeakValueDictionary[str, Handle] = WeakValueDictionary()
         self._lock = threading.Lock()
+        self._hinted_on: dict[asyncio.AbstractEventLoop, list[Listening]] = {}
         self._unsubscribe = store.subscribe(self._hinted)
+        self.is_settled_here: Callable[[str], bool] = nowhere
+        """Whether a worker of this process is about to hear what was written of the run: if that is its end, it tells
+        it, and nobody has to ask the store."""
 
     def close(self) -> None:
         """Stops listening."""
         self._unsubscribe()
 
+    def expect(self, handle: Handle) -> None:
+        """Whoever holds the handle of a run that begins here is told of its end, also before they ask."""
+        self._handles[handle.id] = handle
+
+    def ended(self, end: e.ChildEnded) -> None:
+        """A worker of this process saw a run's end become durable."""
+        handle = self._handles.pop(end.run, None)
+        if handle is not None:
+            handle.told(end)
+        if end.run in self._listening:
+            self._wake(end.run, end)
+
     def _hinted(self, run: str) -> None:
-        if run not in self._events:
-            return
+        if run in self._listening and not self.is_settled_here(run):
+            self._wake(run, None)
+
+    def _wake(self, run: str, end: e.ChildEnded | None) -> None:
+        here = _running_loop()
         with self._lock:
-            waiting = list(self._events.get(run, ()))
-        for loop, event in waiting:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(event.set)
+            for listening in self._listening.get(run, ()):
+                listening.end = end or listening.end
+                if listening.loop is here:
+                    listening.event.set()
+                    continue
+                together = self._hinted_on.get(listening.loop)
+                if together is not None:
+                    together.append(listening)
+                elif not listening.loop.is_closed():  # one wake-up for all hints of a transaction
+                    self._hinted_on[listening.loop] = [listening]
+                    listening.loop.call_soon_threadsafe(self._deliver, listening.loop)
+
+    def _deliver(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            together = self._hinted_on.pop(loop, [])
+        for listening in together:
+            listening.event.set()
 
     def listen(self, run: str) -> Listening:
         """News of one run, for the running loop."""
         return Listening(self, run)
 
-    def add(self, run: str, entry: Entry) -> None:
+    def add(self, listening: Listening) -> None:
         """Begins to listen."""
-        loop, event = entry
+        loop = listening.loop
         with self._lock:
-            self._events.setdefault(run, set()).add(entry)
+            self._listening.setdefault(listening.run, set()).add(listening)
             looker = self._lookers.get(loop)
             if looker is None:
                 looker = self._lookers[loop] = _Looker(loop, self._store)
-        looker.add(event)
+        looker.add(listening.event)
 
-    def remove(self, run: str, entry: Entry) -> None:
+    def remove(self, listening: Listening) -> None:
         """Stops listening."""
-        loop, event = entry
+        loop = listening.loop
         with self._lock:
-            entries = self._events.get(run)
-            if entries is not None:
-                entries.discard(entry)
-                if not entries:
-                    del self._events[run]
-            if self._lookers[loop].remove(event):
+            others = self._listening.get(listening.run)
+            if others is not None:
+                others.discard(listening)
+                if not others:
+                    del self._listening[listening.run]
+            if self._lookers[loop].remove(listening.event):
                 del self._lookers[loop]
 
 
+def nowhere(run: str) -> bool:
+    """No worker here."""
+    return False
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 class _Looker:
-    """One per event loop on which somebody waits: looks for what others wrote, less often while all is quiet."""
+    """One per event loop on which somebody waits: looks for what others wrote, less often while all is quiet. Once a
+    second everybody is woken, whatever it sees."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, store: Store) -> None:
         self._loop = loop
@@ -72,6 +134,7 @@ class _Looker:
         self._events: set[asyncio.Event] = set()
         self._seen = store.changes()
         self._pause = FIRST_LOOK
+        self._woken_at = loop.time()
         self._handle = loop.call_later(FIRST_LOOK, self._look)
 
     def add(self, event: asyncio.Event) -> None:
@@ -91,36 +154,44 @@ class _Looker:
             changes = self._store.changes()
         except StoreError:  # closed, or out of reach: those who wait ask the store themselves
             changes = self._seen
-        if changes != self._seen:
-            self._seen, self._pause = changes, FIRST_LOOK
+        now = self._loop.time()
+        has_changed = changes != self._seen
+        self._seen = changes
+        self._pause = FIRST_LOOK if has_changed else min(self._pause * 1.5, LONGEST_LOOK)
+        if has_changed or now - self._woken_at >= POLL:
+            self._woken_at = now
             for event in self._events:
                 event.set()
-        else:
-            self._pause = min(self._pause * 1.5, LONGEST_LOOK)
         self._handle = self._loop.call_later(self._pause, self._look)
 
 
 class Listening:
-    """`async with waiting.listen(run) as news: await news.next(timeout)`."""
+    """`async with waiting.listen(run) as news: await news.next(timeout)`. `end` is the run's end, once it was told."""
+
+    __slots__ = ("_waiting", "end", "event", "loop", "run")
 
     def __init__(self, waiting: Waiting, run: str) -> None:
         self._waiting = waiting
-        self._run = run
-        self._event = asyncio.Event()
-        self._entry = (asyncio.get_running_loop(), self._event)
+        self.run: str = run
+        self.event: asyncio.Event = asyncio.Event()
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.end: e.ChildEnded | None = None
 
     async def __aenter__(self) -> Self:
-        self._waiting.add(self._run, self._entry)
+        self._waiting.add(self)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._waiting.remove(self._run, self._entry)
+        self._waiting.remove(self)
 
     async def next(self, left: float | None) -> None:
         """Waits for news, or for a moment at which looking again makes sense, at most `left` seconds."""
-        try:
-            async with asyncio.timeout(POLL if left is None else min(POLL, left)):
-                await self._event.wait()
-        except TimeoutError:
-            return
-        self._event.clear()
+        if left is None:
+            await self.event.wait()
+        else:
+            try:
+                async with asyncio.timeout(left):
+                    await self.event.wait()
+            except TimeoutError:
+                return
+        self.event.clear()

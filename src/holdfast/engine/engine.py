@@ -67,7 +67,7 @@ class Engine:
         worker_id: str,
         threads: int = 32,
         warm: int = 1_000,
-        freed: Callable[[], None] = lambda: None,
+        freed: Callable[[bool], None] = lambda _: None,
         met: Callable[[Kind, str, str], None] = lambda _kind, _run, _detail: None,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -83,7 +83,8 @@ class Engine:
         self.bodies: Bodies = Bodies(surroundings, threads)
         self.sessions: dict[str, Session] = {}
         self.resting = 0
-        self.freed = freed
+        self._freed = freed
+        self.on_end: Callable[[e.ChildEnded], None] = lambda _: None
         self.met = met
         self.chance = chance
         self._warm: OrderedDict[str, _Warm] = OrderedDict()
@@ -91,7 +92,7 @@ class Engine:
         self._news: dict[str, None] = {}  # in the order of asking, whatever the hashes
         self._news_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.is_draining = False
+        self.is_draining: bool = False
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
         self._strays: dict[str, int] = {}
@@ -350,10 +351,14 @@ class Engine:
                 close(kept.program, oldest)
         else:
             close(session.program, session.run.id)
-        self.freed()
+        self.freed(is_over=session.run.end is not None)
 
     def _is_worth_memory(self, session: Session) -> bool:
         return len(self._warm) < SPARE or parking.wakes_soon(session.run, session.program, self.clock.now())
+
+    def freed(self, *, is_over: bool = False) -> None:
+        """A slot is free. `is_over`: by the end of its run; else a run may be due again, now or at some time."""
+        self._freed(is_over)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs something beside the sessions, for as long as the engine lives."""

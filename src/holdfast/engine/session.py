@@ -17,6 +17,7 @@ import msgspec
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.messages import ended
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.step import STOPPED, outcome_unknown
@@ -116,6 +117,12 @@ class Session:
     def is_settling(self) -> bool:
         """Whether a write of this session is under way; its verdict will tell."""
         return self._is_committing
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the write under way is the run's end: it is accepted only if nothing is unread."""
+        draft = self._draft
+        return draft is not None and draft.is_terminal
 
     def messages(self, events: list[e.AnyEvent], inbox_last: int, *, then_turn: bool = True) -> None:
         """Takes what was in the inbox."""
@@ -301,6 +308,8 @@ class Session:
         if draft.is_terminal or park is not None:
             begins_anew = self._ends_pass(draft) or any(isinstance(x, e.Paused) for x in draft.inputs)
             self._leave(is_warm=not (draft.is_terminal or begins_anew or self._drain))
+            if self.run.end is not None:
+                self.engine.on_end(ended(self.run.id, self.run.end, draft.at, ""))
             return
         for command in draft.commands:
             if isinstance(command, c.RunStep):

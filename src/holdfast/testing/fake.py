@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
+from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep, step
 from holdfast.authoring.script.workflows import AnyWorkflow
@@ -40,6 +41,10 @@ class Fake:
         if not isinstance(real, AnyStep | AnyWorkflow | Resource):
             raise DefinitionError(
                 f"Fake({real!r}, …): give a step, a workflow or a resource first, then what stands for it"
+            )
+        if isinstance(real, Machine):
+            raise DefinitionError(
+                f"Fake({real.name}, …): a machine cannot be faked. Fake the resources and steps of its states"
             )
         self.real: AnyStep[..., Any] | AnyWorkflow[..., Any] | Resource[Any] = cast("Any", real)
         self.fake: Any = fake

@@ -8,7 +8,7 @@ nothing is left to do at that moment.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -18,6 +18,7 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.app import App
 from holdfast.authoring.handle import JournalEvent, RunView
+from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.resources import Resource, resources_named_by
@@ -152,7 +153,8 @@ class Sim:
 
     def serve(self, *workflows: AnyWorkflow[..., Any]) -> None:
         """Also serves these. Needed for children that the code does not name, such as those it imports in a body."""
-        self._learn([workflow.spec for workflow in workflows])
+        machines = [spec for one in workflows if isinstance(one, Machine) for spec in one.specs()]
+        self._learn([*machines, *(one.spec for one in workflows if not isinstance(one, Machine))])
 
     # -- verbs ---------------------------------------------------------------------------------------------------------
 
@@ -290,12 +292,13 @@ class Sim:
         self._loop.finish(worker.start(), "starting the worker")
         resources = [*self._resources, *self._named_resources(self._registry)]
         self._loop.finish(worker.learn(self._registry, resources), "opening resources")
-        self._client.local = self._worker = worker
+        self._client.serve(worker)
+        self._worker = worker
         return worker
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
         """Serves these workflows and those their code names."""
-        named: list[object] = named_by(x.function for x in specs)
+        named: list[object] = named_by(_bodies_of(specs))
         found: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
         fresh: list[WorkflowSpec] = []
         for spec in [*specs, *(workflow.spec for workflow in found)]:
@@ -310,7 +313,13 @@ class Sim:
     def _named_resources(self, specs: Iterable[WorkflowSpec]) -> list[Resource[Any]]:
         """What the bodies that will really run ask for: a faked step needs none of the real one's."""
         faked = {id(function) for function in self._steps}
-        return resources_named_by((spec.function for spec in specs if not spec.is_remote), without=faked)
+        return resources_named_by(_bodies_of(spec for spec in specs if not spec.is_remote), without=faked)
+
+
+def _bodies_of(specs: Iterable[WorkflowSpec]) -> Iterator[Callable[..., Any]]:
+    """The author's functions behind these definitions."""
+    for spec in specs:
+        yield from (spec.function, *spec.bodies)
 
 
 def _way(a: Occupation, now: datetime) -> str:

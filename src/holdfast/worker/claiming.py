@@ -28,6 +28,7 @@ async def claim_until_stopped(worker: Worker) -> None:
         worker.work_hinted.clear()
         wait = worker.options.poll.total_seconds()
         limit = min(worker.free, worker.options.batch)
+        worker.waits_for_slots = limit <= 0
         if limit > 0:
             try:
                 claims = await _pass(worker, limit)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
+from holdfast.core.events import ChildEnded
 from holdfast.core.recovery import Kind, Recovery, encode_recovery
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
@@ -74,6 +75,7 @@ class Worker:
             started_at=store.clock.now(),
         )
         self.work_hinted: asyncio.Event = asyncio.Event()
+        self.waits_for_slots: bool = False
         self.recovery: Recovery = Recovery()
         self.own_runs: list[str] = []
         """Runs of its earlier instance that it has not yet tried to take back."""
@@ -190,6 +192,19 @@ class Worker:
         instance = self.options.instance
         return await self.engine.beginnings.make(new, turn, key_since=key_since, instance=instance, is_named=is_named)
 
+    def holds(self, run: str) -> bool:
+        """Whether this worker advances the run now."""
+        return run in self.engine.sessions
+
+    def settles(self, run: str) -> bool:
+        """Whether a turn of this worker is what was just written of the run: its verdict is on its way."""
+        session = self.engine.sessions.get(run)
+        return session is not None and session.is_settling
+
+    def tell_ends(self, listener: Callable[[ChildEnded], None]) -> None:
+        """Who is told of the end of each run, once it is durable."""
+        self.engine.on_end = listener
+
     async def health(self) -> dict[str, Health]:
         """How the open resources are."""
         return await self.surroundings.health()
@@ -251,12 +266,12 @@ class Worker:
 
     # -- hints ---------------------------------------------------------------------------------------------------------
 
-    def _freed(self) -> None:
+    def _freed(self, is_over: bool) -> None:
         if self._granted is not None:
             self._granted.freed()
         if self.is_stopping:
             self._all_quiet.set()
-        else:
+        elif self.waits_for_slots or not is_over:
             self.work_hinted.set()
 
     def _hinted(self, run: str) -> None:
@@ -266,6 +281,9 @@ class Worker:
             return
         if threading.get_ident() == self._thread:
             self._news(run)
+            return
+        session = self.engine.sessions.get(run)
+        if session is not None and session.is_ending:  # most hints: of an end that this worker wrote itself
             return
         self._hints.append(run)
         if not self._is_told:  # one wake-up for all hints of a transaction

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Retry, RunFailed, current, step, workflow
+from holdfast import Machine, Retry, RunFailed, current, step, workflow
 from holdfast.errors import DefinitionError
 from holdfast.testing import Fake, Sim
 from tests.unit.testing.shop import CardDeclined, Order, Till, charge, fulfil, label, progress, ship, till
@@ -119,6 +119,8 @@ def test_a_fake_that_does_not_fit_is_refused(fake: Any, told: str) -> None:
 
 
 def test_only_definitions_are_faked() -> None:
+    with pytest.raises(DefinitionError, match="a machine cannot be faked"):
+        Fake(Machine[Order, Order]("parcel"), lambda order: order)
     thing: Any = print
     with pytest.raises(DefinitionError, match="give a step, a workflow or a resource first"):
         Fake(thing, print)

@@ -17,6 +17,7 @@ import tests.unit.testing.shop as a_shop
 from holdfast import (
     App,
     DeadlineExceeded,
+    Machine,
     ResultTimeout,
     Retry,
     RunCancelled,
@@ -495,3 +496,43 @@ def test_a_program_is_not_kept_by_a_closed_simulation() -> None:
     with Sim() as sim:
         sim.start(both())
     assert ended == ["body"]
+
+
+@dataclass
+class Reserve:
+    order: Order
+
+
+@dataclass
+class Waiting:
+    order: Order
+    payment: str
+
+
+@dataclass
+class Delivered:
+    text: str
+
+
+parcel = Machine[Reserve, Delivered]("parcel")
+
+
+@parcel.state
+async def reserve(s: Reserve) -> Waiting:
+    return Waiting(s.order, a_shop.till().take(s.order.cents))
+
+
+@parcel.script
+async def wait(s: Waiting) -> Delivered:
+    if not await approved.wait(timeout="3d", default=False):
+        return Delivered("not approved")
+    return Delivered(f"{s.payment}, {await ship(s.order)}")
+
+
+def test_a_machine_runs_here_as_well(sim: Sim) -> None:
+    """Contract: its states, their resources and children are found; its waits are virtual."""
+    run = sim.start(parcel(Reserve(Order("5", 7))))
+    assert "waiting for signal approved" in run.waiting
+    run.signal(approved, True)
+    sim.advance("2d")
+    assert run.result() == Delivered("took 7, shipped 5")

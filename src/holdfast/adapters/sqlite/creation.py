@@ -11,34 +11,42 @@ from holdfast.adapters.sqlite.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.messages import encode_event, ended_by, id_in_use
 from holdfast.core.status import Status
-from holdfast.core.turn import Row, instant
+from holdfast.core.turn import Row, instant, micros
 from holdfast.ports.inbox import Message
+from holdfast.ports.journal import Commit
 from holdfast.ports.runs import NewRun, RunRow
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker: str = "") -> RunRow | None:
-    """The run's row and the first row of its journal; None, and nothing written, if the id is in use."""
+def insert_run(
+    transaction: Transaction, new: NewRun, instance: str = "", worker: str = "", first: Commit | None = None
+) -> RunRow | None:
+    """The run's row and the first row of its journal; None, and nothing written, if the id is in use.
+
+    `first` is a turn that keeps the lease: if the run is made already claimed, its row is written as that turn leaves
+    it. What else the turn brings is left to the caller.
+    """
     row, started = new.row, new.started
-    if transaction.row(sql.NO_OF_RUN, (row.run,)) is not None:
-        return None
     available_at = maybe_micros(started.available_at)
     is_due = available_at is None or available_at <= transaction.now
     is_claimed = is_due and bool(instance)
     if available_at is None:
         available_at = transaction.now
-    claims = int(is_claimed)
+    epoch = int(is_claimed)
     holder, held_by = (instance, worker) if is_claimed else ("", "")
+    facts = first.projection if first is not None and is_claimed else None
     transaction.run(
         sql.INSERT_RUN,
         (
             row.run,
-            claims,  # the epoch: 1 if it is made already claimed
-            row.ordinal + 1,
+            epoch,
+            row.ordinal + (1 if facts is None else 2),
+            Status.PENDING if facts is None else facts.status,
             started.workflow,
             started.version,
-            claims,
+            None if facts is None else maybe_micros(facts.started_at),
+            0 if first is not None and first.is_progress else epoch,  # claims without progress
             holder,
             available_at,
             None if is_claimed else int(is_due),
@@ -54,20 +62,30 @@ def insert_run(transaction: Transaction, new: NewRun, instance: str = "", worker
             started.codec,
             maybe_micros(started.deadline),
             row.at,
-            row.at,
+            row.at if facts is None else micros(facts.updated_at),
             None if started.keep is None else started.keep // _MICROSECOND,
-            new.doing,
+            new.doing if facts is None else facts.doing,
         ),
     )
+    if not transaction.connection.changes():
+        return None
     no = transaction.connection.last_insert_rowid()
     keep_blobs(transaction, new.blobs)
-    transaction.run(sql.APPEND, (no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
     refer(transaction, no, row.body)
     for name, value in started.attributes.items():
         transaction.run(sql.INSERT_ATTRIBUTE, (no, name, value))
+    if facts is None or first is None:  # last: its number is that of the turn
+        transaction.run(sql.APPEND, stored_row(no, row))
+    else:
+        transaction.run(sql.APPEND_TWO, (*stored_row(no, row), *stored_row(no, first.row)))
     if not is_claimed:
         transaction.hint(row.run)
     return _as_row(no, new, available_at, holder, held_by)
+
+
+def stored_row(no: int, row: Row) -> tuple[int, int, int, int, int, bytes, bytes]:
+    """The values of `APPEND`."""
+    return no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body
 
 
 def start_child(transaction: Transaction, new: NewRun, ordinal: int) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.blobs import keep_blobs
 from holdfast.adapters.sqlite.creation import insert_run
 from holdfast.adapters.sqlite.rows import run_row
 from holdfast.adapters.sqlite.transaction import Transaction
-from holdfast.adapters.sqlite.turns import commit_turn
+from holdfast.adapters.sqlite.turns import bring, commit_turn
 from holdfast.core.turn import Row
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
@@ -30,13 +31,25 @@ class CreateRun(msgspec.Struct, frozen=True):
             found = transaction.row(sql.RUN_BY_KEY, (started.workflow, started.key, self.key_since))
             if found is not None and found[1] != new.row.run and not _is_known(transaction, new.row.run):
                 return Existing(run_row(found), by_key=True)
-        made = insert_run(transaction, new, self.instance, self.worker)
+        first = self.first
+        is_plain = first is not None and first.park is None and not first.is_terminal
+        made = insert_run(transaction, new, self.instance, self.worker, first if is_plain else None)
+        if made is not None and first is not None and is_plain and made.instance:
+            return self._brought(transaction, made, first)
         if made is not None:
             return self._begun(transaction, made)
         run = run_row(transaction.row(sql.RUN_BY_ID, (new.row.run,)))
         if transaction.is_again and _is_first_row(transaction, run.no, new.row):
             return self._begun(transaction, run)  # made by our earlier try, whose answer was lost
         return Existing(run, by_key=False)
+
+    def _brought(self, transaction: Transaction, run: RunRow, first: Commit) -> Made:
+        """The row is as the turn leaves it; now what else the turn brings."""
+        seq = transaction.connection.last_insert_rowid()
+        commit = msgspec.structs.replace(first, no=run.no)
+        if commit.blobs:
+            keep_blobs(transaction, commit.blobs.items())
+        return Made(run, Committed(seq, bring(transaction, commit, 0)))
 
     def _begun(self, transaction: Transaction, run: RunRow) -> Made:
         if self.first is None or run.epoch != self.first.row.epoch:

@@ -61,20 +61,24 @@ RETURNING inbox_last
 """
 
 # finish: the terminal turn. Locks runs. Refused while a message is unread, which the caller tells from a fence by
-# reading the row.
+# reading the row. Says whether the run watches a topic, and whether somebody adopted it: most do not.
 FINISH = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
     instance = '', available_at = NULL, ready = NULL
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND inbox_last <= ?12
-RETURNING inbox_last
+RETURNING inbox_last, EXISTS (SELECT 1 FROM watchers WHERE run = ?4), EXISTS (SELECT 1 FROM adoptions WHERE run = ?4)
 """
 
 FENCE = "SELECT epoch, next_ordinal, inbox_last FROM runs WHERE no = ?"
 STORED_TURN = "SELECT seq, epoch, checksum FROM events WHERE run = ? AND ordinal = ?"
 
-# append: the turn's row. Locks events; the fenced update came first.
+# append: the turn's row, or that of a new run. Locks events; the fenced update or the run came first.
 APPEND = "INSERT INTO events (run, ordinal, epoch, at, format, checksum, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+# append two: the first rows of a run that is begun with its start. Locks events.
+APPEND_TWO = """
+INSERT INTO events (run, ordinal, epoch, at, format, checksum, body) VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?)
+"""
 
 CONSUME = "UPDATE inbox SET consumed_ordinal = ? WHERE run = ? AND no <= ? AND consumed_ordinal IS NULL"
 EXPOSE = """
@@ -95,12 +99,13 @@ REFER_BLOB = "INSERT INTO blob_blobs (holder, blob) SELECT ?, name FROM blobs WH
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
-# insert run: the caller has found the id free; whoever else wants it comes after this transaction. Locks runs.
+# insert run: nothing if the id is in use. Locks runs. A run that is begun with its start has its first turn in it.
 INSERT_RUN = """
-INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, inbox_last, inbox_read, claims, instance,
-    available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root, code, codec,
-    deadline, created_at, updated_at, keep, doing)
-VALUES (?, ?, ?, 'pending', ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, started_at, inbox_last, inbox_read, claims,
+    instance, available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root,
+    code, codec, deadline, created_at, updated_at, keep, doing)
+VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
 """
 INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer
-from holdfast.adapters.sqlite.creation import start_child, tell_adopters
+from holdfast.adapters.sqlite.creation import start_child, stored_row, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send
 from holdfast.adapters.sqlite.rows import maybe_micros
 from holdfast.adapters.sqlite.transaction import Transaction
@@ -21,28 +21,36 @@ from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 
 def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
     """The turn, all of it, or a verdict that says why nothing was written."""
-    inbox_last = _move_run(transaction, commit)
-    if inbox_last is None:
+    found = _move_run(transaction, commit)
+    if found is None:
         return _refusal(transaction, commit)
-    row = commit.row
     if commit.blobs:
         keep_blobs(transaction, commit.blobs.items())
-    transaction.run(sql.APPEND, (commit.no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
+    transaction.run(sql.APPEND, stored_row(commit.no, commit.row))
     seq = transaction.connection.last_insert_rowid()
-    refer(transaction, commit.no, row.body)
-    if commit.is_consuming:
-        transaction.run(sql.CONSUME, (row.ordinal, commit.no, commit.inbox_seen))
-    if commit.children or commit.messages or commit.publications:
-        inbox_last = _reach_out(transaction, commit)
-    _show(transaction, commit)
+    inbox_last = bring(transaction, commit, found[0])
     if commit.is_terminal:
-        transaction.run(sql.UNWATCH_ALL, (commit.no,))
-        tell_adopters(transaction, commit.no, row)
+        _, has_watches, is_adopted = found
+        if has_watches or commit.watch:
+            transaction.run(sql.UNWATCH_ALL, (commit.no,))
+        if is_adopted:
+            tell_adopters(transaction, commit.no, commit.row)
     return Committed(seq, inbox_last)
 
 
-def _move_run(transaction: Transaction, commit: Commit) -> int | None:
-    """The fenced update; the run's `inbox_last`, or None if it did not apply."""
+def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
+    """What a turn brings beside its row, whose blobs are stored. Returns the run's `inbox_last` after it."""
+    refer(transaction, commit.no, commit.row.body)
+    if commit.is_consuming:
+        transaction.run(sql.CONSUME, (commit.row.ordinal, commit.no, commit.inbox_seen))
+    if commit.children or commit.messages or commit.publications:
+        inbox_last = _reach_out(transaction, commit)
+    _show(transaction, commit)
+    return inbox_last
+
+
+def _move_run(transaction: Transaction, commit: Commit) -> Any:
+    """The fenced update; `inbox_last` of the run (of an end, also what to see to), or None if it did not apply."""
     row, facts = commit.row, commit.projection
     read_to = commit.inbox_seen if commit.is_consuming else 0
     started_at = maybe_micros(facts.started_at)
@@ -62,7 +70,7 @@ def _move_run(transaction: Transaction, commit: Commit) -> int | None:
     if is_common and row.ordinal > 2:  # the first turn of a worker is never common
         found = transaction.row(sql.ADVANCE, values)
         if found is not None:
-            return int(found[0])
+            return found
     values = (*values, maybe_micros(facts.ended_at))
     if commit.is_terminal:
         found = transaction.row(sql.FINISH, (*values, commit.inbox_seen))
@@ -75,7 +83,7 @@ def _move_run(transaction: Transaction, commit: Commit) -> int | None:
             transaction.hint(row.run)
     else:
         found = transaction.row(sql.MOVE, (*values, int(commit.is_progress)))
-    return None if found is None else int(found[0])
+    return found
 
 
 def _refusal(transaction: Transaction, commit: Commit) -> Verdict:

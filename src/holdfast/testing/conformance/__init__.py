@@ -15,8 +15,8 @@ from __future__ import annotations
 
 try:
     import pytest
-except ImportError as error:  # pragma: no cover - the suite itself runs under pytest
-    raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from error
+except ImportError as _missing:  # pragma: no cover - the suite itself runs under pytest
+    raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from _missing
 
 MODULES = (
     "blobs children claims grants hints inbox journal leases machine_logs ownership parking runs snapshots suite "
