@@ -81,7 +81,7 @@ def measure() -> tuple[float, float, float, float]:
     for _ in range(ROUNDS):  # side by side, so that what else the machine does hits both
         for work, times in ((by_hand, hand), (game.run, machine)):
             begin = time.perf_counter()
-            asyncio.run(work(Ping(TRANSITIONS)))  # type: ignore[arg-type]
+            asyncio.run(work(Ping(TRANSITIONS)))
             times.append((time.perf_counter() - begin) / TRANSITIONS * 1e9)
     log, reading = long_log(), []
     for _ in range(ROUNDS):

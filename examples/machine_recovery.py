@@ -1,6 +1,6 @@
 """A state that fails once, standing in for a crash: `run` raises, `resume` finishes.
 
-    python examples/machine_recovery.py
+    python -m examples.machine_recovery
 
 The log shows what was recorded: Start, Process, Process again after the resume, Finalize, Done.
 """
@@ -11,8 +11,7 @@ import asyncio
 import tempfile
 from dataclasses import dataclass
 
-from file_log import FileLog
-
+from examples.file_log import FileLog
 from holdfast import Machine, Retry, StateFailed
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_recovery_story_prints_its_five_rows() -> None:
     """Promise: run raises, resume finishes, and the kept log has five entries."""
     done = subprocess.run(
-        [sys.executable, "examples/machine_recovery.py"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "examples.machine_recovery"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == [
         "run failed: simulated crash",

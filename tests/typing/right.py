@@ -328,8 +328,7 @@ async def wait_for_van(s: Waiting) -> Again | Delivered:
 async def use_machines(order: Order) -> None:
     assert_type(await reserve(Reserve(order)), Quoting | Refused)
     assert_type(await parcel.run(Reserve(order)), Delivered | Refused)
-    call = parcel(Reserve(order))
-    assert_type(call, Call[Delivered | Refused])
+    call: Call[Delivered | Refused] = parcel(Reserve(order))
     assert_type(await parcel.run(Reserve(order), store=MemoryLog(), id="run-1"), Delivered | Refused)
     assert_type(await parcel.resume("run-1", store=MemoryLog(), keep_log=True), Delivered | Refused)
     run = await app.start(call, id="run-42")

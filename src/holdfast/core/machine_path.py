@@ -49,7 +49,8 @@ def machine_path(run_id: str, turns: Iterable[Turn]) -> MachinePath | None:
                 case e.Started() if event.style != "machine":
                     return None
                 case e.Continued():
-                    path, known, inside = MachinePath(), set(), ""
+                    path, inside = MachinePath(), ""
+                    known.clear()
                 case e.Entered():
                     inside = event.key
                     known.add(event.key)
