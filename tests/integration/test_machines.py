@@ -321,7 +321,7 @@ async def test_a_script_state_uses_the_durable_verbs_and_replays(still: World) -
     assert len(entered) > 2, "the second program replayed the script"
     assert sorted(LEDGER) == ["book shelf 3", "book shelf 4", "unbook shelf 4"]
     entries = [event.data for event in await events(run) if event.type == "entered"]
-    assert entries == [{"key": "B", "state": "B"}]
+    assert entries == [{"key": "B", "state": "B"}, {"key": "C", "state": "C"}]
 
 
 @pytest.mark.spec("cano.T7", "cano.T8")
