@@ -14,11 +14,13 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 
 import hypothesis
 import pytest
 
 SEED = "HOLDFAST_TEST_SEED"
+SUITES = "tests/conformance/test_stores.py::Test"
 
 hypothesis.settings.register_profile(
     "ci",
@@ -67,6 +69,22 @@ def pytest_report_header() -> list[str]:
     hashing = os.environ.get("PYTHONHASHSEED", "random" if sys.flags.hash_randomization else "0")
     profile = os.environ.get("HYPOTHESIS_PROFILE", "ci")
     return [f"seed: {SEED}={chosen_seed()} PYTHONHASHSEED={hashing}, hypothesis profile: {profile}"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests measured (`record_property("figure", …)`), and how many cases of the suites each store passed."""
+    passed = terminalreporter.stats.get("passed", [])
+    figures = [
+        f"{value} ({report.nodeid})" for report in passed for name, value in report.user_properties if name == "figure"
+    ]
+    bound = Counter(report.nodeid.split("::")[1] for report in passed if report.nodeid.startswith(SUITES))
+    cases = [
+        f"conformance: {count} cases hold on {store.removeprefix('Test')}" for store, count in sorted(bound.items())
+    ]
+    if figures or cases:
+        terminalreporter.section("figures")
+        for line in (*cases, *figures):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture

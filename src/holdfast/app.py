@@ -19,6 +19,7 @@ from holdfast.client.client import Client
 from holdfast.client.compensating import compensate
 from holdfast.client.machine_logs import MachineLogs
 from holdfast.config import Configuration, StoreSettings, load
+from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings
@@ -38,9 +39,9 @@ T = TypeVar("T")
 class App:
     """What is served, and where it is kept.
 
-    `url` is `sqlite:///path.db`, `memory://` or (later) another store's; without it that of the configuration:
-    `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are definitions,
-    modules, or names of modules. `config` is for tests; else it is looked for when it is first needed.
+    `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; without it that of the
+    configuration: `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
+    definitions, modules, or names of modules. `config` is for tests; else it is looked for when it is first needed.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class App:
         return self.given_url or self.config.store.url
 
     def __repr__(self) -> str:
-        return f"<App {self.url} with {len(self.registry)} workflow(s)>"
+        return f"<App {without_secrets(self.url)} with {len(self.registry)} workflow(s)>"
 
     def serve(self, what: AnyWorkflow[..., Any] | ModuleType | str) -> None:
         """Adds a workflow, every workflow of a module, or of the module of that name."""
@@ -321,7 +322,11 @@ async def open_store(url: str, settings: StoreSettings | None = None) -> Store:
         from holdfast.adapters.sqlite.store import open_sqlite
 
         return await open_sqlite(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
-    known = "memory://, sqlite:///path.db, sqlite:///:memory:"
+    if scheme in {"postgresql", "postgres"}:
+        from holdfast.adapters.postgres import open_postgres
+
+        return await open_postgres(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
+    known = "memory://, sqlite:///path.db, sqlite:///:memory:, postgresql://user@host/database"
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
 
 
@@ -331,4 +336,8 @@ async def schema_of(url: str) -> Schema | None:
         from holdfast.adapters.sqlite.opening import schema_of as sqlite_schema
 
         return await asyncio.to_thread(sqlite_schema, url)
+    if url.startswith(("postgresql:", "postgres:")):
+        from holdfast.adapters.postgres.store import schema_of as postgres_schema
+
+        return await asyncio.to_thread(postgres_schema, url)
     return None

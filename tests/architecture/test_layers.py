@@ -14,8 +14,8 @@ import pytest
 from tests.architecture.source import PACKAGE, ROOT, parse, python_files, shown
 
 LAYERS = (
-    "cli web contrib testing app sync client worker engine adapters adapters.sqlite adapters.memory config authoring "
-    "authoring.script authoring.machine ports core errors"
+    "cli web contrib testing app sync client worker engine adapters adapters.sqlite adapters.postgres adapters.memory "
+    "config authoring authoring.script authoring.machine ports core errors"
 ).split()
 
 
@@ -37,6 +37,7 @@ def skeleton(tmp_path: Path) -> Path:
         package.mkdir(parents=True, exist_ok=True)
         (package / "__init__.py").touch()
     (tmp_path / "src/holdfast/adapters/sqlite/library.py").write_text("import apsw\n")
+    (tmp_path / "src/holdfast/adapters/postgres/library.py").write_text("import psycopg\n")
     (tmp_path / "src/holdfast/cli/terminal.py").write_text("import click, rich\n")
     return tmp_path
 
@@ -77,6 +78,7 @@ def test_an_empty_skeleton_keeps_the_contracts(skeleton: Path) -> None:
         ("adapters.sqlite", "import sqlite3", "One SQLite library"),
         ("adapters.memory", "import apsw", "apsw is spoken"),
         ("cli", "import apsw", "apsw is spoken"),
+        ("client", "import psycopg", "psycopg is spoken"),
         ("worker", "import rich.table", "click and rich"),
     ],
 )

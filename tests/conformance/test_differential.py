@@ -25,8 +25,6 @@ from hypothesis.stateful import (
 )
 
 from holdfast.adapters.memory.clock import VirtualClock
-from holdfast.adapters.memory.store import MemoryStore
-from holdfast.adapters.sqlite import open_sqlite
 from holdfast.core.status import Status
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.leases import Claims, Taken, WorkerRow
@@ -49,17 +47,17 @@ from tests.conformance.plans import (
     runs,
     topics,
 )
-
-
-async def open_store(kind: str, clock: VirtualClock) -> Store:
-    """A new, empty store that need not survive a power cut, and is faster for it."""
-    return MemoryStore(clock) if kind == "memory" else await open_sqlite("sqlite:///:memory:", clock=clock)
+from tests.conformance.test_stores import open_store
 
 
 class Twins(RuleBasedStateMachine):
-    """Two stores, asked the same."""
+    """Two stores, asked the same. Answers are compared at once, everything they show after some operations."""
+
+    kind = "sqlite"
+    looks_every = 1
 
     def __init__(self) -> None:
+        self.operations = 0
         super().__init__()
         self.resources = ExitStack()
         self.worlds: list[World] = []
@@ -70,7 +68,7 @@ class Twins(RuleBasedStateMachine):
     def open_both(self) -> None:
         """Fresh stores on clocks that move together."""
         self.runner = self.resources.enter_context(asyncio.Runner())
-        for kind in ("memory", "sqlite"):
+        for kind in ("memory", self.kind):
             clock = VirtualClock(START)
             store = self.runner.run(open_store(kind, clock))
             self.resources.callback(self.close, store)
@@ -80,7 +78,11 @@ class Twins(RuleBasedStateMachine):
         self.runner.run(store.close())
 
     def teardown(self) -> None:
-        self.resources.close()
+        try:
+            if len(self.worlds) == 2:
+                self.show_the_same()
+        finally:
+            self.resources.close()
 
     def both(self, ask: Callable[[World], Awaitable[Any]]) -> list[Any]:
         """Asks both worlds and compares the answers."""
@@ -312,6 +314,11 @@ class Twins(RuleBasedStateMachine):
 
     @invariant()
     def the_stores_show_the_same(self) -> None:
+        self.operations += 1
+        if self.operations % self.looks_every == 0:
+            self.show_the_same()
+
+    def show_the_same(self) -> None:
         for dump in self.both(lambda world: world.dump()):
             rows = sorted((row for rows in dump["rows"].values() for row in rows), key=lambda row: row.seq)
             self.order.append([(row.run, row.ordinal) for row in rows])
@@ -323,9 +330,17 @@ class Twins(RuleBasedStateMachine):
         self.runner.run(self.worlds[0].verify())
 
 
+class TwinsOnPostgres(Twins):
+    """With a server in between, every look costs a hundred round trips."""
+
+    kind = "postgres"
+    looks_every = 10
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # a difference takes minutes to be made small
-def test_the_stores_cannot_be_told_apart() -> None:
-    """Contract: the same operations give the same verdicts, rows, journals and inboxes on memory and SQLite."""
-    examples = settings().max_examples // 2  # each is forty operations on two stores
-    run_state_machine_as_test(Twins, settings=settings(max_examples=examples, stateful_step_count=40))
+@pytest.mark.parametrize(("twins", "share"), [(Twins, 4), (TwinsOnPostgres, 1)], ids=["sqlite", "postgres"])
+def test_the_stores_cannot_be_told_apart(twins: type[Twins], share: int) -> None:
+    """Contract: the same operations give the same verdicts, rows, journals and inboxes as on the memory store."""
+    examples = settings().max_examples * share
+    run_state_machine_as_test(twins, settings=settings(max_examples=examples, stateful_step_count=20))

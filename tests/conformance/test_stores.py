@@ -8,10 +8,23 @@ import pytest
 
 from holdfast.adapters.memory.grants import MemoryGrants
 from holdfast.adapters.memory.store import MemoryStore
+from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.sqlite import open_sqlite
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.testing.conformance import GrantsSuite, StoreGrants, StoreSuite, VirtualClock
+from tests.support.postgres import clean_url
+
+
+async def open_store(kind: str, clock: VirtualClock) -> Store:
+    """A new, empty store; the SQLite one need not survive a power cut, and is faster for it."""
+    match kind:
+        case "memory":
+            return MemoryStore(clock)
+        case "sqlite":
+            return await open_sqlite("sqlite:///:memory:", clock=clock)
+        case _:
+            return await open_postgres(clean_url("&notices=off"), clock=clock)
 
 
 class TestMemory(StoreSuite):
@@ -24,6 +37,11 @@ class TestSqlite(StoreSuite):
         return await open_sqlite(folder / "store.db", clock=clock)
 
 
+class TestPostgres(StoreSuite):
+    async def open(self, clock: VirtualClock, folder: Path) -> Store:
+        return await open_postgres(clean_url("&notices=off"), clock=clock)
+
+
 class TestMemoryGrants(GrantsSuite):
     async def open(self, clock: VirtualClock) -> Grants:
         return MemoryGrants(clock)
@@ -32,14 +50,13 @@ class TestMemoryGrants(GrantsSuite):
 class TestStoreGrants(GrantsSuite):
     """The leases of a store keep the contract of a manager apart."""
 
-    @pytest.fixture(params=["memory", "sqlite"], autouse=True)
+    @pytest.fixture(params=["memory", "sqlite", "postgres"], autouse=True)
     def kind(self, request: pytest.FixtureRequest) -> None:
         self.opened = request.param
 
     async def open(self, clock: VirtualClock) -> Grants:
-        store = MemoryStore(clock) if self.opened == "memory" else await open_sqlite("sqlite:///:memory:", clock=clock)
-        self.store = store
-        grants = StoreGrants(store)
+        self.store = await open_store(self.opened, clock)
+        grants = StoreGrants(self.store)
         await grants.prepare()
         return grants
 

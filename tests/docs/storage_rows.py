@@ -64,6 +64,7 @@ ROWS: dict[str, str] = {
     "stepflow.R20": "a worker of another id finds nothing of its own at its start",
     "stepflow.C1": "the settings of recovery, each with its effect",
     "stepflow.C5": "a stopping worker gives everything back; others go on at once",
+    "stepflow.C6": "memory ends with its process, a file survives it, many workers fail over by themselves",
     "stem.S60": "runs are leased for a finite time, renewed while active, taken over after it",
 }
 

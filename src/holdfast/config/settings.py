@@ -15,7 +15,7 @@ AtLeastOne = Annotated[int, Meta(ge=1)]
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where runs are kept. `max_connections` bounds what one process opens for reading."""
+    """Where runs are kept. `max_connections` bounds what a process opens: of SQLite to read, of PostgreSQL in all."""
 
     url: str = DEFAULT_URL
     auto_migrate: bool = True

@@ -25,6 +25,7 @@ from holdfast.engine import deciding, parking, telling
 from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload, pause_reason
 from holdfast.engine.flight import Flight
 from holdfast.engine.loading import close, inline
+from holdfast.engine.pacing import Pace
 from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Alarm
 from holdfast.errors import HoldfastError
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
 
 LOG = logging.getLogger("holdfast.worker")
-
-LINGER = timedelta(milliseconds=50)
-"""How long a parent of running children stays before it parks."""
 
 WATCH = timedelta(seconds=60)
 """How far ahead the alarm of a run whose bodies run is set: what the wheel keeps of an ended run goes that soon."""
@@ -69,6 +67,7 @@ class Session:
         self._end_at: datetime | None = None
         self._alarm = Alarm(engine.wheel, self.turn)
         self._has_news = False
+        self._pace = Pace(self)
         self._draft: Draft | None = None
         self._park: Park | None = None
         self._drain = ""
@@ -94,6 +93,8 @@ class Session:
         self._claimed = e.Claimed(worker=self.engine.worker_id, restarted=tuple(restarted), begun=tuple(begun))
         self._to_start = [*restarted, *begun]
         self.messages(messages, inbox_last, then_turn=False)
+        if messages:
+            self._pace.taken()
         if self._is_early():
             return
         self.turn(is_needed=bool(self._to_start) or not self.program.has_begun)
@@ -144,7 +145,7 @@ class Session:
         if self._is_committing:
             self._has_news = True
         else:
-            self.engine.fetch_inbox(self)
+            self._pace.look()
 
     def drain(self) -> None:
         """The worker is going: give the run back as soon as it falls quiet."""
@@ -323,7 +324,7 @@ class Session:
                     self._flight.start(self._commands[key])
         if verdict.inbox_last > self.inbox_seen or self._has_news:
             self._has_news = False
-            self.engine.fetch_inbox(self)
+            self._pace.look()
         if self._flight and not self._inputs:
             self._watch_time(draft.at)  # the common case: nothing to do before a body lands or a time comes
         else:
@@ -340,6 +341,7 @@ class Session:
     def _leave(self, *, is_warm: bool) -> None:
         self._set_resting(False)
         self._is_gone = True
+        self._pace.stop()
         self.engine.left(self, is_warm=is_warm)
 
     def landed(self, event: e.AnyEvent | None) -> None:
@@ -376,9 +378,10 @@ class Session:
             return
         wake = parking.next_wake(self.run, self.program)
         lingers = parking.awaits_children(self.run, Draft(at, [])) and not self._drain
-        if (wake is not None and wake - at <= parking.NEAR and not self._drain) or (lingers and not self._is_resting):
+        stays = lingers and (self._pace.is_waiting or not self._is_resting)
+        if stays or (wake is not None and wake - at <= parking.NEAR and not self._drain):
             self._set_resting(True)
-            until = at + LINGER if lingers else wake
+            until = at + self._pace.linger if lingers else wake
             if wake is not None and until is not None:
                 until = min(until, wake)
             assert until is not None
@@ -406,8 +409,8 @@ class Session:
             self.drop("taken over")
             return
         telling.given_back(self, None, is_leaving=bool(self._drain))
-        # What came meanwhile is unread to the store: the run is available, and whoever claims it reads it again.
-        self._leave(is_warm=not self._inputs and not self._drain)
+        # What came meanwhile is unread to the store and to the program: whoever claims the run reads it again.
+        self._leave(is_warm=not self._drain)
 
     # -- small parts ---------------------------------------------------------------------------------------------------
 

@@ -116,10 +116,11 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
     publications: list[Publication] = []
     exposed: list[Exposure] = []
     watch: list[tuple[str, str]] = []
+    asked = {x.key: x for x in draft.commands if isinstance(x, c.StartChild)}
     for event in draft.outputs:
         match event:
             case e.ChildStarted():
-                children.append(_child(run, event, draft))
+                children.append(_child(run, event, asked[event.key], draft))
             case e.MessageSent():
                 _send(run, event, messages, publications)
             case e.Exposed():
@@ -140,8 +141,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
     }
 
 
-def _child(run: Run, event: e.ChildStarted, draft: Draft) -> NewRun:
-    command = next(x for x in draft.commands if isinstance(x, c.StartChild) and x.key == event.key)
+def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft) -> NewRun:
     started = e.Started(
         workflow=event.workflow,
         version=event.version,

@@ -2,6 +2,10 @@
 
 It begins with the runs of the worker's own earlier instance. Whatever grants the leases, the lease comes first: a run
 is loaded only once it is ours.
+
+A claim takes runs in the order in which they came due. So that ten thousand children, started in one turn, do not keep
+everything else waiting until the last of them is taken, passes alternate while one workflow floods the queue: one for
+the others, one for whatever is due.
 """
 
 from __future__ import annotations
@@ -9,21 +13,52 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.errors import StoreError
 from holdfast.ports.leases import Claims
+from holdfast.ports.runs import RunRow
 
 if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
 
 LOG = logging.getLogger("holdfast.worker")
+Definition: TypeAlias = tuple[str, str]
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+
+
+class Fairness:
+    """Which workflow fills whole passes by itself, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self._flood: Definition | None = None
+        self._is_turn_of_others = False
+
+    def others(self, held: Sequence[Definition]) -> tuple[Definition, ...]:
+        """Definitions to claim first in this pass; none if everything is due alike."""
+        self._is_turn_of_others = self._flood is not None and not self._is_turn_of_others
+        return tuple(x for x in held if x != self._flood) if self._is_turn_of_others else ()
+
+    def pass_on(self) -> None:
+        """The others want nothing now."""
+        self._is_turn_of_others = False
+
+    @property
+    def has_more(self) -> bool:
+        """Whether this pass was the others', and what it left is due."""
+        return self._is_turn_of_others
+
+    def learn(self, runs: Sequence[RunRow], limit: int) -> None:
+        """What a pass over everything gave."""
+        definitions = {(run.workflow, run.version) for run in runs}
+        self._flood = definitions.pop() if len(runs) == limit and len(definitions) == 1 else None
 
 
 async def claim_until_stopped(worker: Worker) -> None:
     """One claimer per worker. Passes follow each other without waiting while slots are free and work is left."""
     pause = FIRST_PAUSE
+    fairness = Fairness()
     while not worker.is_stopping:
         worker.work_hinted.clear()
         wait = worker.options.poll.total_seconds()
@@ -31,7 +66,7 @@ async def claim_until_stopped(worker: Worker) -> None:
         worker.waits_for_slots = limit <= 0
         if limit > 0:
             try:
-                claims = await _pass(worker, limit)
+                claims = await _pass(worker, limit, fairness)
             except StoreError as error:
                 LOG.warning("claiming not possible, trying again in %.1f s: %s", pause, error)
                 worker.engine.doubt()
@@ -44,7 +79,7 @@ async def claim_until_stopped(worker: Worker) -> None:
                 await asyncio.sleep(LONGEST_PAUSE)
                 continue
             pause = FIRST_PAUSE
-            if len(claims.runs) == limit or worker.own_runs:
+            if len(claims.runs) == limit or worker.own_runs or fairness.has_more:
                 await asyncio.sleep(0)
                 continue
             if claims.next_due is not None:
@@ -53,11 +88,11 @@ async def claim_until_stopped(worker: Worker) -> None:
         await _hint_or(worker.work_hinted, wait)
 
 
-async def _pass(worker: Worker, limit: int) -> Claims:
+async def _pass(worker: Worker, limit: int, fairness: Fairness) -> Claims:
     """One claim: of the worker's own runs as long as there are any, then of whatever is due."""
     own, worker.own_runs = worker.own_runs[:limit], worker.own_runs[limit:]
     try:
-        claims = await worker.claim(limit, own)
+        claims = await _fairly(worker, limit, fairness) if not own else await worker.claim(limit, own)
     except BaseException:
         worker.own_runs = [*own, *worker.own_runs]
         raise
@@ -68,6 +103,18 @@ async def _pass(worker: Worker, limit: int) -> Claims:
     if own:
         taken = {run.id for run in claims.runs}
         await worker.recovered(own, taken)
+    return claims
+
+
+async def _fairly(worker: Worker, limit: int, fairness: Fairness) -> Claims:
+    others = fairness.others(worker.row.definitions)
+    if others:
+        claims = await worker.claim(limit, definitions=others)
+        if claims.runs:
+            return claims
+        fairness.pass_on()
+    claims = await worker.claim(limit)
+    fairness.learn(claims.runs, limit)
     return claims
 
 

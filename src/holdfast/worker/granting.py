@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import StoreError
 from holdfast.ports.grants import Grants, OwnedBy
-from holdfast.ports.leases import Claims
+from holdfast.ports.leases import Claims, WorkerRow
 
 if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
@@ -43,17 +43,17 @@ class Granted:
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
             LOG.warning("worker %s: the lease manager took no heartbeat: %s", self._worker.options.id, error)
 
-    async def claim(self, limit: int, only: Sequence[str]) -> Claims:
+    async def claim(self, row: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
         """What the store says is due and the manager lets us try."""
         worker = self._worker
         await self.give_back()
-        due = None if only else await worker.store.due(worker.row, limit=limit)
+        due = None if only else await worker.store.due(row, limit=limit)
         wanted = only if due is None else [run.id for run in due.runs]
         may = [run for run in wanted if await self._may_try(run)]
         claims = Claims([], None if due is None else due.next_due, () if due is None else due.put_off)
         if may:
             max_claims = worker.engine.settings.max_claims
-            taken = await worker.store.claim(worker.row, limit=limit, max_claims=max_claims, only=may)
+            taken = await worker.store.claim(row, limit=limit, max_claims=max_claims, only=may)
             claims = Claims(taken.runs, claims.next_due, claims.put_off)
             await self._release(set(may) - {run.id for run in taken.runs})
         return claims

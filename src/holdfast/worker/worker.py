@@ -155,12 +155,14 @@ class Worker:
 
     # -- recovery ------------------------------------------------------------------------------------------------------
 
-    async def claim(self, limit: int, only: Sequence[str] = ()) -> Claims:
-        """Takes due runs: as the store says, or as whoever grants the leases lets it."""
+    async def claim(
+        self, limit: int, only: Sequence[str] = (), definitions: tuple[tuple[str, str], ...] | None = None
+    ) -> Claims:
+        """Takes due runs: as the store says, or as whoever grants the leases lets it. `definitions`: of these alone."""
+        row = self.row if definitions is None else msgspec.structs.replace(self.row, definitions=definitions)
         if self._granted is not None:
-            return await self._granted.claim(limit, only)
-        max_claims = self.engine.settings.max_claims
-        return await self.store.claim(self.row, limit=limit, max_claims=max_claims, only=only)
+            return await self._granted.claim(row, limit, only)
+        return await self.store.claim(row, limit=limit, max_claims=self.engine.settings.max_claims, only=only)
 
     async def recovered(self, own: Sequence[str], taken: Collection[str]) -> None:
         """The runs of the earlier instance were tried: those that others were quicker to get are left to them."""

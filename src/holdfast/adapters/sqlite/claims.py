@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.adapters.sql.rows import decoded_pairs, maybe_instant, run_row
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.rows import decoded_pairs, maybe_instant, run_row
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.ports.clock import Clock
 from holdfast.ports.leases import Claims, WorkerRow

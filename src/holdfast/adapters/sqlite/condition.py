@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import apsw
 
 from holdfast.adapters.sqlite.connection import Durability
-from holdfast.core.turn import instant
-from holdfast.ports.condition import Backlog, Condition
+from holdfast.ports.condition import Condition
 
 SOUND = (3, 51, 3)
 """Before it, connections that write and checkpoint together could corrupt the file (the WAL-reset bug)."""
@@ -28,9 +25,3 @@ def condition_of(durability: Durability, version: str | None = None) -> Conditio
     return Condition(
         engine=f"SQLite {found}", durability=_DURABILITY[durability], faults=() if is_sound else (f"{fault} (apsw)",)
     )
-
-
-def backlog_row(row: Any) -> Backlog:
-    """A row of the statement `BACKLOG`."""
-    workflow, version, queue, count, oldest, since = row
-    return Backlog(workflow=workflow, version=version, queue=queue, count=count, oldest=oldest, since=instant(since))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from holdfast.adapters.sql.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.messages import send
-from holdfast.adapters.sqlite.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.messages import encode_event, ended_by, id_in_use
 from holdfast.core.status import Status

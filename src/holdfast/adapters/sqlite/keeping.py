@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import apsw
 
+from holdfast.adapters.sql.listing import place, position
 from holdfast.adapters.sqlite import upkeep
 from holdfast.adapters.sqlite import upkeep_statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, kind_of, read_blobs
 from holdfast.adapters.sqlite.connection import fetch
-from holdfast.adapters.sqlite.listing import place, position
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros

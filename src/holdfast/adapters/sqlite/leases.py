@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.adapters.sql.rows import encoded, is_live, run_row
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.rows import encoded, is_live, run_row
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.turn import instant, micros

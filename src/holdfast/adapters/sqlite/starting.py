@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.adapters.sql.rows import run_row
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs
 from holdfast.adapters.sqlite.creation import insert_run
-from holdfast.adapters.sqlite.rows import run_row
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.sqlite.turns import bring, commit_turn
 from holdfast.core.turn import Row

@@ -337,24 +337,14 @@ FROM workers ORDER BY started_at, instance
 
 BLOB = "SELECT data FROM blobs WHERE name = ?"
 
-# -- list: a head, any of the conditions, a tail -----------------------------------------------------------------------
+# -- list: a head, any of the conditions (most are in `adapters.sql.listing`), a tail ----------------------------------
 
 LIST_RUNS = "SELECT * FROM run_rows WHERE true"
-WITH_WORKFLOW = "AND workflow = ?"
-WITH_VERSION = "AND version = ?"
-WITH_STATUS = "AND status = ?"
 WITH_STATUSES = "AND status IN (SELECT value FROM json_each(?))"
-WITH_QUEUE = "AND queue = ?"
-WITH_PARENT = "AND parent = ? AND parent <> ''"
 WITH_ROOT = """
 AND no IN (SELECT no FROM runs WHERE id = ? AND root = '' UNION ALL SELECT no FROM runs WHERE root = ? AND root <> '')
 """
-WITH_KEY = "AND key = ? AND key <> ''"
-WITH_WORKER = "AND worker = ? AND worker <> ''"
-WITH_OPEN_ONLY = "AND ended_at IS NULL"
 WITH_ATTRIBUTE = "AND no IN (SELECT run FROM attributes WHERE name = ? AND value = ?)"
-BEFORE = "AND (created_at, no) < (?, ?)"
-NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"
 
 # -- condition ---------------------------------------------------------------------------------------------------------
 

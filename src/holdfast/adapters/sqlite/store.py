@@ -16,20 +16,20 @@ from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
+from holdfast.adapters.sql.listeners import Listeners
+from holdfast.adapters.sql.rows import backlog_row, maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite import audit, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
-from holdfast.adapters.sqlite.condition import backlog_row, condition_of
+from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.keeping import Keeping
 from holdfast.adapters.sqlite.link import Link
-from holdfast.adapters.sqlite.listeners import Listeners
 from holdfast.adapters.sqlite.listing import page
 from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.opening import discard, prepare
 from holdfast.adapters.sqlite.readers import Readers
-from holdfast.adapters.sqlite.rows import maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite.starting import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
@@ -121,13 +121,13 @@ class SqliteStore(Keeping):
             return []
         return await self._write(
             lambda transaction: [commit_turn(transaction, commit) for commit in batch],
-            is_large=len(batch) > 1 or bool(batch[0].blobs),
+            is_large=len(batch) > 1 or _is_large(batch[0]),
         )
 
     def commit_now(self, commit: Commit) -> Verdict | None:
         """See `ports.journal`."""
         self._check_process()
-        if commit.blobs:
+        if _is_large(commit):
             return None
         return self._writer.run_now(lambda transaction: commit_turn(transaction, commit))
 
@@ -308,6 +308,11 @@ class SqliteStore(Keeping):
                 f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
                 f"{os.getpid()}: SQLite's locks are not inherited. Open the store again in the child."
             )
+
+
+def _is_large(commit: Commit) -> bool:
+    """Not for an event loop: it would stand still meanwhile."""
+    return bool(commit.blobs) or len(commit.children) > _MANY
 
 
 def _let_go(location: Location, watched: tuple[int, int], pid: int) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.adapters.sql.rows import maybe_micros
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.creation import start_child, stored_row, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send
-from holdfast.adapters.sqlite.rows import maybe_micros
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.turn import micros
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.adapters.sql.listing import BEFORE, NEWEST_FIRST
 from holdfast.adapters.sqlite import SqliteStore, open_sqlite
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.claims import ClaimRuns
@@ -94,7 +95,7 @@ LISTS: list[tuple[Filter, str]] = [
 @pytest.mark.parametrize(("which", "index"), LISTS)
 async def test_a_list_uses_an_index(which: Filter, index: str, store: SqliteStore) -> None:
     parts, _ = conditions(which)
-    steps = plan(store, "\n".join((sql.LIST_RUNS, *parts, sql.BEFORE, sql.NEWEST_FIRST)))
+    steps = plan(store, "\n".join((sql.LIST_RUNS, *parts, BEFORE, NEWEST_FIRST)))
     assert any(index in step for step in steps), steps
 
 

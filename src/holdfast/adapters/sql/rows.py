@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.status import Status
 from holdfast.core.turn import instant, micros
+from holdfast.ports.condition import Backlog
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
 
@@ -104,3 +105,9 @@ def encoded(value: Iterable[object]) -> str:
 def decoded_pairs(text: str) -> tuple[tuple[str, str], ...]:
     """The inverse of `encoded` for definitions."""
     return _pairs.decode(text)
+
+
+def backlog_row(row: Any) -> Backlog:
+    """A row of the statement `BACKLOG`."""
+    workflow, version, queue, count, oldest, since = row
+    return Backlog(workflow=workflow, version=version, queue=queue, count=count, oldest=oldest, since=instant(since))

@@ -1,0 +1,26 @@
+"""The PostgreSQL store: one schema of a database, any number of processes and machines, spoken through psycopg.
+
+::
+
+    commit            ──▶ lane of turns   ── one connection, one call of a server-side function for all that wait
+    create · send     ──▶ lane of entries ── likewise
+    claim, reads, …   ──▶ threads with a connection each, as many as `max_connections` leaves
+    heartbeat thread  ──▶ PostgresHeart   ── a connection of its own
+    hints             ──▶ Notices         ── LISTEN and NOTIFY on a connection of their own, never waited for
+
+`schema/` holds the tables and functions, `statements` what is asked from here, `migrating` brings a schema up to date.
+A connection keeps no state between two transactions: any of them may go through a transaction pooler.
+"""
+
+try:
+    import psycopg as _  # noqa: F401 - is the extra there?
+except ImportError as error:  # pragma: no cover - the tests have it
+    from holdfast.errors import StoreRefused
+
+    raise StoreRefused(
+        "a postgresql:// address needs psycopg, which is an extra: pip install 'holdfast[postgres]'"
+    ) from error
+
+from holdfast.adapters.postgres.store import PostgresStore, open_postgres
+
+__all__ = ["PostgresStore", "open_postgres"]

@@ -1,0 +1,78 @@
+"""The address of a PostgreSQL store: what libpq is told, which schema is meant, and what may be shown to people."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+import msgspec
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from holdfast.config.addresses import without_secrets
+from holdfast.errors import InvalidInput
+
+DEFAULT_SCHEMA = "holdfast"
+_LONGEST_NAME = 63
+_YES_OR_NO = {"on": True, "off": False}
+
+# A half-open connection is noticed within half of the default lease: by unanswered data, or by probes when idle.
+_TCP = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 3,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 6000,
+    "application_name": "holdfast",
+}
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a store is. `repr` shows nothing secret."""
+
+    url: str
+    schema: str
+    connecting: dict[str, Any]
+    has_notices: bool = True
+
+    def __repr__(self) -> str:
+        return f"<Address {self.url}>"
+
+    @property
+    def quoted(self) -> str:
+        """The schema as an identifier in a statement that takes parameters."""
+        return '"' + self.schema.replace('"', '""').replace("%", "%%") + '"'
+
+
+def parse_address(text: str) -> Address:
+    """The address in a URL: that of libpq, with `schema=` and `notices=on|off` of our own among its options."""
+    base, _, query = text.partition("?")
+    scheme, separator, rest = base.partition("://")
+    if scheme not in {"postgresql", "postgres"} or not separator:
+        raise InvalidInput(
+            f"{without_secrets(base)!r} is no address of a PostgreSQL store. Use postgresql://user@host/database."
+        )
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    schema = options.pop("schema", DEFAULT_SCHEMA)
+    notices = options.pop("notices", "on")
+    if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_NAME or schema.startswith("pg_"):
+        raise InvalidInput(f"schema={schema!r}: a name of 1 to {_LONGEST_NAME} bytes that does not begin with 'pg_'.")
+    if notices not in _YES_OR_NO:
+        raise InvalidInput(f"notices={notices!r}: 'on' (the default), or 'off' where LISTEN is not possible.")
+    url = f"postgresql://{rest}" + (f"?{urlencode(options, quote_via=quote)}" if options else "")
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise InvalidInput(
+            f"{without_secrets(base)!r} is no address that PostgreSQL understands: {_reason(error)}"
+        ) from None
+    several = "," in str(given.get("host", "") or given.get("hostaddr", ""))
+    connecting = {**_TCP, **({"target_session_attrs": "read-write"} if several else {}), **given}
+    return Address(without_secrets(text), schema, connecting, _YES_OR_NO[notices])
+
+
+def _reason(error: Exception) -> str:
+    """What libpq found wrong, if it can be told without repeating the address."""
+    text = str(error).strip()
+    return "check its parts" if "://" in text or "@" in text else text

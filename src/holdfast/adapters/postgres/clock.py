@@ -1,0 +1,58 @@
+"""The server's clock, as this process knows it: a monotonic clock and the offset of the last answer.
+
+Leases are judged on the server. The time of events, timers and deadlines is estimated here, so that it is the same
+wherever a run is advanced, whatever this host's own clock says.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+from holdfast.adapters.system.clock import SystemClock
+from holdfast.core.turn import instant, micros
+from holdfast.ports.clock import Clock
+
+
+class ServerClock:
+    """An estimate of the server's wall clock; the boot is this host's. Usable from any thread."""
+
+    def __init__(self) -> None:
+        self._offset = 0
+        self._host = SystemClock()
+
+    def now(self) -> datetime:
+        """The server's time, within half a round trip."""
+        return instant(time.monotonic_ns() // 1000 + self._offset)
+
+    def boot(self) -> tuple[str, float]:
+        """Of this host: it tells whether a process of this host is gone."""
+        return self._host.boot()
+
+    def saw(self, server: int, asked: int, answered: int) -> None:
+        """The server said it was `server` (µs since 1970) between these readings of `time.monotonic_ns`."""
+        self._offset = server - (asked + answered) // 2000
+
+
+class Moments:
+    """What the functions are told of time: nothing, and then the server's clock counts; or a clock that tests move."""
+
+    def __init__(self, given: Clock | None) -> None:
+        self._given = given
+        self.server: ServerClock = ServerClock()
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the store."""
+        return self._given or self.server
+
+    def wall(self) -> int | None:
+        """The given wall time."""
+        return None if self._given is None else micros(self._given.now())
+
+    def lease(self) -> tuple[str | None, int | None]:
+        """The given boot, and the microseconds since."""
+        if self._given is None:
+            return None, None
+        boot, second = self._given.boot()
+        return boot, int(second * 1_000_000)

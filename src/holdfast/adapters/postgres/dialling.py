@@ -1,0 +1,99 @@
+"""Connections: how one is opened, how long it is waited for, and how often it is tried.
+
+A dialler belongs to one store. After a failed attempt nobody of this process tries again within half a second and a
+little more, so a server that comes back is not trampled by those who wait for it. Each connection is checked once: a
+standby is no store.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+
+from holdfast.adapters.postgres.address import Address
+from holdfast.adapters.postgres.problems import first_line
+from holdfast.errors import StoreRefused, StoreUnavailable
+
+if TYPE_CHECKING:
+    from psycopg.abc import PQGen
+
+T = TypeVar("T")
+
+LEAST_PAUSE, MOST_PAUSE = 0.5, 0.75
+OLDEST_SERVER = 140000
+
+# recovery: whether this server may be written at all, and what else must be known of it.
+SERVER = b"""
+SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
+    current_setting('default_transaction_isolation'), current_setting('fsync'), current_setting('synchronous_commit')
+"""
+
+
+class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that gives up on an answer: behind a black hole no error would ever come."""
+
+    patience: float = 30.0
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """As psycopg waits, but never for ever."""
+        return super().wait(gen, interval, self.patience if timeout is None else timeout)
+
+
+class Dialler:
+    """Opens connections to one address. Usable from any thread."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._turn = threading.Lock()
+        self._not_before = 0.0
+        self._problem = ""
+        self.attempts: int = 0
+        self.server: tuple[Any, ...] = ()
+
+    def dial(self, patience: float) -> TimedConnection:
+        """A new connection to the primary. `StoreUnavailable` if there is none within so many seconds."""
+        deadline = time.monotonic() + patience
+        if not self._turn.acquire(timeout=max(patience, 0)):
+            raise self._unavailable()
+        try:
+            pause = self._not_before - time.monotonic()
+            if pause > 0:
+                if time.monotonic() + pause > deadline:
+                    raise self._unavailable()
+                time.sleep(pause)
+            return self._attempt()
+        finally:
+            self._turn.release()
+
+    def _attempt(self) -> TimedConnection:
+        self.attempts += 1
+        try:
+            connection = TimedConnection.connect(autocommit=True, prepare_threshold=None, **self._address.connecting)
+        except psycopg.OperationalError as error:
+            self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
+            self._problem = first_line(error)
+            raise self._unavailable() from None  # the cause may name more than people should see
+        try:
+            (self.server,) = connection.execute(SERVER, binary=True).fetchall()
+        except psycopg.Error as error:
+            connection.close()
+            self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
+            self._problem = first_line(error)
+            raise self._unavailable() from None
+        if self.server[0]:
+            connection.close()
+            self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
+            raise StoreRefused(
+                f"cannot open the store {self._address.url}: this server is a standby, which cannot be written. Use "
+                "the address of the primary, or name all servers: postgresql://a,b,c/database."
+            )
+        self._not_before = 0.0
+        return connection
+
+    def _unavailable(self) -> StoreUnavailable:
+        why = self._problem or "other threads are still connecting"
+        return StoreUnavailable(f"no connection to the store {self._address.url}: {why}")

@@ -1,0 +1,174 @@
+"""What the store keeps besides running: blobs, snapshots, and their upkeep."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from holdfast.adapters.postgres import upkeep_statements as sql
+from holdfast.adapters.postgres import wire
+from holdfast.adapters.postgres.address import Address
+from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.postgres.reading import LONG
+from holdfast.adapters.sql.listing import place, position
+from holdfast.core.references import names_in
+from holdfast.core.snapshot import Snapshot
+from holdfast.core.turn import Row, micros
+from holdfast.errors import BlobNotFound, CorruptJournal
+from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
+
+T = TypeVar("T")
+
+_BEGINNING = (-1, 0)
+_MICROSECOND = timedelta(microseconds=1)
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class Keeping(ABC):
+    """The part of a PostgreSQL store that its runs stand on."""
+
+    _moments: Moments
+    _address: Address
+
+    @abstractmethod
+    async def _run(self, ask: Callable[[Link], T]) -> T: ...
+
+    async def _keep(self, statement: str, *values: object) -> Any:
+        """The rows of a question that may take long."""
+        return await self._run(lambda link: link.ask(statement, values, patience=LONG))
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    async def snapshots(self, runs: Iterable[int]) -> Mapping[int, Snapshot]:
+        """See `ports.journal`."""
+        return {no: Snapshot(*columns) for no, *columns in await self._keep(sql.SNAPSHOTS, list(runs))}
+
+    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
+        """See `ports.journal`."""
+        names = sorted(names_in(snapshot.body))
+        ((was_taken,),) = await self._keep(
+            sql.PUT_SNAPSHOT,
+            self._moments.wall(),
+            run,
+            snapshot.ordinal,
+            snapshot.checksum,
+            snapshot.body,
+            wire.encoded_json(wire.blobs(blobs.items())) if blobs else None,
+            wire.encoded_json(names) if names else None,
+        )
+        return bool(was_taken)
+
+    async def drop_snapshots(self, runs: Iterable[int] | None = None) -> int:
+        """See `ports.journal`."""
+        chosen = None if runs is None else list(runs)
+        ((count,),) = await self._keep(sql.DROP_SNAPSHOTS, self._moments.wall(), chosen)
+        return int(count)
+
+    async def compact(self, run: int, stand_in: Row) -> int:
+        """See `ports.journal`."""
+        row = stand_in
+        values = (run, row.ordinal, row.epoch, row.at, row.checksum, row.format, row.body)
+        ((gone,),) = await self._keep(sql.COMPACT, self._moments.wall(), *values)
+        return int(gone)
+
+    # -- blobs ---------------------------------------------------------------------------------------------------------
+
+    async def put_blob(self, data: BlobData, *, kind: BlobKind = "payload") -> str:
+        """See `ports.blobs`."""
+
+        def put(link: Link) -> str:
+            if isinstance(data, Stub):
+                stub, stored = data, None
+            else:
+                stub, stored = Stub(sha256(data).hexdigest(), len(data), tuple(names_in(data))), data
+            names = [bytes.fromhex(name) for name in stub.names]
+            values = (self._moments.wall(), bytes.fromhex(stub.name), kind, stub.size, stored, names)
+            link.ask(sql.KEEP_BLOB, values, patience=LONG)
+            return stub.name
+
+        return await self._run(put)
+
+    async def get_blob(self, name: str) -> bytes:
+        """See `ports.blobs`."""
+        return (await self.get_blobs((name,)))[name]
+
+    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        """See `ports.blobs`."""
+        wanted = list(names)
+        return await self._run(lambda link: _read_blobs(link, wanted))
+
+    async def blob_kind(self, name: str) -> BlobKind | None:
+        """See `ports.blobs`."""
+        if not _NAME.fullmatch(name):
+            return None
+        rows = await self._keep(sql.KIND, bytes.fromhex(name))
+        return rows[0][0] if rows else None
+
+    # -- upkeep --------------------------------------------------------------------------------------------------------
+
+    async def take_duty(self, duty: str, *, holder: str, ttl: timedelta) -> bool:
+        """See `ports.upkeep`."""
+        ((is_ours,),) = await self._keep(sql.TAKE_DUTY, *self._moments.lease(), duty, holder, ttl // _MICROSECOND)
+        return bool(is_ours)
+
+    async def drop_duty(self, duty: str, *, holder: str) -> None:
+        """See `ports.upkeep`."""
+        await self._keep(sql.DROP_DUTY, duty, holder)
+
+    async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:
+        """See `ports.upkeep`."""
+        begin = position(after) if after else _BEGINNING
+        rows = await self._keep(sql.EXPIRED, self._moments.wall(), _whole(keep), *begin, limit + 1)
+        found = [root for root, _, _, is_expired in rows[:limit] if is_expired]
+        return Expired(found, place(*rows[limit - 1][1:3]) if len(rows) > limit else "")
+
+    async def remove(self, roots: Sequence[str], keep: timedelta | None) -> Removed:
+        """See `ports.upkeep`."""
+        trees = runs = rows = 0
+        for root in roots:
+            ((gone, of_journal),) = await self._keep(sql.REMOVE_TREE, self._moments.wall(), root, _whole(keep))
+            trees, runs, rows = trees + bool(gone), runs + gone, rows + of_journal
+        return Removed(trees, runs, rows)
+
+    async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
+        """See `ports.upkeep`."""
+        before = micros(self._moments.clock.now() - grace)
+        if is_dry:
+            ((count, size),) = await self._keep(sql.COLLECTABLE, before)
+            return Collected(count, size)
+        gone = await self._keep(sql.COLLECT, self._moments.wall(), before, limit)
+        return Collected(len(gone), sum(size for _, size in gone), tuple(name.hex() for name, _ in gone))
+
+    async def space(self, *, largest: int = 10) -> Space:
+        """See `ports.upkeep`. What PostgreSQL keeps free inside its tables it does not tell."""
+        ((total,),) = await self._keep(sql.TOTAL, self._address.schema)
+        return Space(
+            total=total,
+            free=0,
+            tables=tuple(Part(*row) for row in await self._keep(sql.TABLES)),
+            blobs=tuple(Part(*row) for row in await self._keep(sql.KINDS)),
+            largest=tuple(LargeRun(*row) for row in await self._keep(sql.LARGEST, largest)),
+        )
+
+
+def _read_blobs(link: Link, names: Sequence[str]) -> dict[str, bytes]:
+    """The bytes of each name; every one must be there and be what it is named."""
+    asked = [bytes.fromhex(name) for name in names if _NAME.fullmatch(name)]
+    found = {name.hex(): data for name, data in link.ask(sql.BLOBS, (asked,), patience=LONG)} if asked else {}
+    for name in names:
+        data = found.get(name)
+        if data is None:
+            raise BlobNotFound(f"no blob {name} in this store")
+        if sha256(data).hexdigest() != name:
+            raise CorruptJournal(f"blob {name} does not hold the bytes of that name. Restore the store from a backup.")
+    return {name: found[name] for name in names}
+
+
+def _whole(span: timedelta | None) -> int | None:
+    return None if span is None else span // _MICROSECOND

@@ -1,0 +1,116 @@
+"""The verbs of leases and topics, as calls of the schema's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from holdfast.adapters.postgres import statements as sql
+from holdfast.adapters.postgres import wire
+from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.sql.rows import encoded, maybe_instant, run_row, worker_row
+from holdfast.adapters.system.process import is_gone, process_mark
+from holdfast.core.turn import instant, micros
+from holdfast.ports.inbox import Publication
+from holdfast.ports.leases import Claims, HeldBy, Lease, Over, Taken, Taking, WorkerRow
+
+PROMOTED_A_CLAIM = 500
+BOUNCED_A_CLAIM = 100
+REMEMBERED = timedelta(days=1)
+"""How long an instance that is gone and holds nothing stays on the list."""
+
+TAKEN, IS_HELD, IS_OVER = 0, 1, 2
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def register(
+    link: Link, moments: Moments, worker: WorkerRow, ttl: timedelta, *, takes_over: bool
+) -> tuple[list[str], list[str]]:
+    """The runs of earlier instances, which are free now, and those that somebody now can run."""
+    boot, _ = moments.clock.boot()
+    replaced = [
+        instance
+        for instance, pid, host, its_boot, mark in link.ask(sql.SIBLINGS, (worker.worker, worker.instance))
+        if takes_over or (its_boot == boot and host == worker.host and pid > 0 and is_gone(pid, mark))
+    ]
+    new = {
+        "instance": worker.instance,
+        "worker": worker.worker,
+        "queues": encoded(worker.queues),
+        "definitions": encoded(worker.definitions),
+        "pid": worker.pid,
+        "host": worker.host,
+        "boot": boot,
+        "mark": process_mark(worker.pid),
+        "started_at": micros(worker.started_at),
+        "progress": worker.progress,
+    }
+    values = (
+        moments.wall(),
+        *moments.lease(),
+        wire.encoded_json(new),
+        ttl // _MICROSECOND,
+        replaced,
+        REMEMBERED // _MICROSECOND,
+    )
+    ((freed, recalled),) = link.ask(sql.REGISTER, values)
+    return freed, recalled
+
+
+def claim(
+    link: Link, moments: Moments, worker: WorkerRow, limit: int, only: Sequence[str] = (), *, takes: bool = True
+) -> Claims:
+    """What the worker may advance now."""
+    values = (
+        moments.wall(),
+        *moments.lease(),
+        worker.instance,
+        worker.worker,
+        list(dict.fromkeys(worker.queues)),
+        [workflow for workflow, _ in worker.definitions],
+        [version for _, version in worker.definitions],
+        max(limit, 0),
+        list(only) or None,
+        PROMOTED_A_CLAIM,
+        BOUNCED_A_CLAIM,
+        takes,
+    )
+    first, *taken = link.ask(sql.CLAIM, values)
+    delayed = iter(first[1] or ())
+    return Claims(
+        [run_row(row[2:]) for row in taken], maybe_instant(first[0]), tuple(zip(delayed, delayed, strict=True))
+    )
+
+
+def take(link: Link, moments: Moments, run: str, instance: str, *, steal: bool) -> Taking:
+    """One run for an operator."""
+    ((code, expires_at, *columns),) = link.ask(
+        sql.TAKE, lambda is_again: (moments.wall(), *moments.lease(), run, instance, steal, is_again)
+    )
+    if code not in {TAKEN, IS_HELD, IS_OVER}:
+        return None
+    row = run_row(tuple(columns))
+    if code == TAKEN:
+        return Taken(row)
+    return HeldBy(row.worker, row.instance, instant(expires_at)) if code == IS_HELD else Over(row.status)
+
+
+def lease(link: Link, moments: Moments, run: str) -> Lease | None:
+    """Who holds the run."""
+    for worker, instance, epoch, expires_at in link.ask(sql.LEASE, (moments.wall(), *moments.lease(), run)):
+        return Lease(run, worker, instance, epoch, instant(expires_at))
+    return None
+
+
+def workers(link: Link, moments: Moments) -> list[WorkerRow]:
+    """Every known instance, live ones first."""
+    boot, second = moments.lease()
+    rows = [worker_row(row[:-1], boot or "", row[-1]) for row in link.ask(sql.WORKERS, (second,))]
+    return sorted(rows, key=lambda row: not row.is_live)
+
+
+def publish(link: Link, moments: Moments, publication: Publication) -> tuple[list[str], list[str]]:
+    """The runs it reached, and those it woke."""
+    ((reached, woken),) = link.ask(sql.PUBLISH, (moments.wall(), wire.encoded_json(wire.publication(publication))))
+    return reached, woken

@@ -1,0 +1,71 @@
+"""One connection that can be replaced, and the questions asked over it. Used by one thread at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import psycopg
+
+from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.adapters.postgres.problems import NOTHING_WRITTEN, is_lost, translated
+from holdfast.adapters.postgres.statements import Texts
+
+PATIENCE = 7.0
+"""Seconds an answer is waited for: less than half of the default lease."""
+
+Values: TypeAlias = Sequence[Any] | Callable[[bool], Sequence[Any]]
+
+_TRIES = 4
+
+
+class Link:
+    """Asks; opens its connection when needed, throws it away when it breaks."""
+
+    def __init__(self, dialler: Dialler, texts: Texts, connection: TimedConnection | None = None) -> None:
+        self._dialler = dialler
+        self._texts = texts
+        self._connection = connection
+        self.is_again: bool = False
+        """An earlier try of the question under way may have been carried out: its answer was lost."""
+
+    def ask(self, statement: str, values: Values = (), *, patience: float = PATIENCE) -> list[Any]:
+        """All rows. A lost connection or a deadlock is met by asking the same again, so the question must bear that;
+        values that depend on `is_again` are made for each try."""
+        self.is_again = False
+        deadline = time.monotonic() + patience
+        tries = _TRIES
+        while True:
+            tries -= 1
+            left = deadline - time.monotonic()
+            try:
+                chosen = values(self.is_again) if callable(values) else values
+                return self._once(statement, chosen, max(left, 0.1))
+            except psycopg.Error as error:
+                if is_lost(error):
+                    self.drop()
+                    self.is_again = True
+                elif not isinstance(error, NOTHING_WRITTEN):
+                    raise translated(error) from error
+                if tries <= 0 or time.monotonic() >= deadline:
+                    raise translated(error) from error
+
+    def connected(self, patience: float = PATIENCE) -> TimedConnection:
+        """The connection, opened if there is none."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self._dialler.dial(patience)
+        return self._connection
+
+    def drop(self) -> None:
+        """Closes it; the next question opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.close()
+
+    def _once(self, statement: str, values: Sequence[Any], patience: float) -> list[Any]:
+        connection = self.connected(patience)
+        connection.patience = patience
+        return connection.execute(self._texts[statement], values, binary=True).fetchall()

@@ -1,0 +1,128 @@
+"""LISTEN and NOTIFY: hints between processes, on a connection and a thread of their own. Never waited for.
+
+A write tells its hints here after it is durable; what gathers within a few milliseconds is one NOTIFY, sent apart from
+the write, since a NOTIFY in the transaction of a write makes all commits of the server wait for each other. It says
+nothing but who sends it. If the connection is lost, or a pooler swallows it, the polls of the workers find everything.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import select
+import threading
+import time
+from hashlib import sha256
+from secrets import token_hex
+
+import psycopg
+from psycopg import sql as quoting
+
+from holdfast.adapters.postgres.address import Address
+from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.errors import StoreError
+
+GATHER = 0.005
+"""Seconds between two notices of a process at least."""
+
+LONGEST_PAUSE = 10.0
+_NOTIFY = b"SELECT pg_notify(%s, %s)"
+_log = logging.getLogger("holdfast.store")
+
+
+class Notices:
+    """Sends and hears. Starts with its first use; closing sends what is left."""
+
+    def __init__(self, address: Address, dialler: Dialler) -> None:
+        self._dialler = dialler
+        self._is_on = address.has_notices
+        self._channel = f"holdfast_{sha256(address.schema.encode()).hexdigest()[:24]}"
+        self._own = token_hex(8)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wake: tuple[int, int] = (-1, -1)
+        self._has_news = False
+        self._is_closing = threading.Event()
+        self.changes: int = 0
+        self.is_listening: bool = False
+
+    def start(self) -> None:
+        """Begins to listen, if it does not yet."""
+        if not self._is_on or self._thread is not None:
+            return
+        with self._lock:
+            if self._thread is None and not self._is_closing.is_set():
+                self._wake = os.pipe()
+                self._thread = threading.Thread(target=self._serve, name="holdfast-notices", daemon=True)
+                self._thread.start()
+
+    def send(self) -> None:
+        """Others are to look. From any thread; returns at once."""
+        self.start()
+        with self._lock:
+            if self._thread is not None and not self._has_news and not self._is_closing.is_set():
+                self._has_news = True
+                os.write(self._wake[1], b"n")
+
+    def close(self) -> None:
+        """Sends what is left and ends. Blocks, shortly."""
+        with self._lock:
+            thread = self._thread
+            was_closing = self._is_closing.is_set()
+            self._is_closing.set()
+            if thread is None or was_closing:
+                return
+            os.write(self._wake[1], b"e")
+        thread.join(timeout=5)
+        for end in self._wake:
+            os.close(end)
+
+    def _serve(self) -> None:
+        pause = 0.5
+        while True:
+            try:
+                connection = self._dialler.dial(patience=5.0)
+            except StoreError as error:
+                _log.info("no notices for now, the polls go on: %s", error)
+            else:
+                pause = 0.5
+                try:
+                    self._hear(connection)
+                except (psycopg.Error, OSError) as error:
+                    _log.info("the connection for notices was lost, the polls go on: %s", type(error).__name__)
+                finally:
+                    self.is_listening = False
+                    connection.close()
+            if self._is_closing.wait(pause * random.uniform(0.5, 1)):
+                return
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _hear(self, connection: TimedConnection) -> None:
+        connection.patience = 5.0
+        connection.add_notify_handler(lambda notice: self._heard(notice.payload))
+        connection.execute(quoting.SQL("LISTEN {}").format(quoting.Identifier(self._channel)))
+        self.is_listening = True
+        self.changes += 1  # whatever was sent meanwhile was missed
+        sent_at = 0.0
+        while True:
+            readable, _, _ = select.select([connection.fileno(), self._wake[0]], [], [])
+            if self._wake[0] in readable:
+                if not self._is_closing.is_set():
+                    time.sleep(max(0.0, sent_at + GATHER - time.monotonic()))
+                with self._lock:
+                    os.read(self._wake[0], 64)
+                    has_news, self._has_news = self._has_news, False
+                if has_news:
+                    connection.execute(_NOTIFY, (self._channel, self._own))
+                    sent_at = time.monotonic()
+                if self._is_closing.is_set():
+                    return
+            if connection.fileno() in readable:
+                connection.pgconn.consume_input()
+                while (notice := connection.pgconn.notifies()) is not None:
+                    self._heard(notice.extra.decode())
+
+    def _heard(self, sender: str) -> None:
+        if sender != self._own:
+            self.changes += 1

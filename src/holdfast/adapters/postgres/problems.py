@@ -1,0 +1,57 @@
+"""What PostgreSQL's errors mean to us."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors as pg
+
+from holdfast.errors import DiskFull, HoldfastError, InvalidInput, StoreError, StoreRefused, StoreUnavailable
+
+NOTHING_WRITTEN = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable, pg.QueryCanceled)
+"""The transaction was undone and the same may succeed at once."""
+
+_GONE = ("08", "57P")  # connection exceptions; the server is shutting down, has crashed, or is starting
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection broke, so that nobody knows what became of the last question."""
+    if isinstance(error, pg.ReadOnlySqlTransaction):
+        return True  # the server became a standby: ask for the primary
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(_GONE)
+
+
+def translated(error: BaseException) -> HoldfastError:
+    """Our word for it."""
+    match error:
+        case HoldfastError():
+            return error
+        case pg.DiskFull():
+            return DiskFull(f"the PostgreSQL server has no room left ({first_line(error)}). Nothing was kept.")
+        case pg.InsufficientPrivilege():
+            return StoreRefused(
+                f"PostgreSQL does not let this role use the store ({first_line(error)}). Grant it USAGE on the schema "
+                "and all rights on what is in it, or let a role that owns the schema open the store first."
+            )
+        case pg.UndefinedFunction() | pg.UndefinedTable() | pg.UndefinedColumn() | pg.InvalidSchemaName():
+            return StoreRefused(
+                f"the store's schema is not what this Holdfast expects ({first_line(error)}). A newer one may have "
+                "migrated it, or it was dropped: open the store again."
+            )
+        case pg.DataError() if error.sqlstate is None:
+            return InvalidInput(f"PostgreSQL cannot hold this value: {first_line(error)}.")
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return StoreUnavailable(f"the PostgreSQL server did not do it ({first_line(error)}). Try again.")
+        case _:
+            return StoreError(f"PostgreSQL refused a statement ({type(error).__name__}: {first_line(error)}).")
+
+
+def is_of_one(error: BaseException) -> bool:
+    """Whether one of several who share a transaction may have spoilt it: a lock it waits for, a value."""
+    return not isinstance(error, StoreUnavailable) or isinstance(error.__cause__, NOTHING_WRITTEN)
+
+
+def first_line(error: BaseException) -> str:
+    """The message without its context, which may repeat what was sent."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,366 @@
+-- Functions of the leases: who is alive, what a claim takes, what is given back.
+--
+-- A lease is judged by the server's clock alone, read once into a variable: a bare clock_timestamp() in a condition is
+-- volatile and would keep an index from being used. `given_boot` and `given_second` are null but under a clock that
+-- tests move. Claims, promotions and the freeing of orphans pass over rows that somebody has locked (SKIP LOCKED): they
+-- never wait, so they take part in no deadlock.
+
+-- The moment by which leases are judged.
+CREATE FUNCTION _second(given_second bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT _now(given_second) $$;
+
+CREATE FUNCTION _is_live(one workers, boot text, second bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT NOT one.has_ended AND one.lease_boot = boot AND second < one.expires
+$$;
+
+-- Frees runs of an instance: available now, epoch as it was. Locks them, in order; passes over what is locked, so that a
+-- heartbeat never waits, unless all are wanted.
+CREATE FUNCTION _free(at bigint, holder text, most integer) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    held bigint[];
+    freed text[];
+BEGIN
+    IF most IS NULL THEN
+        held := ARRAY(SELECT no FROM runs WHERE instance = holder AND instance <> '' ORDER BY no FOR NO KEY UPDATE);
+    ELSE
+        held := ARRAY(
+            SELECT no FROM runs WHERE instance = holder AND instance <> '' ORDER BY no LIMIT most
+            FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
+    WITH released AS (
+        UPDATE runs SET instance = '', available_at = _free.at, ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
+        WHERE no = ANY (held) AND instance = holder RETURNING id)
+    SELECT coalesce(array_agg(id), '{}') INTO freed FROM released;
+    RETURN freed;
+END
+$$;
+
+-- register: makes an instance known, ends those it takes over from and frees their runs, forgets those that are long
+-- gone, and recalls runs that were put off for want of a definition it holds. Locks rows of workers and runs.
+CREATE FUNCTION register(
+    given bigint, given_boot text, given_second bigint, new jsonb, ttl bigint, replaced text[], remembered bigint,
+    OUT freed text[], OUT recalled text[])
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    moment bigint := _now(given);
+    second bigint := _second(given_second);
+    boot_now text := coalesce(given_boot, '');
+    holder text;
+    waiting bigint[];
+BEGIN
+    freed := '{}';
+    FOREACH holder IN ARRAY replaced LOOP
+        UPDATE workers SET has_ended = true, seen_at = moment WHERE instance = holder;
+        freed := freed || _free(moment, holder, NULL);
+    END LOOP;
+    DELETE FROM workers WHERE seen_at < moment - remembered AND NOT _is_live(workers, boot_now, second)
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.instance = workers.instance AND runs.instance <> '');
+    INSERT INTO workers (instance, worker, queues, definitions, pid, host, boot, mark, started_at, seen_at, lease_boot,
+        expires, progress)
+    VALUES (new ->> 'instance', new ->> 'worker', new ->> 'queues', new ->> 'definitions', (new ->> 'pid')::bigint,
+        new ->> 'host', new ->> 'boot', new ->> 'mark', (new ->> 'started_at')::bigint, moment, boot_now,
+        second + ttl, new ->> 'progress')
+    ON CONFLICT (instance) DO UPDATE SET worker = excluded.worker, queues = excluded.queues,
+        definitions = excluded.definitions, pid = excluded.pid, host = excluded.host, boot = excluded.boot,
+        mark = excluded.mark, started_at = excluded.started_at, seen_at = excluded.seen_at,
+        lease_boot = excluded.lease_boot, expires = excluded.expires, has_ended = false, progress = excluded.progress;
+    waiting := ARRAY(
+        SELECT no FROM runs JOIN jsonb_array_elements((new ->> 'definitions')::jsonb) AS d
+            ON runs.workflow = d ->> 0 AND runs.version = d ->> 1
+        WHERE bounces > 0 AND status IN ('pending', 'running') AND instance = ''
+        ORDER BY no FOR NO KEY UPDATE OF runs);
+    WITH awake AS (
+        UPDATE runs SET available_at = moment, ready = 1, bounces = 0, note = ''
+        WHERE no = ANY (waiting) AND bounces > 0 AND instance = '' RETURNING id)
+    SELECT coalesce(array_agg(id), '{}') INTO recalled FROM awake;
+END
+$$;
+
+-- beat: renews an instance, then frees a bounded number of runs whose holder is not alive. Locks one row of workers;
+-- holders are met one by one over their index, so ten thousand held runs cost as many steps as there are holders.
+CREATE FUNCTION beat(
+    given bigint, given_boot text, given_second bigint, own text, ttl bigint, new_progress text,
+    new_recovery text, most integer,
+    OUT moment bigint, OUT has_lapsed boolean, OUT orphaned integer, OUT hints text[])
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    second bigint := _second(given_second);
+    boot_now text := coalesce(given_boot, '');
+    lease workers;
+    holder text := '';
+BEGIN
+    moment := _now(given);
+    hints := '{}';
+    SELECT * INTO lease FROM workers WHERE instance = own FOR NO KEY UPDATE;
+    has_lapsed := NOT FOUND OR NOT _is_live(lease, boot_now, second);
+    UPDATE workers SET lease_boot = boot_now, expires = second + ttl, has_ended = false, seen_at = moment,
+        progress = new_progress, recovery = new_recovery
+    WHERE instance = own;
+    LOOP
+        SELECT min(instance) INTO holder FROM runs WHERE instance <> '' AND instance > holder;
+        EXIT WHEN holder IS NULL OR cardinality(hints) >= most;
+        SELECT * INTO lease FROM workers WHERE instance = holder;
+        IF NOT FOUND OR NOT _is_live(lease, boot_now, second) THEN
+            hints := hints || _free(moment, holder, most - cardinality(hints));
+        END IF;
+    END LOOP;
+    orphaned := cardinality(hints);
+END
+$$;
+
+-- The definitions that some live worker holds, as pairs.
+CREATE FUNCTION _held_definitions(boot text, second bigint) RETURNS TABLE (workflow text, version text)
+LANGUAGE sql STABLE AS $$
+    SELECT DISTINCT d ->> 0, d ->> 1 FROM workers, jsonb_array_elements(workers.definitions::jsonb) AS d
+    WHERE _is_live(workers, boot, second)
+$$;
+
+-- The definitions that have claimable runs in a queue, met in a seek each over the index.
+CREATE FUNCTION _ready_definitions(of_queue text) RETURNS TABLE (workflow text, version text) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    SELECT r.workflow, r.version INTO workflow, version FROM runs AS r
+    WHERE ready = 1 AND queue = of_queue ORDER BY r.workflow, r.version LIMIT 1;
+    WHILE workflow IS NOT NULL LOOP
+        RETURN NEXT;
+        SELECT r.workflow, r.version INTO workflow, version FROM runs AS r
+        WHERE ready = 1 AND queue = of_queue AND (r.workflow, r.version) > (_ready_definitions.workflow, _ready_definitions.version)
+        ORDER BY r.workflow, r.version LIMIT 1;
+    END LOOP;
+END
+$$;
+
+-- claim: what has come due is promoted (a bounded number), then the first runs of the definitions held here are taken,
+-- by priority and time, and runs that come before them and that nobody alive can run are put off. Answers with one row
+-- that says when the next run comes due and what was put off (ids and notes in turn), then the runs taken, in order.
+-- Locks exactly the rows it takes or puts off; what others have locked it passes over. Raises the epoch: the previous
+-- holder's commits are fenced from here on. `takes` false: only says what it would take.
+CREATE FUNCTION claim(
+    given bigint, given_boot text, given_second bigint, own text, own_worker text, queues text[], workflows text[],
+    versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean)
+RETURNS TABLE (next_due bigint, delayed text[], run run_rows)
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    moment bigint := _now(given);
+    candidates bigint[];
+    is_mine boolean[];
+    times bigint[];
+    taken bigint[] := '{}';
+    last_place integer;
+    window_size integer := most + 50;  -- more than is wanted: others may be taking the first ones just now
+BEGIN
+    IF most > 0 AND only_ids IS NULL THEN
+        WITH due AS MATERIALIZED (
+            SELECT no FROM unnest(queues) AS q(name) CROSS JOIN LATERAL (
+                SELECT no FROM runs WHERE ready = 0 AND queue = q.name AND available_at <= moment
+                ORDER BY available_at LIMIT promoted FOR NO KEY UPDATE SKIP LOCKED) AS found)
+        UPDATE runs SET ready = 1 FROM due WHERE runs.no = due.no;
+    END IF;
+    IF most > 0 THEN
+        SELECT array_agg(c.no ORDER BY c.place), array_agg(c.mine ORDER BY c.place), array_agg(c.available_at ORDER BY c.place)
+        INTO candidates, is_mine, times
+        FROM (
+            SELECT no, mine, available_at, row_number() OVER (ORDER BY priority DESC, available_at, no) AS place
+            FROM _candidates(
+                moment, coalesce(given_boot, ''), _second(given_second), queues, workflows, versions, window_size, put_off,
+                only_ids)
+        ) AS c;
+        taken := ARRAY(
+            SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
+            WHERE c.mine AND instance = '' AND status IN ('pending', 'running') AND runs.available_at <= moment
+            ORDER BY c.place LIMIT most FOR NO KEY UPDATE OF runs SKIP LOCKED);
+        last_place := CASE
+            WHEN cardinality(taken) = most THEN array_position(candidates, taken[most])
+            ELSE cardinality(candidates) + 1 END;
+        delayed := ARRAY(SELECT unnest(ARRAY[d.id, d.note]) FROM _put_off(moment, ARRAY(
+            SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
+            WHERE NOT c.mine AND c.place < last_place AND ready = 1 AND runs.available_at <= moment
+            ORDER BY c.place FOR NO KEY UPDATE OF runs SKIP LOCKED)) AS d);
+        UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = own, worker = own_worker, ready = NULL,
+            bounces = 0, note = ''
+        WHERE takes AND no = ANY (taken);
+    END IF;
+    SELECT least(
+        (SELECT min(t.at) FROM unnest(times, is_mine) WITH ORDINALITY AS t(at, mine, place)
+         WHERE mine AND place > last_place),
+        (SELECT min(first.at) FROM unnest(queues) AS q(name) CROSS JOIN LATERAL (
+            SELECT available_at AS at FROM runs WHERE ready = 0 AND queue = q.name ORDER BY available_at LIMIT 1) AS first))
+    INTO next_due;
+    RETURN NEXT;
+    next_due := NULL;
+    delayed := NULL;
+    FOR run IN
+        SELECT r.* FROM unnest(taken) WITH ORDINALITY AS t(no, place) JOIN run_rows AS r ON r.no = t.no ORDER BY t.place
+    LOOP
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+-- What a claim may take or put off: of each definition held here the first claimable runs, and of each that nobody
+-- alive holds some. Locks nothing.
+CREATE FUNCTION _candidates(
+    moment bigint, boot text, second bigint, queues text[], workflows text[], versions text[], window_size integer,
+    put_off integer, only_ids text[])
+RETURNS TABLE (no bigint, mine boolean, priority bigint, available_at bigint) LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    kind record;
+    own boolean;
+BEGIN
+    IF only_ids IS NOT NULL THEN
+        RETURN QUERY
+            SELECT r.no, own_kind.workflow IS NOT NULL, r.priority, r.available_at FROM runs AS r
+            LEFT JOIN unnest(workflows, versions) AS own_kind(workflow, version)
+                ON own_kind.workflow = r.workflow AND own_kind.version = r.version
+            WHERE r.id = ANY (only_ids) AND r.queue = ANY (queues) AND r.instance = ''
+                AND r.status IN ('pending', 'running') AND r.available_at <= moment
+                AND (own_kind.workflow IS NOT NULL
+                    OR (r.workflow, r.version) NOT IN (SELECT * FROM _held_definitions(boot, second)));
+        RETURN;
+    END IF;
+    FOR kind IN
+        SELECT q.name AS queue, d.workflow, d.version
+        FROM (SELECT DISTINCT unnest(queues) AS name) AS q CROSS JOIN LATERAL _ready_definitions(q.name) AS d
+    LOOP
+        own := EXISTS (
+            SELECT 1 FROM unnest(workflows, versions) AS o(workflow, version)
+            WHERE o.workflow = kind.workflow AND o.version = kind.version);
+        IF own OR NOT EXISTS (
+            SELECT 1 FROM _held_definitions(boot, second) AS h
+            WHERE h.workflow = kind.workflow AND h.version = kind.version)
+        THEN
+            RETURN QUERY
+                SELECT r.no, own, r.priority, r.available_at FROM runs AS r
+                WHERE r.ready = 1 AND r.queue = kind.queue AND r.workflow = kind.workflow AND r.version = kind.version
+                    AND r.available_at <= moment
+                ORDER BY r.priority DESC, r.available_at, r.no LIMIT CASE WHEN own THEN window_size ELSE put_off END;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Nobody alive holds their definitions: later, 5 s doubling up to 5 min, with a note. The caller has locked them.
+CREATE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS TABLE (id text, note text) LANGUAGE sql AS $$
+    UPDATE runs AS r SET available_at = moment + least(5000000 * (1::bigint << least(bounces, 10)::int), 300000000), ready = 0,
+        bounces = bounces + 1,
+        note = 'no live worker holds workflow ' || workflow
+            || CASE WHEN version <> '' THEN ' (version ' || version || ')' ELSE '' END || '; start one that does'
+    WHERE no = ANY (nos) RETURNING r.id, r.note
+$$;
+
+-- take: an operator's claim, not counted. Locks the run's row.
+-- code 0 taken · 1 held by somebody alive, until `expires_at` · 2 over · 3 there is none.
+CREATE FUNCTION take(
+    given bigint, given_boot text, given_second bigint, run_id text, own text, steals boolean, is_again boolean,
+    OUT code integer, OUT expires_at bigint, OUT run run_rows)
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    there record;
+    lease workers;
+BEGIN
+    SELECT no, status, instance INTO there FROM runs WHERE id = run_id FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        code := 3;
+        RETURN;
+    END IF;
+    SELECT * INTO lease FROM workers WHERE instance = there.instance;
+    IF there.status NOT IN ('pending', 'running', 'paused') THEN
+        code := 2;
+    ELSIF is_again AND there.instance = own THEN
+        code := 0;  -- by our earlier try, whose answer was lost
+    ELSIF there.instance <> '' AND NOT steals
+        AND coalesce(_is_live(lease, coalesce(given_boot, ''), _second(given_second)), false)
+    THEN
+        code := 1;
+        expires_at := _now(given) + lease.expires - _second(given_second);
+    ELSE
+        code := 0;
+        UPDATE runs SET epoch = epoch + 1, instance = own, ready = NULL,
+            worker = coalesce((SELECT workers.worker FROM workers WHERE workers.instance = own), '')
+        WHERE no = there.no;
+    END IF;
+    SELECT r.* INTO run FROM run_rows AS r WHERE r.no = there.no;
+END
+$$;
+
+-- release: gives a run back without a turn, fenced by epoch. Locks its row. Whoever can release was not killed by the
+-- run, so the claim is not counted.
+CREATE FUNCTION release(given bigint, run_no bigint, run_epoch bigint, until bigint, seen bigint, new_note text) RETURNS text
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    moment bigint := _now(given);
+    released text;
+BEGIN
+    UPDATE runs SET instance = '', claims = greatest(0, claims - 1), note = new_note,
+        available_at = CASE WHEN inbox_last > seen THEN moment ELSE until END,
+        ready = CASE
+            WHEN status = 'paused' THEN NULL
+            WHEN inbox_last > seen THEN 1
+            ELSE (until <= moment)::int END
+    WHERE no = run_no AND epoch = run_epoch AND status IN ('pending', 'running', 'paused')
+    RETURNING id INTO released;
+    RETURN released;
+END
+$$;
+
+-- release_all: everything an instance holds, available now, and its end. Locks the runs, in order.
+CREATE FUNCTION release_all(given bigint, own text) RETURNS text[]
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    moment bigint := _now(given);
+    held bigint[];
+    released text[];
+BEGIN
+    held := ARRAY(SELECT no FROM runs WHERE instance = own AND instance <> '' ORDER BY no FOR NO KEY UPDATE);
+    WITH freed AS (
+        UPDATE runs SET instance = '', claims = greatest(0, claims - 1), available_at = moment,
+            ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
+        WHERE no = ANY (held) AND instance = own RETURNING id)
+    SELECT coalesce(array_agg(id), '{}') INTO released FROM freed;
+    UPDATE workers SET has_ended = true, seen_at = moment WHERE instance = own;
+    RETURN released;
+END
+$$;
+
+-- known_workers: every instance with how many runs it holds, and the moment to judge its lease by. Locks nothing.
+CREATE FUNCTION known_workers(given_second bigint)
+RETURNS TABLE (
+    instance text, worker text, queues text, definitions text, pid bigint, host text, started_at bigint,
+    has_ended boolean, lease_boot text, expires bigint, progress text, recovery text, seen_at bigint, active bigint,
+    second bigint)
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+    SELECT w.instance, w.worker, w.queues, w.definitions, w.pid, w.host, w.started_at, w.has_ended, w.lease_boot,
+        w.expires, w.progress, w.recovery, w.seen_at, (SELECT count(*) FROM runs AS r WHERE r.instance = w.instance AND r.instance <> ''),
+        (SELECT _second(given_second))
+    FROM workers AS w ORDER BY w.started_at, w.instance
+$$;
+
+-- lease_of: who holds a run, if the holder lives. Locks nothing.
+CREATE FUNCTION lease_of(given bigint, given_boot text, given_second bigint, run_id text)
+RETURNS TABLE (worker text, instance text, epoch bigint, expires_at bigint)
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    second bigint := _second(given_second);
+BEGIN
+    RETURN QUERY
+        SELECT r.worker, r.instance, r.epoch, _now(given) + w.expires - second FROM runs AS r
+        JOIN workers AS w ON w.instance = r.instance
+        WHERE r.id = run_id AND r.instance <> '' AND _is_live(w, coalesce(given_boot, ''), second);
+END
+$$;
+
+-- reinstate: the run was thought free; whoever grants leases names its owner. Locks the run's row. Epoch as it was: no
+-- fence. Without a known instance of that worker the run is only put off.
+CREATE FUNCTION reinstate(given bigint, run_id text, owner text, until bigint) RETURNS boolean
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    moment bigint := _now(given);
+    newest text := coalesce((
+        SELECT w.instance FROM workers AS w WHERE w.worker = owner AND NOT has_ended
+        ORDER BY w.started_at DESC, w.instance DESC LIMIT 1), '');
+BEGIN
+    UPDATE runs SET worker = owner, instance = newest,
+        available_at = CASE WHEN newest = '' THEN until ELSE available_at END,
+        ready = CASE WHEN newest <> '' OR status = 'paused' THEN NULL ELSE (until <= moment)::int END
+    WHERE id = run_id AND instance = '' AND status IN ('pending', 'running', 'paused');
+    RETURN FOUND;
+END
+$$;

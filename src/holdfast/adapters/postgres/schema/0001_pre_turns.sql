@@ -1,0 +1,530 @@
+-- Functions of the write path: turns, new runs, messages. One call is one transaction and one round trip, and every
+-- statement in it takes a snapshot of its own, so what another transaction committed while we waited for a lock is seen.
+-- Plans are kept by the server for each session, whoever borrows it: nothing has to be prepared by the client.
+--
+-- Locks: rows of `runs`, first all of them in the order of their numbers (FOR NO KEY UPDATE), then the work. Two batches
+-- that share rows therefore wait for each other and never in a circle. Functions that begin with an underscore are
+-- called by the others, under their locks and settings.
+
+-- Microseconds since 1970 by the server's clock; by the given one if there is one (tests).
+CREATE FUNCTION _now(given bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+$$;
+
+-- A text that goes between two halves of an encoded event, as JSON.
+CREATE FUNCTION _filled(halves jsonb, key text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT decode(halves ->> 0, 'base64') || convert_to(to_json(key)::text, 'UTF8') || decode(halves ->> 1, 'base64')
+$$;
+
+-- The seq of the next row of this transaction: 43 bits for the transaction, counted from where the store began in this
+-- cluster of servers (`settle`), and 20 for the row. The setting ends with the transaction.
+CREATE FUNCTION _next_seq() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    last text := current_setting('holdfast.seq', true);
+    seq bigint;
+BEGIN
+    IF last IS NULL OR last = '' THEN
+        seq := ((SELECT value FROM meta WHERE name = 'first_seq') + pg_current_xact_id()::text::bigint << 20) + 1;
+    ELSE
+        seq := last::bigint + 1;
+    END IF;
+    PERFORM set_config('holdfast.seq', seq::text, true);
+    RETURN seq;
+END
+$$;
+
+-- Rows below this seq are final: every transaction that could write one has ended.
+CREATE FUNCTION _horizon() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT (SELECT value FROM meta WHERE name = 'first_seq')
+        + pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20
+$$;
+
+-- Stores the bytes under their names, in the order of the names, and what they refer to. Stored again a blob is as if it
+-- were new, so that its grace begins anew. Locks these rows of blobs.
+CREATE FUNCTION _keep_blobs(at bigint, many jsonb, new_kind text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO blobs (name, kind, at, size, data)
+    SELECT decode(one ->> 0, 'hex'), new_kind, _keep_blobs.at, (one ->> 2)::bigint, decode(one ->> 1, 'base64')
+    FROM jsonb_array_elements(many) AS one ORDER BY 1
+    ON CONFLICT (name) DO UPDATE SET at = greatest(blobs.at, excluded.at);
+    INSERT INTO blob_blobs (holder, blob)
+    SELECT decode(one ->> 0, 'hex'), name FROM jsonb_array_elements(many) AS one, blobs
+    WHERE jsonb_array_length(one -> 3) > 0
+        AND name IN (SELECT decode(n, 'hex') FROM jsonb_array_elements_text(one -> 3) AS n)
+    ON CONFLICT DO NOTHING;
+END
+$$;
+
+-- The run refers to these blobs, as far as they are there: not every text that looks like a name is one. Locks them
+-- against being collected, until the transaction ends.
+CREATE FUNCTION _refer(referring bigint, names jsonb) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO run_blobs (run, blob)
+    SELECT referring, name FROM (
+        SELECT name FROM blobs WHERE name IN (SELECT decode(n, 'hex') FROM jsonb_array_elements_text(names) AS n)
+        ORDER BY name FOR KEY SHARE) AS there
+    ON CONFLICT DO NOTHING
+$$;
+
+-- A message: stored under the run's next number, and the run woken, unless somebody holds it (who learns of the message
+-- from its next commit) or it is paused. Locks the run's row. Says: accepted, repeat, missing, or the status it ended in.
+CREATE FUNCTION _deliver(
+    at bigint, target text, message text, message_kind text, message_body bytea, blobs jsonb, names jsonb)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    run record;
+BEGIN
+    SELECT no, status, inbox_last INTO run FROM runs WHERE id = target FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'missing';
+    END IF;
+    PERFORM 1 FROM inbox WHERE inbox.run = run.no AND id = message;
+    IF FOUND THEN
+        RETURN 'repeat';
+    END IF;
+    IF run.status NOT IN ('pending', 'running', 'paused') THEN
+        RETURN run.status;
+    END IF;
+    INSERT INTO inbox (run, no, id, kind, body, at)
+    VALUES (run.no, run.inbox_last + 1, message, message_kind, message_body, _deliver.at);
+    UPDATE runs SET inbox_last = run.inbox_last + 1, available_at = least(coalesce(available_at, _deliver.at), _deliver.at),
+        ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
+    WHERE no = run.no;
+    IF blobs IS NOT NULL THEN
+        PERFORM _keep_blobs(at, blobs, 'payload');
+    END IF;
+    IF names IS NOT NULL THEN
+        PERFORM _refer(run.no, names);
+    END IF;
+    RETURN 'accepted';
+END
+$$;
+
+-- A publication: a message to every current wait on the topic, oldest first. Returns the runs, and those it woke.
+CREATE FUNCTION _publish(at bigint, publication jsonb, OUT reached text[], OUT woken text[]) LANGUAGE plpgsql AS $$
+DECLARE
+    wait record;
+BEGIN
+    reached := '{}';
+    woken := '{}';
+    FOR wait IN
+        SELECT runs.id, watchers.key FROM watchers JOIN runs ON runs.no = watchers.run
+        WHERE watchers.topic = publication ->> 'topic' ORDER BY watchers.no
+    LOOP
+        IF NOT wait.id = ANY (reached) THEN
+            reached := reached || wait.id;
+        END IF;
+        IF _deliver(
+            at, wait.id, (publication ->> 'id') || '/' || wait.key, 'topic',
+            _filled(publication -> 'halves', wait.key), publication -> 'blobs', publication -> 'names') = 'accepted'
+        THEN
+            woken := woken || wait.id;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- A new run and the first row of its journal; null if the id is in use, in which case whoever used it has committed.
+-- Locks nothing that is there.
+CREATE FUNCTION _insert_run(at bigint, new jsonb, new_instance text, new_worker text, OUT made bigint, OUT is_hint boolean)
+LANGUAGE plpgsql AS $$
+DECLARE
+    it record;
+    is_due boolean;
+    is_claimed boolean;
+BEGIN
+    SELECT * INTO it FROM jsonb_to_record(new) AS x(
+        id text, at bigint, format integer, checksum text, body text, doing text, input_hash text, workflow text,
+        version text, code text, codec text, queue text, priority bigint, key text, available_at bigint, deadline bigint,
+        parent text, parent_key text, root text, keep bigint, attributes jsonb, blobs jsonb, names jsonb);
+    is_due := coalesce(it.available_at <= _insert_run.at, true);
+    is_claimed := is_due AND new_instance <> '';
+    INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready, queue,
+        priority, worker, key, input_hash, parent, parent_key, root, code, codec, deadline, created_at, updated_at, keep,
+        doing)
+    VALUES (it.id, is_claimed::int, 2, 'pending', it.workflow, it.version, is_claimed::int,
+        CASE WHEN is_claimed THEN new_instance ELSE '' END, coalesce(it.available_at, _insert_run.at),
+        CASE WHEN is_claimed THEN NULL ELSE is_due::int END, it.queue, it.priority,
+        CASE WHEN is_claimed THEN new_worker ELSE '' END, it.key, it.input_hash, it.parent, it.parent_key,
+        CASE WHEN it.root = it.id THEN '' ELSE it.root END, it.code, it.codec, it.deadline, it.at, it.at,
+        it.keep, decode(it.doing, 'base64'))
+    ON CONFLICT (id) DO NOTHING RETURNING no INTO made;
+    IF made IS NULL THEN
+        RETURN;
+    END IF;
+    IF it.blobs IS NOT NULL THEN
+        PERFORM _keep_blobs(at, it.blobs, 'payload');
+    END IF;
+    INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
+    VALUES (_next_seq(), made, 1, 0, it.at, it.format, decode(it.checksum, 'base64'), decode(it.body, 'base64'));
+    IF it.attributes IS NOT NULL THEN
+        INSERT INTO attributes (run, name, value) SELECT made, name, value FROM jsonb_each_text(it.attributes) AS a(name, value);
+    END IF;
+    IF it.names IS NOT NULL THEN
+        PERFORM _refer(made, it.names);
+    END IF;
+    is_hint := NOT is_claimed;
+END
+$$;
+
+-- What only the client can write (the end of a run as an event) and has not sent along. Nothing is kept of the
+-- transaction; the client sends the same again with what is asked for. Rare: a child that was there already, or a run
+-- that ends while somebody who did not make it waits for it.
+CREATE FUNCTION _ask(what text, run text, workflow text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the end of run % is needed', run USING ERRCODE = 'HF001',
+        DETAIL = jsonb_build_object('what', what, 'run', run, 'workflow', workflow)::text;
+END
+$$;
+
+-- The child of a turn. A run that is there already is adopted: whoever waits is told of its end.
+CREATE FUNCTION _start_child(at bigint, child jsonb, ordinal bigint, known jsonb) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    created record;
+    there record;
+    watcher text := child -> 'watcher' ->> 0;
+    watch_key text := child -> 'watcher' ->> 1;
+    -- The ordinal makes it another message when a run that began anew starts the same child again.
+    told text := 'ended:' || watch_key || ':' || ordinal;
+    halves jsonb;
+BEGIN
+    SELECT * INTO created FROM _insert_run(at, child, '', '');
+    IF created.made IS NOT NULL THEN
+        RETURN child ->> 'id';
+    END IF;
+    IF watcher IS NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT no, id, status, workflow, parent, parent_key INTO there FROM runs WHERE id = child ->> 'id' FOR NO KEY UPDATE;
+    IF there.workflow <> child ->> 'workflow' THEN
+        halves := known -> 'conflicts' -> there.id -> (child ->> 'workflow');
+        IF halves IS NULL THEN
+            PERFORM _ask('conflict', there.id, child ->> 'workflow');
+        END IF;
+    ELSIF there.status NOT IN ('pending', 'running', 'paused') THEN
+        halves := known -> 'ends' -> there.id;
+        IF halves IS NULL THEN
+            PERFORM _ask('end', there.id, there.workflow);
+        END IF;
+    ELSE
+        IF (there.parent, there.parent_key) IS DISTINCT FROM (watcher, watch_key) THEN
+            INSERT INTO adoptions (run, watcher, key, message) VALUES (there.no, watcher, watch_key, told)
+            ON CONFLICT DO NOTHING;
+        END IF;  -- a run tells its own parent without being asked
+        RETURN NULL;
+    END IF;
+    IF _deliver(at, watcher, told, 'child', _filled(halves, watch_key), NULL, halves -> 2) = 'accepted' THEN
+        RETURN watcher;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- What a turn brings besides its row and the projection; `extra` names only what there is.
+CREATE FUNCTION _reach_out(at bigint, turn_no bigint, turn_ordinal bigint, turn_at bigint, extra jsonb, known jsonb)
+RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    hints text[] := '{}';
+    one jsonb;
+BEGIN
+    FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'children') LOOP
+        hints := hints || _start_child(at, one, turn_ordinal, known);
+    END LOOP;
+    FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'messages') LOOP
+        IF _deliver(at, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), one -> 'blobs',
+            one -> 'names') = 'accepted'
+        THEN
+            hints := hints || (one ->> 'run');
+        END IF;
+    END LOOP;
+    FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'publications') LOOP
+        hints := hints || (_publish(at, one)).woken;
+    END LOOP;
+    IF extra ? 'exposed' THEN
+        INSERT INTO exposed (run, name, value, blob)
+        SELECT DISTINCT ON (e ->> 0) turn_no, e ->> 0, decode(e ->> 1, 'base64'), e ->> 2
+        FROM jsonb_array_elements(extra -> 'exposed') WITH ORDINALITY AS x(e, place) ORDER BY e ->> 0, place DESC
+        ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.blob;
+    END IF;
+    IF extra ? 'unwatch' THEN  -- the keys of new waits are among them
+        DELETE FROM watchers WHERE run = turn_no
+            AND key IN (SELECT * FROM jsonb_array_elements_text(extra -> 'unwatch'));
+        INSERT INTO watchers (topic, run, key, since)
+        SELECT w ->> 0, turn_no, w ->> 1, turn_at
+        FROM jsonb_array_elements(extra -> 'watch') WITH ORDINALITY AS x(w, place) ORDER BY place;
+    END IF;
+    RETURN hints;
+END
+$$;
+
+-- One turn: the fenced update of the run, its row in the journal, and what else it brings; or why nothing was written.
+-- code 0 committed (seq, inbox_last) · 1 fenced (epoch, next_ordinal) · 2 unread (inbox_last).
+-- flags: 1 consumes the inbox · 2 ends the run · 4 is progress · 8 gives the lease back.
+CREATE FUNCTION _turn(
+    at bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
+    turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
+    new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, until bigint,
+    extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    moved record;
+    adoption record;
+    halves jsonb;
+    is_terminal boolean := flags & 2 > 0;
+    is_parked boolean := flags & 10 = 8;
+BEGIN
+    UPDATE runs SET next_ordinal = next_ordinal + 1, doing = new_doing, updated_at = new_updated, status = new_status,
+        workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended,
+        claims = CASE WHEN flags & 14 > 0 THEN 0 ELSE claims END,
+        inbox_read = CASE WHEN flags & 1 > 0 THEN greatest(inbox_read, seen) ELSE inbox_read END,
+        instance = CASE WHEN flags & 10 > 0 THEN '' ELSE instance END,
+        available_at = CASE
+            WHEN is_terminal THEN NULL
+            WHEN NOT is_parked THEN available_at
+            WHEN inbox_last > seen THEN _turn.at
+            ELSE until END,
+        ready = CASE
+            WHEN new_status NOT IN ('pending', 'running') THEN NULL
+            WHEN NOT is_parked THEN ready
+            WHEN inbox_last > seen THEN 1
+            ELSE (until <= _turn.at)::int END
+    WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND NOT (is_terminal AND inbox_last > seen)
+    RETURNING id, inbox_last INTO moved;
+    IF NOT FOUND THEN
+        SELECT epoch, next_ordinal, inbox_last INTO moved FROM runs WHERE no = turn_no;
+        IF NOT FOUND THEN
+            code := 1; first := 0; second := 0;
+            RETURN;
+        END IF;
+        IF (moved.epoch, moved.next_ordinal) = (turn_epoch, turn_ordinal) THEN
+            code := 2; first := moved.inbox_last;
+            RETURN;
+        END IF;
+        SELECT seq INTO first FROM events
+        WHERE run = turn_no AND ordinal = turn_ordinal AND epoch = turn_epoch AND checksum = turn_checksum;
+        IF FOUND THEN
+            code := 0; second := moved.inbox_last;
+        ELSE
+            code := 1; first := moved.epoch; second := moved.next_ordinal;
+        END IF;
+        RETURN;
+    END IF;
+    IF extra ? 'blobs' THEN
+        PERFORM _keep_blobs(at, extra -> 'blobs', 'payload');
+    END IF;
+    INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
+    VALUES (_next_seq(), turn_no, turn_ordinal, turn_epoch, turn_at, turn_format, turn_checksum, turn_body)
+    RETURNING seq INTO first;
+    IF extra ? 'names' THEN
+        PERFORM _refer(turn_no, extra -> 'names');
+    END IF;
+    code := 0;
+    second := moved.inbox_last;
+    IF flags & 1 > 0 THEN
+        UPDATE inbox SET consumed_ordinal = turn_ordinal WHERE run = turn_no AND no <= seen AND consumed_ordinal IS NULL;
+    END IF;
+    IF is_terminal OR is_parked AND (until IS NOT NULL OR moved.inbox_last > seen) THEN
+        hints := ARRAY[moved.id];
+    END IF;
+    IF extra IS NOT NULL THEN
+        hints := hints || _reach_out(at, turn_no, turn_ordinal, turn_at, extra, known);
+        SELECT inbox_last INTO second FROM runs WHERE no = turn_no;  -- it may have written to itself
+    END IF;
+    IF is_terminal THEN
+        DELETE FROM watchers WHERE run = turn_no;
+        FOR adoption IN DELETE FROM adoptions WHERE run = turn_no RETURNING watcher, key, message LOOP
+            halves := known -> 'ends' -> moved.id;
+            IF halves IS NULL THEN
+                PERFORM _ask('own end', moved.id, new_workflow);
+            END IF;
+            IF _deliver(
+                at, adoption.watcher, adoption.message, 'child', _filled(halves, adoption.key), NULL, halves -> 2)
+                = 'accepted'
+            THEN
+                hints := hints || adoption.watcher;
+            END IF;
+        END LOOP;
+    END IF;
+END
+$$;
+
+-- Locks everything that the turns will touch, in the order of the numbers: their runs, the targets of messages, the
+-- watchers of topics, children that are there already, and who waits for the end of a run that may end now.
+CREATE FUNCTION _lock_for(nos bigint[], ending bigint[], extras jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM runs WHERE no IN (
+        SELECT unnest(nos)
+        UNION
+        SELECT runs.no FROM runs WHERE id IN (
+            SELECT one ->> 'run' FROM jsonb_path_query(extras, '$[*].messages[*]') AS one
+            UNION ALL
+            SELECT one ->> 'id' FROM jsonb_path_query(extras, '$[*].children[*]') AS one
+            UNION ALL
+            SELECT one #>> '{watcher,0}' FROM jsonb_path_query(extras, '$[*].children[*]') AS one
+            UNION ALL
+            SELECT watcher FROM adoptions WHERE run = ANY (ending))
+        UNION
+        SELECT run FROM watchers WHERE topic IN (
+            SELECT one ->> 'topic' FROM jsonb_path_query(extras, '$[*].publications[*]') AS one))
+    ORDER BY no FOR NO KEY UPDATE;
+END
+$$;
+
+-- commit_one: a batch of one. Without anything else to bring it locks its own row alone, by the update.
+CREATE FUNCTION commit_one(
+    given bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
+    turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
+    new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, until bigint,
+    extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+BEGIN
+    IF extra IS NOT NULL OR flags & 2 > 0 THEN
+        PERFORM _lock_for(
+            ARRAY[turn_no], CASE WHEN flags & 2 > 0 THEN ARRAY[turn_no] END, jsonb_build_array(extra));
+    END IF;
+    SELECT * INTO code, first, second, hints FROM _turn(
+        _now(given), turn_no, turn_epoch, turn_ordinal, turn_at, turn_format, turn_checksum, turn_body, new_workflow,
+        new_version, new_status, new_doing, new_started, new_updated, new_ended, seen, flags, until, extra, known);
+END
+$$;
+
+-- commit_many: a batch, in its order, after all locks. `extras` is as long as the batch, or null if no turn has any.
+CREATE FUNCTION commit_many(
+    given bigint, nos bigint[], epochs bigint[], ordinals bigint[], ats bigint[], formats integer[], checksums bytea[],
+    bodies bytea[], workflows text[], versions text[], statuses text[], doings bytea[], started bigint[],
+    updated bigint[], ended bigint[], seen bigint[], flags integer[], until bigint[], extras jsonb, known jsonb,
+    OUT codes integer[], OUT firsts bigint[], OUT seconds bigint[], OUT hints text[])
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    moment bigint;
+    verdict record;
+BEGIN
+    PERFORM _lock_for(
+        nos, ARRAY(SELECT no FROM unnest(nos, flags) AS turn(no, flag) WHERE flag & 2 > 0), coalesce(extras, '[]'));
+    moment := _now(given);
+    FOR place IN 1 .. cardinality(nos) LOOP
+        SELECT * INTO verdict FROM _turn(
+            moment, nos[place], epochs[place], ordinals[place], ats[place], formats[place], checksums[place],
+            bodies[place], workflows[place], versions[place], statuses[place], doings[place], started[place],
+            updated[place], ended[place], seen[place], flags[place], until[place],
+            nullif(extras -> (place - 1), 'null'), known);
+        codes[place] := verdict.code;
+        firsts[place] := verdict.first;
+        seconds[place] := verdict.second;
+        hints := hints || verdict.hints;
+    END LOOP;
+END
+$$;
+
+-- The first turn of a new run, in the form of the columns of `_turn`; null if the run is not at its epoch.
+CREATE FUNCTION _first_turn(at bigint, run_no bigint, turn jsonb, known jsonb, OUT code integer, OUT first bigint,
+    OUT second bigint, OUT hints text[])
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM runs WHERE no = run_no AND epoch = (turn ->> 1)::bigint;
+    IF FOUND THEN
+        SELECT * INTO code, first, second, hints FROM _turn(
+            at, run_no, (turn ->> 1)::bigint, (turn ->> 2)::bigint, (turn ->> 3)::bigint, (turn ->> 4)::integer,
+            decode(turn ->> 5, 'base64'), decode(turn ->> 6, 'base64'), turn ->> 7, turn ->> 8, turn ->> 9,
+            decode(turn ->> 10, 'base64'), (turn ->> 11)::bigint, (turn ->> 12)::bigint, (turn ->> 13)::bigint,
+            (turn ->> 14)::bigint, (turn ->> 15)::integer, (turn ->> 16)::bigint, nullif(turn -> 17, 'null'), known);
+    END IF;
+END
+$$;
+
+-- create_runs: new runs, each unless its id is in use, or its key by a run of the same workflow made after `since`; and
+-- the first turn of those that come with one and could be made already claimed.
+-- Locks the keys (until the transaction ends, in order), so that of any number of callers one makes the run.
+-- code 0 made · 1 the id was in use · 2 the key was in use. is_ours: the first row is the one of this call.
+CREATE FUNCTION create_runs(given bigint, news jsonb, is_again boolean, known jsonb)
+RETURNS TABLE (code integer, is_ours boolean, first_seq bigint, first_inbox bigint, hints text[], run run_rows)
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    moment bigint;
+    new jsonb;
+    created record;
+    begun record;
+    found_no bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(one) FROM (
+        SELECT DISTINCT hashtextextended(
+            jsonb_build_array(current_schema(), n ->> 'workflow', n ->> 'key')::text, 0) AS one
+        FROM jsonb_array_elements(news) AS n WHERE n ->> 'key' <> '' ORDER BY 1) AS keys;
+    PERFORM _lock_for('{}', NULL, jsonb_path_query_array(news, '$[*].first[17]'));
+    moment := _now(given);
+    FOR new IN SELECT * FROM jsonb_array_elements(news) LOOP
+        is_ours := true;
+        first_seq := NULL;
+        first_inbox := NULL;
+        hints := '{}';
+        IF new ->> 'key' <> '' THEN
+            PERFORM 1 FROM runs WHERE id = new ->> 'id';
+            IF NOT FOUND THEN
+                SELECT no INTO found_no FROM runs
+                WHERE workflow = new ->> 'workflow' AND key = new ->> 'key' AND key <> ''
+                    AND created_at > (new ->> 'since')::bigint
+                ORDER BY created_at, no LIMIT 1;
+                IF FOUND THEN
+                    code := 2;
+                    is_ours := false;
+                    SELECT r.* INTO run FROM run_rows AS r WHERE r.no = found_no;
+                    RETURN NEXT;
+                    CONTINUE;
+                END IF;
+            END IF;
+        END IF;
+        SELECT * INTO created FROM _insert_run(moment, new, new ->> 'instance', new ->> 'worker');
+        IF created.made IS NOT NULL THEN
+            code := 0;
+            SELECT r.* INTO run FROM run_rows AS r WHERE r.no = created.made;
+            IF created.is_hint THEN
+                hints := ARRAY[run.id];
+            END IF;
+        ELSE
+            code := 1;
+            SELECT r.* INTO run FROM run_rows AS r WHERE r.id = new ->> 'id';
+            found_no := run.no;
+            is_ours := EXISTS (
+                SELECT 1 FROM events AS e
+                WHERE e.run = found_no AND ordinal = 1 AND checksum = decode(new ->> 'checksum', 'base64'));
+        END IF;
+        IF new ? 'first' AND is_ours AND (code = 0 OR is_again) THEN
+            SELECT * INTO begun FROM _first_turn(moment, run.no, new -> 'first', known);
+            IF begun.code = 0 THEN
+                first_seq := begun.first;
+                first_inbox := begun.second;
+                hints := hints || begun.hints;
+            END IF;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+-- send_messages: each to its run, in their order. Locks the runs, in order.
+CREATE FUNCTION send_messages(given bigint, messages jsonb) RETURNS text[]
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    moment bigint;
+    answers text[] := '{}';
+    one jsonb;
+BEGIN
+    PERFORM _lock_for('{}', NULL, jsonb_build_array(jsonb_build_object('messages', messages)));
+    moment := _now(given);
+    FOR one IN SELECT * FROM jsonb_array_elements(messages) LOOP
+        answers := answers || _deliver(
+            moment, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), one -> 'blobs',
+            one -> 'names');
+    END LOOP;
+    RETURN answers;
+END
+$$;
+
+-- publish: to the watchers of one topic. Locks their runs, in order.
+CREATE FUNCTION publish(given bigint, publication jsonb, OUT reached text[], OUT woken text[])
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+BEGIN
+    PERFORM _lock_for(
+        '{}', NULL, jsonb_build_array(jsonb_build_object('publications', jsonb_build_array(publication))));
+    SELECT * INTO reached, woken FROM _publish(_now(given), publication);
+END
+$$;

@@ -1,0 +1,139 @@
+"""What is asked from here, named. `{s}` is the quoted schema; values are bound, in binary.
+
+Everything that writes is a function of the schema (`schema/*.sql`), where its locks are explained: one call is one
+transaction and one round trip. What stands here in full only reads, and locks nothing.
+"""
+
+from __future__ import annotations
+
+# -- writes ------------------------------------------------------------------------------------------------------------
+
+COMMIT_ONE = """
+SELECT code, first, second, hints FROM {s}.commit_one(
+    %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bytea, %b::bytea, %b::text, %b::text,
+    %b::text, %b::bytea, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bigint, %b::text::jsonb,
+    %b::text::jsonb)
+"""
+COMMIT_MANY = """
+SELECT codes, firsts, seconds, hints FROM {s}.commit_many(
+    %b::bigint, %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::bytea[], %b::bytea[],
+    %b::text[], %b::text[], %b::text[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[],
+    %b::integer[], %b::bigint[], %b::text::jsonb, %b::text::jsonb)
+"""
+CREATE = """
+SELECT code, is_ours, first_seq, first_inbox, hints, (run).*
+FROM {s}.create_runs(%b::bigint, %b::text::jsonb, %b::boolean, %b::text::jsonb)
+"""
+SEND = "SELECT {s}.send_messages(%b::bigint, %b::text::jsonb)"
+PUBLISH = "SELECT reached, woken FROM {s}.publish(%b::bigint, %b::text::jsonb)"
+REGISTER = """
+SELECT freed, recalled FROM {s}.register(
+    %b::bigint, %b::text, %b::bigint, %b::text::jsonb, %b::bigint, %b::text[], %b::bigint)
+"""
+BEAT = """
+SELECT moment, has_lapsed, orphaned, hints FROM {s}.beat(
+    %b::bigint, %b::text, %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::integer)
+"""
+CLAIM = """
+SELECT next_due, delayed, (run).* FROM {s}.claim(
+    %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::text[], %b::text[], %b::text[], %b::integer, %b::text[],
+    %b::integer, %b::integer, %b::boolean)
+"""
+TAKE = """
+SELECT code, expires_at, (run).* FROM {s}.take(
+    %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::boolean, %b::boolean)
+"""
+REINSTATE = "SELECT {s}.reinstate(%b::bigint, %b::text, %b::text, %b::bigint)"
+RELEASE = "SELECT {s}.release(%b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::text)"
+RELEASE_ALL = "SELECT {s}.release_all(%b::bigint, %b::text)"
+
+# -- reads -------------------------------------------------------------------------------------------------------------
+
+RUN_BY_ID = "SELECT * FROM {s}.run_rows WHERE id = %b::text"
+COUNT_BY_STATUS = "SELECT status, count(*) FROM {s}.runs GROUP BY status"
+LAST_TURN = """
+SELECT ordinal, events.epoch, at, format, checksum, body, seq, runs.workflow, runs.status
+FROM {s}.runs JOIN {s}.events ON events.run = runs.no WHERE runs.id = %b::text ORDER BY ordinal DESC LIMIT 1
+"""
+READ_FROM = """
+SELECT run, id, ordinal, events.epoch, at, format, checksum, body, seq
+FROM unnest(%b::bigint[], %b::bigint[]) AS wanted(no, first) JOIN {s}.runs ON runs.no = wanted.no
+JOIN {s}.events ON events.run = wanted.no AND ordinal >= wanted.first
+ORDER BY run, ordinal
+"""
+# read after: seq rises with the ordinal within a run, since each turn is written under the lock of the run's row. So
+# there is no later committer to wait for, and rows are complete up to the last one.
+READ_TREE = "SELECT * FROM {s}.read_tree(%b::text, %b::bigint, %b::bigint)"
+LAST_SEQ = """
+SELECT max((SELECT seq FROM {s}.events WHERE run = tree.no ORDER BY ordinal DESC LIMIT 1))
+FROM {s}.tree_runs AS tree WHERE root = %b::text
+"""
+# open trees: from the runs that have not ended to their roots, then the journals of the wanted ones alone.
+OPEN_TREES = """
+WITH open AS (
+    SELECT coalesce(nullif(root, ''), id) AS root, count(*) AS runs FROM {s}.runs
+    WHERE status IN ('pending', 'running', 'paused') GROUP BY 1 HAVING coalesce(nullif(root, ''), id) > %b::text
+    ORDER BY 1 LIMIT %b::bigint)
+SELECT open.root, max(seq), count(*), open.runs FROM open JOIN {s}.tree_runs AS tree ON tree.root = open.root
+JOIN {s}.events ON events.run = tree.no GROUP BY open.root, open.runs ORDER BY open.root
+"""
+READ_AFTER = """
+SELECT ordinal, events.epoch, at, format, checksum, body, seq FROM {s}.runs JOIN {s}.events ON events.run = runs.no
+WHERE runs.id = %b::text AND ordinal > coalesce((
+    SELECT ordinal FROM {s}.events WHERE run = runs.no AND seq <= %b::bigint ORDER BY ordinal DESC LIMIT 1), 0)
+ORDER BY ordinal LIMIT %b::bigint
+"""
+EXPOSED = """
+SELECT value, blob FROM {s}.runs JOIN {s}.exposed ON exposed.run = runs.no WHERE id = %b::text AND name = %b::text
+"""
+EXPOSURES = """
+SELECT name, value, blob FROM {s}.runs JOIN {s}.exposed ON exposed.run = runs.no WHERE id = %b::text ORDER BY name
+"""
+WATCHERS = """
+SELECT runs.id, watchers.key, watchers.since FROM {s}.watchers JOIN {s}.runs ON runs.no = watchers.run
+WHERE watchers.topic = %b::text ORDER BY watchers.no
+"""
+UNREAD = """
+SELECT inbox.run, inbox.no, inbox.id, kind, body FROM unnest(%b::bigint[], %b::bigint[]) AS wanted(run, seen)
+JOIN {s}.inbox ON inbox.run = wanted.run AND inbox.no > wanted.seen AND consumed_ordinal IS NULL
+ORDER BY inbox.run, inbox.no
+"""
+HELD = "SELECT id, epoch, inbox_last FROM {s}.runs WHERE instance = %b::text AND instance <> ''"
+SIBLINGS = "SELECT instance, pid, host, boot, mark FROM {s}.workers WHERE worker = %b::text AND instance <> %b::text"
+WORKERS = "SELECT * FROM {s}.known_workers(%b::bigint)"
+LEASE = "SELECT * FROM {s}.lease_of(%b::bigint, %b::text, %b::bigint, %b::text)"
+TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+# -- list: a head, any of the conditions (most are in `adapters.sql.listing`), a tail ----------------------------------
+
+LIST_RUNS = "SELECT * FROM {s}.run_rows WHERE true"
+WITH_STATUSES = "AND status = ANY (?::text[])"
+WITH_ROOT = """
+AND no IN (SELECT no FROM {s}.runs WHERE id = ? AND root = '' UNION ALL
+    SELECT no FROM {s}.runs WHERE root = ? AND root <> '')
+"""
+WITH_ATTRIBUTE = "AND no IN (SELECT run FROM {s}.attributes WHERE name = ? AND value = ?)"
+
+# -- condition ---------------------------------------------------------------------------------------------------------
+
+SERVER = "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')"
+# backlog: who waits for a worker now, by definition and queue. Reads every unheld run that may be claimed, from two
+# partial indexes and the rows behind them; locks nothing.
+BACKLOG = """
+SELECT workflow, version, queue, count(*), (array_agg(id ORDER BY since, no))[1], min(since) FROM (
+    SELECT *, CASE WHEN bounces > 0 THEN updated_at ELSE available_at END AS since FROM {s}.runs
+    WHERE (ready = 1 OR ready = 0) AND (available_at <= %b::bigint OR bounces > 0)) AS waiting
+GROUP BY workflow, version, queue ORDER BY min(since)
+"""
+
+
+class Texts(dict[str, bytes]):
+    """Statements with the schema filled in, each made once."""
+
+    def __init__(self, quoted: str) -> None:
+        super().__init__()
+        self._quoted = quoted
+
+    def __missing__(self, statement: str) -> bytes:
+        text = self[statement] = statement.replace("{s}", self._quoted).encode()
+        return text

@@ -1,0 +1,359 @@
+"""The PostgreSQL store: the ports' verbs, each one call of a function or one question.
+
+A store belongs to the process that opened it. A forked child must open its own: two processes would speak over one
+connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias, TypeVar
+
+from holdfast.adapters.postgres import leases, reading
+from holdfast.adapters.postgres import statements as sql
+from holdfast.adapters.postgres.address import Address, parse_address
+from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.adapters.postgres.entries import Entries, Entry, NewEntry
+from holdfast.adapters.postgres.heart import PostgresHeart
+from holdfast.adapters.postgres.keeping import Keeping
+from holdfast.adapters.postgres.lane import Lane, closed
+from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.postgres.migrating import bring_up_to_date, schema_version
+from holdfast.adapters.postgres.notices import Notices
+from holdfast.adapters.postgres.turns import Turns
+from holdfast.adapters.sql.listeners import Listeners
+from holdfast.adapters.sql.rows import backlog_row, maybe_micros, run_row
+from holdfast.core.status import Status
+from holdfast.core.turn import Row, instant, micros
+from holdfast.errors import StoreRefused
+from holdfast.ports.clock import Clock
+from holdfast.ports.condition import Backlog, Condition, Schema
+from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
+from holdfast.ports.journal import Commit, Tree, Verdict
+from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
+from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
+
+T = TypeVar("T")
+Rows: TypeAlias = list[Row]  # `list` is a verb of the port
+Trees: TypeAlias = list[Tree]
+UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
+
+_OTHERS = 4
+"""Connections that are not for reading: two lanes, the heart, the notices."""
+
+
+async def open_postgres(
+    address: str, *, clock: Clock | None = None, auto_migrate: bool = True, max_connections: int = 10
+) -> PostgresStore:
+    """Opens the store at a URL: `postgresql://user@host/database`, several hosts with commas, `?schema=NAME` for
+    another schema than `holdfast`, `?notices=off` where LISTEN is not possible.
+
+    Makes the schema if it is missing and brings it up to date. `StoreRefused` says why it cannot be used.
+    """
+    place = parse_address(address)
+    dialler = Dialler(place)
+    moments = Moments(clock)
+
+    def prepare() -> TimedConnection:
+        connection = dialler.dial(patience=10)
+        try:
+            bring_up_to_date(connection, place, auto_migrate=auto_migrate)
+            asked = time.monotonic_ns()
+            ((moment,),) = connection.execute(sql.TIME.encode()).fetchall()
+            moments.server.saw(moment, asked, time.monotonic_ns())
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    connection = await asyncio.to_thread(prepare)
+    return PostgresStore(place, dialler, moments, connection, max_connections)
+
+
+def schema_of(address: str) -> Schema:
+    """The schema of a store, without changing it; one that is missing has none. Blocks."""
+    place = parse_address(address)
+    connection = Dialler(place).dial(patience=10)
+    try:
+        return schema_version(connection, place)
+    finally:
+        connection.close()
+
+
+class PostgresStore(Keeping):
+    """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
+
+    def __init__(
+        self, address: Address, dialler: Dialler, moments: Moments, connection: TimedConnection, max_connections: int
+    ) -> None:
+        self._address = address
+        self._dialler = dialler
+        self._moments = moments
+        self._pid = os.getpid()
+        self._texts = sql.Texts(address.quoted)
+        self._listeners = Listeners()
+        self._notices = Notices(address, dialler)
+        first = Link(dialler, self._texts, connection)
+        self._links = [first]  # all of them: whoever lost one, closing the store closes its connection
+        self._idle = [first]  # append and pop are atomic
+        self._threads = ThreadPoolExecutor(max(1, max_connections - _OTHERS), thread_name_prefix="holdfast-store")
+        self._turns_lane: Lane[Sequence[Commit]] | None = None
+        self._entries_lane: Lane[Entry] | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.url}>"
+
+    @property
+    def url(self) -> str:
+        """Where it is, without the password."""
+        return self._address.url
+
+    @property
+    def clock(self) -> Clock:
+        """An estimate of the server's clock, unless another was given."""
+        return self._moments.clock
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Hints after each write of this process, from the thread that made it."""
+        return self._listeners.add(listener)
+
+    def changes(self) -> int:
+        """Rises when another process said that it wrote."""
+        self._check_process()
+        self._notices.start()
+        return self._notices.changes
+
+    async def close(self) -> None:
+        """Finishes what was accepted, closes every connection."""
+        self._check_process()
+        self._is_closed = True
+        await asyncio.to_thread(self._let_go)
+
+    def _let_go(self) -> None:
+        for lane in (self._turns_lane, self._entries_lane):
+            if lane is not None:
+                lane.close()
+        self._threads.shutdown()
+        self._notices.close()
+        for link in self._links:
+            link.drop()
+
+    # -- journal -------------------------------------------------------------------------------------------------------
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        """See `ports.journal`."""
+        if not batch:
+            return []
+        if self._turns_lane is None:
+            self._check_open()
+            link = self._link()
+            self._turns_lane = Lane("holdfast-turns", Turns(link, self._moments, self._tell).perform, link.drop)
+        self._check_process()
+        verdicts: Sequence[Verdict] = await self._turns_lane.ask(batch)
+        return verdicts
+
+    def commit_now(self, commit: Commit) -> Verdict | None:
+        """See `ports.journal`. Never: a server that does not answer would block the event loop."""
+        return None
+
+    async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
+        """See `ports.journal`."""
+        return await self._run(lambda link: reading.rows_from(link, runs))
+
+    async def history(self, run: str, *, after_seq: int = 0, limit: int = 1000) -> Rows:
+        """See `ports.journal`."""
+        rows = await self._rows(sql.READ_AFTER, run, after_seq, limit)
+        return [Row(run, *row) for row in rows]
+
+    async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> Rows:
+        """See `ports.journal`."""
+        return await self._run(lambda link: reading.tree(link, root, from_seq, limit))
+
+    async def last_seq(self, root: str) -> int | None:
+        """See `ports.journal`."""
+        ((last,),) = await self._rows(sql.LAST_SEQ, root)
+        return None if last is None else int(last)
+
+    async def trees(self, *, after: str = "", limit: int = 100) -> Trees:
+        """See `ports.journal`."""
+        return [Tree(*row) for row in await self._rows(sql.OPEN_TREES, after, limit)]
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
+        """See `ports.runs`."""
+        creation: Creation = await self._enter(NewEntry(new, micros(key_since), instance, worker, first))
+        return creation
+
+    async def get(self, run: str) -> RunRow | None:
+        """See `ports.runs`."""
+        rows = await self._rows(sql.RUN_BY_ID, run)
+        return run_row(rows[0]) if rows else None
+
+    async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
+        """See `ports.runs`."""
+        return await self._run(lambda link: reading.page(link, which, after, limit))
+
+    async def count(self) -> dict[Status, int]:
+        """See `ports.runs`."""
+        rows = await self._run(lambda link: link.ask(sql.COUNT_BY_STATUS, patience=reading.LONG))
+        return {**dict.fromkeys(Status, 0), **{Status(status): count for status, count in rows}}
+
+    async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
+        """See `ports.runs`."""
+        rows = await self._rows(sql.EXPOSED, run, name)
+        return rows[0] if rows else None
+
+    async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
+        """See `ports.runs`; by name."""
+        return list(await self._rows(sql.EXPOSURES, run))
+
+    # -- inbox ---------------------------------------------------------------------------------------------------------
+
+    async def send(self, message: Message) -> Delivery:
+        """See `ports.inbox`."""
+        delivery: Delivery = await self._enter(message)
+        return delivery
+
+    async def publish(self, publication: Publication) -> Sequence[str]:
+        """See `ports.inbox`."""
+        reached, woken = await self._run(lambda link: leases.publish(link, self._moments, publication))
+        self._tell(woken)
+        return reached
+
+    async def watchers(self, topic: str) -> Sequence[Watcher]:
+        """See `ports.inbox`; oldest first."""
+        return [Watcher(run, key, instant(since)) for run, key, since in await self._rows(sql.WATCHERS, topic)]
+
+    async def unread(self, runs: Mapping[int, int]) -> UnreadOf:
+        """See `ports.inbox`."""
+        return await self._run(lambda link: reading.unread(link, runs))
+
+    # -- leases --------------------------------------------------------------------------------------------------------
+
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
+        """See `ports.leases`."""
+        freed, recalled = await self._run(
+            lambda link: leases.register(link, self._moments, worker, ttl, takes_over=takes_over)
+        )
+        self._tell([*freed, *recalled])
+        return freed
+
+    def heart(self, instance: str, ttl: timedelta) -> PostgresHeart:
+        """See `ports.leases`."""
+        self._check_process()
+        return PostgresHeart(instance, ttl, self._link(), self._moments, self._tell)
+
+    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
+        """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
+        return await self._run(lambda link: leases.claim(link, self._moments, worker, limit, only))
+
+    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
+        """See `ports.leases`."""
+        return await self._run(lambda link: leases.claim(link, self._moments, worker, limit, takes=False))
+
+    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
+        """See `ports.leases`."""
+        ((is_done,),) = await self._rows(sql.REINSTATE, self._moments.wall(), run, worker, micros(until))
+        return bool(is_done)
+
+    async def lease(self, run: str) -> Lease | None:
+        """See `ports.leases`."""
+        return await self._run(lambda link: leases.lease(link, self._moments, run))
+
+    async def held(self, instance: str) -> Mapping[str, Held]:
+        """See `ports.leases`."""
+        return {run: Held(epoch, inbox_last) for run, epoch, inbox_last in await self._rows(sql.HELD, instance)}
+
+    async def take(self, run: str, *, instance: str, steal: bool = False) -> Taking:
+        """See `ports.leases`."""
+        return await self._run(lambda link: leases.take(link, self._moments, run, instance, steal=steal))
+
+    async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
+        """See `ports.leases`."""
+        ((released,),) = await self._rows(
+            sql.RELEASE, self._moments.wall(), run, epoch, maybe_micros(until), inbox_seen, note
+        )
+        self._tell(() if released is None else (released,))
+        return released is not None
+
+    async def release_all(self, instance: str) -> int:
+        """See `ports.leases`."""
+        ((released,),) = await self._rows(sql.RELEASE_ALL, self._moments.wall(), instance)
+        self._tell(released)
+        return len(released)
+
+    async def workers(self) -> Sequence[WorkerRow]:
+        """See `ports.leases`; of the live and of the others, those that started first come first."""
+        return await self._run(lambda link: leases.workers(link, self._moments))
+
+    # -- condition -----------------------------------------------------------------------------------------------------
+
+    async def condition(self) -> Condition:
+        """See `ports.condition`."""
+        return await self._run(reading.condition)
+
+    async def backlog(self) -> Sequence[Backlog]:
+        """See `ports.condition`."""
+        now = micros(self.clock.now())
+        rows = await self._run(lambda link: link.ask(sql.BACKLOG, (now,), patience=reading.LONG))
+        return [backlog_row(row) for row in rows]
+
+    # -- how -----------------------------------------------------------------------------------------------------------
+
+    async def _enter(self, entry: Entry) -> Any:
+        if self._entries_lane is None:
+            self._check_open()
+            link = self._link()
+            self._entries_lane = Lane("holdfast-entries", Entries(link, self._moments, self._tell).perform, link.drop)
+        self._check_process()
+        return await self._entries_lane.ask(entry)
+
+    async def _rows(self, statement: str, *values: object) -> Any:
+        return await self._run(lambda link: link.ask(statement, values))
+
+    async def _run(self, ask: Callable[[Link], T]) -> T:
+        self._check_process()
+        self._check_open()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._lend, ask)
+
+    def _lend(self, ask: Callable[[Link], T]) -> T:
+        try:
+            link = self._idle.pop()
+        except IndexError:
+            link = self._link()
+        try:
+            return ask(link)
+        finally:
+            self._idle.append(link)
+
+    def _link(self) -> Link:
+        link = Link(self._dialler, self._texts)
+        self._links.append(link)
+        return link
+
+    def _tell(self, runs: Iterable[str]) -> None:
+        told = list(runs)
+        if told:
+            self._listeners.tell(told)
+            self._notices.send()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise closed()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreRefused(
+                f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
+                f"{os.getpid()}: both would speak over one connection. Open the store again in the child."
+            )

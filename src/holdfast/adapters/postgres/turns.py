@@ -1,0 +1,79 @@
+"""Commit: many turns in one call of a server-side function, one turn in a call of its own.
+
+The outcome of a lost answer is found by sending the same again: the function recognises a turn by its checksum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from holdfast.adapters.postgres import statements as sql
+from holdfast.adapters.postgres import wire
+from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.knowing import ask_knowing
+from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.postgres.problems import is_of_one
+from holdfast.errors import StoreError
+from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+
+
+class Turns:
+    """The work of the lane of turns: each piece is the batch of one caller."""
+
+    def __init__(self, link: Link, moments: Moments, tell: Callable[[Iterable[str]], None]) -> None:
+        self._link = link
+        self._moments = moments
+        self._tell = tell
+
+    def perform(self, work: Sequence[Sequence[Commit]]) -> Sequence[Any]:
+        """The verdicts of each batch. All share one transaction; if that breaks, each has its own."""
+        together = [commit for batch in work for commit in batch]
+        try:
+            verdicts = self._commit(together)
+        except StoreError as error:
+            if len(work) == 1 or not is_of_one(error):
+                raise
+            return [self._alone(batch) for batch in work]
+        answers: list[Any] = []
+        for batch in work:
+            answers.append(verdicts[: len(batch)])
+            verdicts = verdicts[len(batch) :]
+        return answers
+
+    def _alone(self, batch: Sequence[Commit]) -> Any:
+        try:
+            return self._commit(batch)
+        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+            return error
+
+    def _commit(self, commits: Sequence[Commit]) -> list[Verdict]:
+        if not commits:
+            return []
+        statement, values = _question(commits)
+        ((codes, firsts, seconds, hints),), _ = ask_knowing(
+            self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
+        )
+        self._tell(dict.fromkeys(hints or ()))
+        if len(commits) == 1:
+            return [_verdict(codes, firsts, seconds)]
+        return [_verdict(*each) for each in zip(codes, firsts, seconds, strict=True)]
+
+
+def _question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:
+    extras = [wire.besides(commit) for commit in commits]
+    if len(commits) == 1:
+        (only,) = extras
+        return sql.COMMIT_ONE, (*wire.turn(commits[0]), None if only is None else wire.encoded_json(only))
+    columns = [list(column) for column in zip(*map(wire.turn, commits), strict=True)]
+    return sql.COMMIT_MANY, (*columns, wire.encoded_json(extras) if any(extras) else None)
+
+
+def _verdict(code: int, first: int, second: int) -> Verdict:
+    match code:
+        case 0:
+            return Committed(first, second)
+        case 1:
+            return Fenced(first, second)
+        case _:
+            return Unread(first)

@@ -1,0 +1,52 @@
+"""The SQL of blobs, snapshots, compaction, retention and collection, named as in `statements`, and kept apart from what
+runs need: none of it is on their path. What writes is in `schema/0001_pre_upkeep.sql`."""
+
+from __future__ import annotations
+
+BLOBS = "SELECT name, data FROM {s}.blobs WHERE name = ANY (%b::bytea[])"
+KIND = "SELECT kind FROM {s}.blobs WHERE name = %b"
+KEEP_BLOB = "SELECT {s}.keep_blob(%b::bigint, %b::bytea, %b::text, %b::bigint, %b::bytea, %b::bytea[])"
+
+SNAPSHOTS = "SELECT run, ordinal, checksum, body FROM {s}.snapshots WHERE run = ANY (%b::bigint[])"
+PUT_SNAPSHOT = """
+SELECT {s}.put_snapshot(
+    %b::bigint, %b::bigint, %b::bigint, %b::bytea, %b::bytea, %b::text::jsonb, %b::text::jsonb)
+"""
+DROP_SNAPSHOTS = "SELECT {s}.drop_snapshots(%b::bigint, %b::bigint[])"
+COMPACT = """
+SELECT {s}.compact(
+    %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bytea, %b::integer, %b::bytea)
+"""
+
+TAKE_DUTY = "SELECT {s}.take_duty(%b::text, %b::bigint, %b::text, %b::text, %b::bigint)"
+# drop duty: locks its row, if it is ours.
+DROP_DUTY = "DELETE FROM {s}.duties WHERE duty = %b::text AND holder = %b::text RETURNING true"
+
+EXPIRED = """
+SELECT id, created_at, no, is_expired FROM {s}.expired(%b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint)
+"""
+REMOVE_TREE = "SELECT runs_gone, rows_gone FROM {s}.remove_tree(%b::bigint, %b::text, %b::bigint)"
+COLLECT = "SELECT name, size FROM {s}.collect(%b::bigint, %b::bigint, %b::bigint)"
+COLLECTABLE = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM {s}.loose_blobs WHERE at < %b::bigint"
+
+# -- the report of space: reads everything -----------------------------------------------------------------------------
+
+TOTAL = """
+SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
+WHERE relnamespace = to_regnamespace(quote_ident(%b::text)) AND relkind = 'r'
+"""
+TABLES = """
+SELECT 'runs', count(*), coalesce(sum(length(doing)), 0)::bigint FROM {s}.runs
+UNION ALL SELECT 'events', count(*), coalesce(sum(length(body)), 0)::bigint FROM {s}.events
+UNION ALL SELECT 'inbox', count(*), coalesce(sum(length(body)), 0)::bigint FROM {s}.inbox
+UNION ALL SELECT 'exposed', count(*), coalesce(sum(length(value)), 0)::bigint FROM {s}.exposed
+UNION ALL SELECT 'snapshots', count(*), coalesce(sum(length(body)), 0)::bigint FROM {s}.snapshots
+UNION ALL SELECT 'blobs', count(*), coalesce(sum(size), 0)::bigint FROM {s}.blobs
+"""
+KINDS = "SELECT kind, count(*), sum(size)::bigint FROM {s}.blobs GROUP BY kind ORDER BY kind"
+LARGEST = """
+SELECT runs.id, runs.workflow, runs.status, big.rows, big.bytes FROM (
+    SELECT run, count(*) AS rows, sum(length(body))::bigint AS bytes FROM {s}.events
+    GROUP BY run ORDER BY bytes DESC LIMIT %b::bigint) AS big
+JOIN {s}.runs ON runs.no = big.run ORDER BY big.bytes DESC
+"""

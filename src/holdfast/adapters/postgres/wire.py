@@ -1,0 +1,190 @@
+"""Values of the ports as the schema's functions take them: JSON for what is rare, columns for what every turn has."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.adapters.sql.rows import maybe_micros
+from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
+from holdfast.core.references import names_in
+from holdfast.core.turn import Row, micros
+from holdfast.ports.blobs import BlobData, Stub
+from holdfast.ports.inbox import Message, Publication
+from holdfast.ports.journal import Commit
+from holdfast.ports.runs import NewRun
+
+Halves: TypeAlias = tuple[bytes, bytes, tuple[str, ...]]
+"""An event around the place of its key, and the blobs it names."""
+
+_MICROSECOND = timedelta(microseconds=1)
+CONSUMES, ENDS, IS_PROGRESS, PARKS = 1, 2, 4, 8
+
+_encoder = msgspec.json.Encoder()  # bytes become base64
+_HOLE = secrets.token_hex(16)  # of this process, so nobody's data can hold it
+_QUOTED_HOLE = f'"{_HOLE}"'.encode()
+
+
+def encoded_json(value: Any) -> str:
+    """As a parameter of type jsonb."""
+    return _encoder.encode(value).decode()
+
+
+def new_run(
+    new: NewRun, *, since: int = 0, instance: str = "", worker: str = "", first: Commit | None = None
+) -> dict[str, Any]:
+    """A run to be made, and the turn that comes with it."""
+    row, started = new.row, new.started
+    wire: dict[str, Any] = {
+        "id": row.run,
+        "at": row.at,
+        "format": row.format,
+        "checksum": row.checksum,
+        "body": row.body,
+        "doing": new.doing,
+        "input_hash": new.input_hash,
+        "workflow": started.workflow,
+        "version": started.version,
+        "code": started.code,
+        "codec": started.codec,
+        "queue": started.queue,
+        "priority": started.priority,
+        "key": started.key,
+        "available_at": maybe_micros(started.available_at),
+        "deadline": maybe_micros(started.deadline),
+        "parent": started.parent,
+        "parent_key": started.parent_key,
+        "root": started.root,
+        "since": since,
+        "instance": instance,
+        "worker": worker,
+    }
+    if started.keep is not None:
+        wire["keep"] = started.keep // _MICROSECOND
+    if started.attributes:
+        wire["attributes"] = started.attributes
+    _add_blobs(wire, new.blobs, row.body)
+    if first is not None:
+        wire["first"] = (*turn(first), besides(first))
+    if new.watcher is not None:
+        wire["watcher"] = new.watcher
+    return wire
+
+
+def message(sent: Message) -> dict[str, Any]:
+    """A message to one run."""
+    wire: dict[str, Any] = {"run": sent.run, "id": sent.id, "kind": sent.kind, "body": sent.body}
+    _add_blobs(wire, sent.blobs, sent.body)
+    return wire
+
+
+def publication(sent: Publication) -> dict[str, Any]:
+    """A message to the watchers of a topic; the server fills the key of each wait in."""
+    wire: dict[str, Any] = {"topic": sent.topic, "id": sent.id, "halves": _split(with_key(sent.body, _HOLE))}
+    _add_blobs(wire, sent.blobs, sent.body)
+    return wire
+
+
+def besides(commit: Commit) -> dict[str, Any] | None:
+    """What a turn brings besides its row and the projection; None for the common turn."""
+    wire: dict[str, Any] = {}
+    _add_blobs(wire, tuple(commit.blobs.items()), commit.row.body)
+    if commit.children:
+        wire["children"] = [new_run(child) for child in commit.children]
+    if commit.messages:
+        wire["messages"] = [message(one) for one in commit.messages]
+    if commit.publications:
+        wire["publications"] = [publication(one) for one in commit.publications]
+    if commit.exposed:
+        wire["exposed"] = [(one.name, one.value, one.blob) for one in commit.exposed]
+    if commit.watch or commit.unwatch:
+        wire["unwatch"] = [*commit.unwatch, *(key for _, key in commit.watch)]
+        wire["watch"] = commit.watch
+    return wire or None
+
+
+def turn(commit: Commit) -> tuple[Any, ...]:
+    """The columns of a turn, in the order of the functions."""
+    row, facts, park = commit.row, commit.projection, commit.park
+    flags = (
+        (CONSUMES if commit.is_consuming else 0)
+        | (ENDS if commit.is_terminal else 0)
+        | (IS_PROGRESS if commit.is_progress else 0)
+        | (PARKS if park is not None else 0)
+    )
+    return (
+        commit.no,
+        row.epoch,
+        row.ordinal,
+        row.at,
+        row.format,
+        row.checksum,
+        row.body,
+        facts.workflow,
+        facts.version,
+        facts.status.value,
+        facts.doing,
+        maybe_micros(facts.started_at),
+        micros(facts.updated_at),
+        maybe_micros(facts.ended_at),
+        commit.inbox_seen,
+        flags,
+        maybe_micros(park.until) if park is not None else None,
+    )
+
+
+class Known:
+    """What the server cannot write by itself: how the end of a run reads to whoever waits for it."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, Halves] = {}
+        self._conflicts: dict[str, dict[str, Halves]] = {}
+
+    def add_ends(self, commits: Iterable[Commit]) -> None:
+        """The ends that these turns bring."""
+        for commit in commits:
+            if commit.is_terminal:
+                self.add_end(commit.row)
+
+    def add_end(self, row: Row) -> None:
+        """The end in a run's last row."""
+        self._ends[row.run] = _split(encode_event(ended_by(row, _HOLE)))
+
+    def add_conflict(self, run: str, its_workflow: str, workflow: str) -> None:
+        """The end of a child whose id belongs to a run of another workflow."""
+        told = encode_event(id_in_use(run, its_workflow, workflow, _HOLE))
+        self._conflicts.setdefault(run, {})[workflow] = _split(told)
+
+    def as_json(self) -> str | None:
+        """As a parameter; None if nothing was asked for."""
+        if not self._ends and not self._conflicts:
+            return None
+        wire: Mapping[str, Any] = {"ends": self._ends, "conflicts": self._conflicts}
+        return encoded_json(wire)
+
+
+def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None, int, list[str]]]:
+    """Blobs to be kept: name, bytes (None: they are elsewhere), size, and the names in them."""
+    return [
+        (name, None, data.size, list(data.names))
+        if isinstance(data, Stub)
+        else (name, data, len(data), sorted(names_in(data)))
+        for name, data in many
+    ]
+
+
+def _add_blobs(wire: dict[str, Any], many: Sequence[tuple[str, BlobData]], body: bytes) -> None:
+    if many:
+        wire["blobs"] = blobs(many)
+    if names := names_in(body):
+        wire["names"] = sorted(names)
+
+
+def _split(event: bytes) -> Halves:
+    before, hole, after = event.partition(_QUOTED_HOLE)
+    assert hole, "an event for others has a place for their key"
+    return before, after, tuple(sorted(names_in(event)))

