@@ -65,7 +65,21 @@ ROWS: dict[str, str] = {
     "stepflow.C1": "the settings of recovery, each with its effect",
     "stepflow.C5": "a stopping worker gives everything back; others go on at once",
     "stepflow.C6": "memory ends with its process, a file survives it, many workers fail over by themselves",
+    "stepflow.C3": "the store is chosen by its address: memory, a file; migrated by itself unless told otherwise",
+    "stem.S61": "lease and visibility are one number, the heartbeat a third of it; what leaves no room is refused",
+    "stepflow.B1": "blobs are named by their content and stored once",
+    "stepflow.B2": "a blob comes back as it was stored; one that is missing is named",
+    "stepflow.J16": "there is no store without a journal",
+    "stem.S3": "each run is one queue entry on a named queue, claimed by a worker that serves it",
+    "stem.S7": "what a run does, waits for and shows is in rows that anybody can query",
+    "stem.S30": "a run keeps the id of the codec it was encoded with",
     "stem.S60": "runs are leased for a finite time, renewed while active, taken over after it",
 }
 
-DECISIONS: dict[str, str] = {}
+DECISIONS: dict[str, str] = {
+    "stepflow.L14": "the store's own leases are the default; `App(leases=…)` takes another manager (ADR 0015)",
+    "stepflow.C4": "as stepflow.L14: chosen with the app; managers on etcd and NATS come later",
+    "stepflow.C7": "advice: versions are pinned, and steps own their idempotency (docs/guides)",
+    "stem.S1": "the run table is the queue: there is no broker, and a background task is a run of one step",
+    "stem.S2": "`App` is the composition root: definitions, the store with its inbox and topics, client and workers",
+}

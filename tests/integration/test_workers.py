@@ -100,6 +100,7 @@ async def test_concurrency_bounds_the_runs_at_work(world: World) -> None:
         app.worker(concurrency=0)
 
 
+@pytest.mark.spec("stem.S3")
 async def test_a_worker_serves_its_queues(world: World) -> None:
     """Promise: a run is claimed by workers of its queue only."""
     app = world.app(quick)

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.output import Output
 from holdfast.core.machine_path import MachinePath, machine_path
 from holdfast.core.turn import Turn
 
+if TYPE_CHECKING:
+    from holdfast.cli.showing import Story
+
 SHOWN = 30
+
+
+class MachinePart:
+    """Path, state, and what would be undone; nothing for a run of another kind."""
+
+    def show(self, story: Story, out: Output) -> None:
+        """For people."""
+        print_machine(story.view.id, story.turns, out)
+
+    def fields(self, story: Story) -> dict[str, Any]:
+        """For programs."""
+        return {"machine": machine_object(story.view.id, story.turns)}
 
 
 def print_machine(run_id: str, turns: Sequence[Turn], out: Output) -> None:

@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 
 from holdfast.errors import BlobNotFound
-from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import World
 
 UNKNOWN = "0" * 64
@@ -19,6 +19,7 @@ class BlobsSuite(Suite):
     @pytest.mark.parametrize(
         "data", [b"", b"x", bytes(range(256)), b"\0" * 1_000_000], ids=["none", "one", "all", "many"]
     )
+    @shows("stepflow.B1", "stepflow.B2")
     async def test_bytes_come_back(self, world: World, data: bytes) -> None:
         """Contract: the name is the SHA-256 of the bytes, in hex; the bytes come back as they were."""
         name = await world.store.put_blob(data)
@@ -31,6 +32,7 @@ class BlobsSuite(Suite):
         assert await world.store.put_blob(b"same") == first
         assert await world.store.get_blob(first) == b"same"
 
+    @shows("stepflow.B2")
     @pytest.mark.parametrize("name", [UNKNOWN, "", "not a name", "../../etc/passwd"])
     async def test_a_missing_blob_is_an_error(self, world: World, name: str) -> None:
         """Contract: BlobNotFound, also for what cannot be a name."""

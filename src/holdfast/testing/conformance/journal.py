@@ -48,6 +48,7 @@ class JournalSuite(Suite):
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
+    @shows("stepflow.J16")
     async def test_a_committed_row_reads_back_as_it_was_written(self, world: World) -> None:
         """Contract: a row is stored byte for byte, with a seq."""
         holder = await world.held_run("r")
@@ -236,6 +237,7 @@ class JournalSuite(Suite):
 
     # -- what becomes visible with a turn ------------------------------------------------------------------------------
 
+    @shows("stem.S7")
     async def test_a_turn_carries_its_projection(self, world: World) -> None:
         """Contract: after every commit the row equals the fold of the journal."""
         holder = await world.held_run("r", deadline=world.clock.now() + seconds(3600), attributes={"shop": "7"})

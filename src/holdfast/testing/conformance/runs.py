@@ -19,7 +19,7 @@ from holdfast.core.turn import decode_row, decode_rows
 from holdfast.errors import BlobNotFound, InvalidInput
 from holdfast.ports.journal import Commit, Committed, Park
 from holdfast.ports.runs import Existing, Filter, Made, NewRun
-from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import DONE, START, WINDOW, World, chained, new_run, seconds
 
 BLOB = b"arguments" * 100
@@ -75,6 +75,7 @@ class RunsSuite(Suite):
 
     # -- creation ------------------------------------------------------------------------------------------------------
 
+    @shows("stem.S30")
     async def test_a_run_is_made_pending_and_due(self, world: World) -> None:
         """Contract: every fact of its first row becomes a column; it is unclaimed, and due at once."""
         new = world.new(

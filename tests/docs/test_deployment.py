@@ -1,0 +1,46 @@
+"""What the deployment guide shows beside Python: its settings hold, and a cluster is told what fits its workers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from holdfast.config import Configuration, load
+from holdfast.config.keys import keys
+from holdfast.core.durations import parse_duration
+from tests.docs.test_blocks import blocks_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "deployment.md"
+
+
+def block(name: str) -> str:
+    (found,) = [block for block in blocks_of(PAGE) if block.name == name]
+    return found.text
+
+
+@pytest.mark.spec("stem.S61", "stepflow.C1", "stepflow.C3")
+def test_the_settings_are_read_as_the_page_says(tmp_path: Path) -> None:
+    """Promise: the file of the page loads, and shows the defaults it claims to show."""
+    (tmp_path / "holdfast.toml").write_text(block("holdfast.toml"))
+    settings = load(folder=tmp_path, environ={}).settings
+    assert (settings.leases, settings.recovery) == (Configuration().leases, Configuration().recovery)
+    assert settings.worker.id == "worker-1"
+    text = PAGE.read_text()
+    shown = set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", text, re.MULTILINE))
+    assert shown == {name for name in keys() if name.startswith("recovery.")}
+
+
+@pytest.mark.spec("stepflow.C5", "stepflow.L15")
+def test_the_cluster_gives_a_worker_the_time_it_takes() -> None:
+    """Promise: the variables exist, and the pod's grace is longer than the worker's."""
+    text = block("worker.yaml")
+    variables = set(re.findall(r"name: (HOLDFAST_\w+)", text))
+    assert variables <= {key.variable for key in keys().values()}
+    assert "HOLDFAST_WORKER_ID" in variables
+    grace = re.search(r"--grace, (\w+)", text)
+    patience = re.search(r"terminationGracePeriodSeconds: (\d+)", text)
+    assert grace is not None
+    assert patience is not None
+    assert parse_duration(f"{patience[1]}s", what="patience") > parse_duration(grace[1], what="grace")
