@@ -55,7 +55,7 @@ HIDDEN = {
     "*": {"spec", "durable_call", "make_call", "undo_call", "shape", "encode", "run_here", "client", "config"},
     "Call": {"send", "throw", "close"},
     "Retry": {"next_at", "delay"},
-    "Sim": {"call", "advice", "next_id"},
+    "Sim": {"call", "advice", "next_id", "pass_time"},
     "Fake": {"step_spec", "workflow_spec"},
 }
 """Members that are for the parts of Holdfast, by class; `*` for all."""

@@ -147,6 +147,11 @@ class Process:
         )
         return found
 
+    def printed(self) -> str:
+        """Waits for the next line on standard output."""
+        assert self._popen.stdout is not None
+        return self._popen.stdout.readline()
+
     def send(self, number: signal.Signals) -> None:
         """Sends a signal."""
         self._popen.send_signal(number)

@@ -39,6 +39,7 @@ class Place:
         self.here, self.temporary, self.modules = (folder / name for name in ("here", "tmp", "modules"))
         for made in (self.here, self.temporary, self.modules):
             made.mkdir()
+        (self.modules.parent / "holdfast.toml").write_text("meant = 'for another project'")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "PYTEST_"))}
         self.env |= {
             "PYTHONPATH": os.pathsep.join([str(SRC), str(self.modules)]),

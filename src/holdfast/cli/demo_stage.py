@@ -90,6 +90,8 @@ class Stage:
         self.url: str = f"sqlite:///{self.folder / 'demo.db'}"
         self._ledger = self.folder / "ledger.txt"
         self._ledger.touch()
+        interval = f'[recovery]\ncheck_interval = "{self._lease / 3:.3f}s"\n'
+        (self.folder / "holdfast.toml").write_text(interval)  # its own: no other one is looked for
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:

@@ -16,6 +16,7 @@ from holdfast.cli.demo_stage import Stage, WorkerProcess
 from holdfast.cli.demo_verdict import Kill, Picture, StepId, Verdict, judge, listed
 from holdfast.cli.demo_watch import Watch
 from holdfast.cli.loading import CommandError
+from holdfast.config import Configuration
 from holdfast.errors import HoldfastError
 
 LOOK = 0.03
@@ -85,7 +86,7 @@ class Story:
     async def tell(self) -> Shown:
         """All of it, in order."""
         try:
-            async with App(self._stage.url, workflows=[demo_app.fulfil, demo_app.ship]) as app:
+            async with App(self._stage.url, workflows=[demo_app.fulfil, demo_app.ship], config=Configuration()) as app:
                 async with asyncio.timeout(PATIENCE):
                     return await self._tell(app)
         except TimeoutError:

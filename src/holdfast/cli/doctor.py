@@ -17,7 +17,7 @@ from holdfast.app import App, schema_of
 from holdfast.cli.asking import asking
 from holdfast.cli.configuring import without_password
 from holdfast.cli.loading import app_to_serve, refuse_missing, refuse_private, store_app
-from holdfast.cli.output import Output, ago_text
+from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.client.client import Client
 from holdfast.config import Loaded, load
@@ -171,8 +171,12 @@ def _waiting(backlog: Sequence[Backlog], workers: Sequence[WorkerRow], now: date
         return
     oldest = min(backlog, key=lambda one: one.since)
     age = max(now - oldest.since, timedelta(0))
-    text = f"the oldest, {oldest.oldest}, waits for a worker since {ago_text(age)}"
+    text = f"the oldest, {oldest.oldest}, has waited for a worker for {_age(age)}"
     yield Finding("waiting", "warning" if age > LONG_WAIT else "ok", text)
+
+
+def _age(age: timedelta) -> str:
+    return format_duration(timedelta(seconds=age.seconds, days=age.days))
 
 
 async def _paused(client: Client) -> AsyncIterator[Finding]:

@@ -45,5 +45,5 @@ async def _follow(run_id: str, target: str | None, url: str | None, after: int, 
                 for entry in entries:
                     at = entry.at if entry.ended_at is None else entry.ended_at
                     head = since_text(at, row.created_at) if out.is_terminal else at_text(at)
-                    out.hanging((f"{head:>12}  ", "dim"), entry_parts(entry))
+                    out.hanging((f"{head:>12}  ", "dim"), entry_parts(entry, is_news=True))
             sys.stdout.flush()

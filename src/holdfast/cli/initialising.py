@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
@@ -30,22 +29,23 @@ def command(folder: Path, is_json: bool) -> None:
     for path in written:
         out.line(("made  ", "dim"), str(path))
     out.line("")
-    out.line("Next:")
-    for words, what in _next(folder):
-        out.hanging(f"  {words:34}", (what, "dim"))
+    out.line(f"Next, in {folder}:" if folder.resolve() != Path.cwd() else "Next:")
+    for what, words in NEXT:
+        out.line((f"  {what}", "dim"))
+        out.block(words, indent=4)
 
 
-def _next(folder: Path) -> list[tuple[str, str]]:
-    order = 'order=\'{"id": "42", "cents": 999}\''
-    return [
-        *([(f"cd {shlex.quote(str(folder))}", "")] if folder.resolve() != Path.cwd() else []),
-        ("holdfast worker", "serves app.py until Ctrl-C"),
-        ("python example.py", "an order from start to end"),
-        (f"holdfast start fulfil {order} --id order-42", "in another terminal: a run for the worker"),
-        ("holdfast signal order-42 approved true", "it waits for that"),
-        ("holdfast show order-42", "what it did"),
-        ("pytest", "its tests, on virtual time"),
-    ]
+NEXT = [
+    ("an order from start to end", "python example.py"),
+    ("a worker that serves app.py until Ctrl-C", "holdfast worker"),
+    (
+        "a run for it, from another terminal",
+        """holdfast start fulfil order='{"id": "42", "cents": 999}' --id order-42""",
+    ),
+    ("what the run waits for", "holdfast signal order-42 approved true"),
+    ("what it did", "holdfast show order-42"),
+    ("its tests, on virtual time", "pytest"),
+]
 
 
 def _refuse_existing(folder: Path) -> None:

@@ -33,7 +33,9 @@ PAGE = 500
 @click.option(
     "--attribute", "attributes", type=pair, multiple=True, metavar="NAME=VALUE", help="May be repeated: all must match."
 )
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="At most so many."
+)
 @click.option("--after", default="", metavar="CURSOR", help="Go on where an earlier list ended.")
 @asking("One object per line, the cursor last.")
 def command(

@@ -11,7 +11,7 @@ from holdfast.authoring.handle import RunView
 from holdfast.cli.asking import asking, find_run
 from holdfast.cli.listing import run_object
 from holdfast.cli.loading import opened_client
-from holdfast.cli.output import Output, status_part
+from holdfast.cli.output import Output, standing
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.client.run import ClientRun
 from holdfast.core.status import Status
@@ -86,11 +86,9 @@ async def _do(
     if out.is_json:
         out.record(run_object(after))
         return
-    doing = f": {after.waiting}" if after.waiting else ""
     text = remark(before, after)
-    out.line(
-        ("run ", "dim"), (run_id, "bold"), " ", status_part(after.status.value), doing, f" ({text})" if text else ""
-    )
+    state = standing(after.status.value, after.waiting)
+    out.line(("run ", "dim"), (run_id, "bold"), " ", *state, f" ({text})" if text else "")
 
 
 async def _retry(run_id: str, target: str | None, url: str | None, out: Output, new_id: str | None) -> None:

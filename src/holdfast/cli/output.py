@@ -63,6 +63,12 @@ def status_part(status: str) -> Part:
     return (status, STATUS_STYLES.get(status, ""))
 
 
+def standing(status: str, doing: str) -> list[Part]:
+    """A status and what there is to say about it: "running: sleeping …", "paused (operator): …"."""
+    said = doing.removeprefix(status)
+    return [status_part(status), said if said != doing or not doing else f": {doing}"]
+
+
 def at_text(at: datetime | None) -> str:
     """An instant for programs and for people alike: UTC, to the millisecond."""
     return "" if at is None else f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
@@ -88,7 +94,7 @@ class Output:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal."""
+        """Columns of the terminal; of one that does not say, 80."""
         return max(20, shutil.get_terminal_size((80, 24)).columns)
 
     def record(self, value: Any) -> None:

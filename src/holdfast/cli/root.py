@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from holdfast.cli.escaping import one_line
-from holdfast.cli.output import prepare
+from holdfast.cli.output import Output, prepare
 from holdfast.errors import HoldfastError
 
 T = TypeVar("T")
@@ -224,10 +224,10 @@ def _complain(error: BaseException, sentence: str, *, is_debug: bool) -> None:
         lines += "".join(traceback.format_exception(error)).rstrip().splitlines()
     if isinstance(error, click.UsageError) and error.ctx is not None:
         lines.append(error.ctx.get_usage())
-    lines.append(f"error: {sentence}")
     try:
         for line in lines:
             sys.stderr.write(f"{one_line(line)}\n")
+        Output(stream=sys.stderr).hanging(("error: ", "bold red"), sentence)
         sys.stderr.flush()
     except OSError:  # nobody listens
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import click
 import msgspec
@@ -12,7 +12,7 @@ from holdfast.authoring.handle import RunView
 from holdfast.cli.asking import asking, find_run
 from holdfast.cli.listing import label_of, print_runs, run_object
 from holdfast.cli.loading import opened_client
-from holdfast.cli.output import Output, Part, at_text, status_part
+from holdfast.cli.output import Output, Part, at_text, standing, status_part
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.telling import entry_parts, event_object, since_text
 from holdfast.client.client import Client
@@ -100,29 +100,86 @@ async def read_story(client: Client, run_id: str) -> Story:
     )
 
 
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+class ShownPart(Protocol):
+    """A part of the picture below the facts. What another kind of run has to say is another one of these."""
+
+    def show(self, story: Story, out: Output) -> None:
+        """For people; nothing if the run has no such thing."""
+        ...
+
+    def fields(self, story: Story) -> dict[str, Any]:
+        """For programs."""
+        ...
+
+
+class TimelinePart:
+    """How it got here."""
+
+    def show(self, story: Story, out: Output) -> None:
+        """Each entry with its time since the beginning."""
+        line = story.timeline
+        _heading(out, "timeline")
+        if line.omitted:
+            out.line((f"  … {line.omitted} earlier entries", "dim"))
+        rows = [(since_text(entry.at, story.turns[0].at), entry_parts(entry)) for entry in line.entries]
+        widest = max(len(since) for since, _ in rows)
+        for since, what in rows:
+            out.hanging((f"  {since:>{widest}}  ", "dim"), what)
+
+    def fields(self, story: Story) -> dict[str, Any]:
+        """Entries, and the events they were made from."""
+        return {
+            "timeline": [_entry(entry) for entry in story.timeline.entries],
+            "events": [event_object(event, turn) for turn in story.turns for event in turn.events],
+        }
+
+
+class FailuresPart:
+    """What went wrong, and where."""
+
+    def show(self, story: Story, out: Output) -> None:
+        """Each with its traceback."""
+        for title, failure in _failures(story.turns):
+            _heading(out, title)
+            out.block(failure.traceback or f"{failure.type}: {failure.message}", style="red")
+
+    def fields(self, story: Story) -> dict[str, Any]:
+        """The one that ended the run; those of steps are in the events."""
+        end = story.end
+        return {"failure": _failure(end.failure) if isinstance(end, e.Failed) else None}
+
+
+class ChildrenPart:
+    """The runs it started."""
+
+    def show(self, story: Story, out: Output) -> None:
+        """As `runs` lists them."""
+        if story.children:
+            _heading(out, "children")
+            print_runs(story.children, out)
+
+    def fields(self, story: Story) -> dict[str, Any]:
+        """Their rows."""
+        return {"children": [run_object(child) for child in story.children]}
+
+
+PARTS: tuple[ShownPart, ...] = (TimelinePart(), FailuresPart(), ChildrenPart())
+"""In the order in which they are shown."""
+
+
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
 def _print(story: Story, out: Output) -> None:
     view = story.view
-    out.line(("run ", "dim"), (view.id, "bold"), " ", status_part(view.status.value), *_sentence(story))
+    out.line(("run ", "dim"), (view.id, "bold"), " ", *_sentence(story))
     out.line("")
     out.fields(_facts(story))
-    _heading(out, "timeline")
-    begin = story.turns[0].at
-    line = story.timeline
-    if line.omitted:
-        out.line((f"  … {line.omitted} earlier entries", "dim"))
-    rows = [(since_text(entry.at, begin), entry_parts(entry)) for entry in line.entries]
-    widest = max(len(since) for since, _ in rows)
-    for since, what in rows:
-        out.hanging((f"  {since:>{widest}}  ", "dim"), what)
-    for title, failure in _failures(story.turns):
-        _heading(out, title)
-        out.block(failure.traceback or f"{failure.type}: {failure.message}", style="red")
-    if story.children:
-        _heading(out, "children")
-        print_runs(story.children, out)
+    for part in PARTS:
+        part.show(story, out)
 
 
 def _heading(out: Output, text: str) -> None:
@@ -133,16 +190,17 @@ def _heading(out: Output, text: str) -> None:
 def _sentence(story: Story) -> list[Part]:
     view, end = story.view, story.end
     if end is None:
-        return [f": {view.waiting}"] if view.waiting else []
+        return standing(view.status.value, view.waiting)
     took = format_duration((view.ended_at or view.updated_at) - view.created_at)
+    status = status_part(view.status.value)
     match end:
         case e.Completed():
-            return [f" after {took}"]
+            return [status, f" after {took}"]
         case e.Failed():
-            return [f" after {took}: {end.failure.type}: {end.failure.message}"]
+            return [status, f" after {took}: {end.failure.type}: {end.failure.message}"]
         case e.Cancelled():
             how = " (killed)" if end.imposed else ""
-            return [f"{how} after {took}" + (f": {end.reason}" if end.reason else "")]
+            return [status, f"{how} after {took}" + (f": {end.reason}" if end.reason else "")]
 
 
 def _facts(story: Story) -> list[tuple[str, Part]]:
@@ -199,16 +257,15 @@ def _failures(turns: Sequence[Turn]) -> list[tuple[str, Failure]]:
 
 def _object(story: Story) -> dict[str, Any]:
     end = story.end
-    return {
+    whole = {
         **run_object(story.view),
         "input": story.value(story.started),
         "result": story.value(end) if isinstance(end, e.Completed) else None,
-        "failure": _failure(end.failure) if isinstance(end, e.Failed) else None,
         "exposed": story.exposed,
-        "timeline": [_entry(entry) for entry in story.timeline.entries],
-        "events": [event_object(event, turn) for turn in story.turns for event in turn.events],
-        "children": [run_object(child) for child in story.children],
     }
+    for part in PARTS:
+        whole |= part.fields(story)
+    return whole
 
 
 def _failure(failure: Failure) -> dict[str, str]:

@@ -16,9 +16,12 @@ from holdfast.core.turn import Turn
 _STYLES = {"failed": "red", "cut off": "yellow", "timed out": "yellow", "open": "bold", "not begun": "bold"}
 
 
-def entry_parts(entry: Entry) -> Part:
-    """An entry of a timeline, in its colour."""
-    return say(entry) + _outlook(entry), _style(entry)
+def entry_parts(entry: Entry, *, is_news: bool = False) -> Part:
+    """An entry of a timeline, in its colour. What is open has just begun, if it is news."""
+    text = say(entry)
+    if is_news and entry.outcome == "open":
+        text = text.replace(": open", ": begins", 1)
+    return text + _outlook(entry), _style(entry)
 
 
 def since_text(at: datetime, begin: datetime) -> str:

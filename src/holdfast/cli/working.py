@@ -39,7 +39,7 @@ THREADS_END = 1.0
 @click.command("worker", cls=HoldfastCommand)
 @click.argument("target", metavar="[MODULE:APP]", required=False)
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; may be repeated. [default]")
-@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Runs at a time. [100]")
+@click.option("-c", "--concurrency", type=click.IntRange(min=1), metavar="N", help="Runs at a time. [100]")
 @click.option("--id", metavar="ID", help="A name of its own: after a restart its runs come back at once.")
 @click.option("--ttl", type=duration, help="How long a silent worker keeps its runs. [15s]")
 @click.option("--poll", type=duration, help="How often to look without being told. [1s]")

@@ -83,6 +83,8 @@ def _subject(entry: Entry) -> str:
             return f"step {entry.key}" + (f", attempt {entry.attempt}{of}" if entry.attempt > 1 else "")
         case "signal" | "topic":
             return f"wait for {entry.kind}{name}"
+        case "sleep":
+            return entry.name if entry.name.partition(":")[0] == "sleep" else f"sleep{name}"
         case "child":
             return f"child{name} ({entry.run})"
         case "received":

@@ -70,21 +70,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._working = 0
         self._news = threading.Event()
         self._processes: list[asyncio.SubprocessTransport] = []
-        self.is_busy: Callable[[], bool] = lambda: False
+        self._is_enough = _never
+        self.is_busy: Callable[[], bool] = _never
         self._waiter = _Selector()
         self._waiter.patience, self._waiter.idle = self._patience, self._idle
         super().__init__(self._waiter)
 
     # -- driving it ----------------------------------------------------------------------------------------------------
 
-    def settle(self, by: timedelta = timedelta()) -> None:
-        """Lets so much time pass, and everything happen that happens within it."""
+    def settle(self, by: timedelta = timedelta(), is_enough: Callable[[], bool] | None = None) -> None:
+        """Lets so much time pass, and everything happen that happens within it; less, once it is enough."""
         refuse_nesting()
         target = self._clock.now() + by
-        self._horizon = self.time() + by.total_seconds()
-        self.run_forever()
+        self._horizon, self._is_enough = self.time() + by.total_seconds(), is_enough or _never
+        try:
+            self.run_forever()
+        finally:
+            self._is_enough = _never
         left = target - self._clock.now()
-        if left > timedelta():
+        if left > timedelta() and not (is_enough or _never)():
             self._clock.advance(left)
 
     def finish(self, work: Coroutine[Any, Any, T], what: str) -> T:
@@ -114,7 +118,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _idle(self, timeout: float | None) -> float | None:
         """Nothing is ready; the next timer is `timeout` seconds ahead. How long to wait for real."""
-        if timeout is not None and self.time() + timeout <= self._horizon:
+        if timeout is not None and self.time() + timeout <= self._horizon and not self._is_enough():
             self._clock.advance(timedelta(microseconds=max(1, math.ceil(timeout * MICRO - 0.1))))
             return 0
         self.stop()
@@ -167,6 +171,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         transport, protocol = await super().subprocess_exec(*args, **kwargs)
         self._processes.append(transport)
         return transport, protocol
+
+
+def _never() -> bool:
+    return False
 
 
 def refuse_nesting() -> None:

@@ -70,10 +70,9 @@ class SimRun(sync.Run[R_co]):
 
     def wait(self, timeout: Duration | None = None) -> Status | None:
         """How it ended; None if it has not. With a `timeout`, time passes until it has, at most so much."""
+        if timeout is not None:
+            self._sim.pass_time(timeout, until_end_of=self.id)
         status = self.status()
-        if timeout is not None and not status.is_terminal:
-            self._sim.advance(timeout)
-            status = self.status()
         return status if status.is_terminal else None
 
     def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
@@ -214,9 +213,18 @@ class Sim:
 
     def advance(self, by: Duration) -> None:
         """Lets time pass: every timer, timeout and retry within it happens, each at its own time."""
+        self.pass_time(by)
+
+    def pass_time(self, by: Duration, *, until_end_of: str = "") -> None:
+        """As `advance`, or less: until that run has ended."""
         step = parse_duration(by, what="advance")
         self._started()
-        self._loop.settle(step)
+
+        def has_ended() -> bool:
+            row = _at_once(self.store.get(until_end_of))
+            return row is not None and row.status.is_terminal
+
+        self._loop.settle(step, has_ended if until_end_of else None)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs something on the event loop of the simulation, and everything that follows from it."""
@@ -342,6 +350,17 @@ def _short(left: timedelta) -> str:
     """As `advance` takes it, rounded up to whole seconds where that is no coarser than a second."""
     whole = timedelta(seconds=-(-left // timedelta(seconds=1)))
     return format_duration(whole if left >= timedelta(seconds=1) else left).replace(" ", "")
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of something that never waits, as the memory store's methods."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        found: T = done.value
+        return found
+    work.close()
+    raise HoldfastError("the memory store does not wait")
 
 
 def _no_jitter() -> float:

@@ -81,7 +81,7 @@ def test_runs_that_nobody_serves_are_a_problem(cli: Cli) -> None:
     [(state, text), oldest] = found["waiting"]
     assert state == "problem"
     assert text == "priced 2: 2 waiting on queue slow, and no live worker serves priced 2 there"
-    assert oldest[1].startswith("the oldest, r1, waits for a worker since ")
+    assert oldest[1].startswith("the oldest, r1, has waited for a worker for ")
     assert found["workers"] == [("problem", "none is live. Start one: holdfast worker")]
 
 

@@ -40,7 +40,7 @@ def test_kill_ends_a_run_without_its_code(cli: Cli) -> None:
 def test_pause_and_resume(cli: Cli) -> None:
     """Contract: a paused run stands still with its reason, and goes on when it is resumed."""
     cli.start("hello", "name=x", "--id", "r")
-    assert cli.ok("pause", "r", "--reason", "let me look").startswith("run r paused: ")
+    assert cli.ok("pause", "r", "--reason", "let me look") == "run r paused (operator): let me look\n"
     assert cli.ok("pause", "r").endswith("(it was paused before)\n")
     assert "let me look" in cli.ok("runs", "--status", "paused")
     assert cli.ok("resume", "r").startswith("run r pending")

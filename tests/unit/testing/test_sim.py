@@ -104,10 +104,17 @@ def test_a_wait_times_out_at_its_time(sim: Sim, pay: Fake) -> None:
 
 
 def test_a_result_may_be_given_time(sim: Sim, pay: Fake) -> None:
-    """Contract: `timeout=` is virtual as well."""
+    """Contract: `timeout=` is virtual as well, and no more time passes than is needed."""
+    began = sim.now
     run = sim.start(fulfil(Order("42")))
+    with pytest.raises(ResultTimeout):
+        run.result(timeout="1h")
+    assert sim.now - began == timedelta(hours=1)
     run.signal(approved, True)
     assert run.result(timeout="1d") == "#42: shipped 42"
+    assert sim.now - began == timedelta(hours=3)
+    assert run.result(timeout="1d") == "#42: shipped 42"
+    assert sim.now - began == timedelta(hours=3)
 
 
 def test_years_pass_quickly(sim: Sim) -> None:

@@ -1,0 +1,130 @@
+"""Every command once through a real process, in a project that `holdfast init` made, served by a real worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli_app_processes import PATIENCE, SRC, Place
+
+ORDER = 'order={{"id": "{id}", "cents": 999}}'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Place:
+    """A project as a newcomer has it: no variable set."""
+    place = Place(tmp_path)
+    del place.env["HOLDFAST_URL"]
+    place.env["PYTHONPATH"] = str(SRC)
+    assert "holdfast.toml" in place.ok("init", ".")
+    return place
+
+
+def shown(place: Place, *arguments: str) -> Any:
+    return json.loads(place.ok(*arguments, "--json"))
+
+
+def until(place: Place, run: str, text: str) -> None:
+    """Waits until the run says that."""
+    deadline = time.monotonic() + PATIENCE
+    while text not in place.ok("runs", "--url", f"sqlite:///{place.folder / 'holdfast.db'}"):
+        assert time.monotonic() < deadline, place.ok("runs")
+
+
+@pytest.mark.spec("openworkflow.O124", "openworkflow.O125")
+def test_a_day_in_the_life_of_a_project(project: Place) -> None:
+    """Contract: init, worker, start, signal, publish, follow, cancel, kill, pause, resume, retry, workers, doctor,
+    verify, config, migrate, runs, show, version, completion: each works as typed, the configuration being enough."""
+    assert "brought from version 0" in project.ok("migrate")
+    with project.process("worker", "--id", "w", "--ttl", "10m", "--poll", "100ms", "-c", "5") as worker:
+        worker.line("serving fulfil", "5 slots")
+        for run in ("a", "b", "c"):
+            assert project.ok("start", "fulfil", ORDER.format(id=run), "--id", run) == f"{run}\n"
+        until(project, "a", "waiting for signal approved")
+        assert shown(project, "workers")["worker"] == "w"
+        with project.process("follow", "a") as follower:
+            assert project.ok("signal", "a", "approved", "true") == "run a: signal approved sent\n"
+            assert follower.code() == 0
+            assert follower.output().splitlines()[-1].endswith("ended: completed")
+        assert project.ok("publish", "news", "1") == ""
+        assert "c" in project.ok("pause", "c")
+        until(project, "c", "paused (operator)")
+        assert "run c running" in project.ok("resume", "c")
+        assert "run b" in project.ok("cancel", "b", "--reason", "tried")
+        assert "run c cancelled" in project.ok("kill", "c")
+        until(project, "b", "b\tcancelled")
+        assert project.ok("retry", "b", "--id", "d") == "d\n"
+        until(project, "d", "waiting for signal approved")
+        doctor = project.run("doctor")
+        assert (doctor.returncode, "problem" in doctor.stdout) == (0, False), doctor.stdout
+        worker.send(signal.SIGTERM)
+        assert worker.code() == 0
+    assert shown(project, "verify") == {"runs": 4, "rows": shown(project, "verify")["rows"], "problems": []}
+    assert [line.split("\t")[0] for line in project.ok("runs").splitlines()] == ["d", "c", "b", "a"]
+    assert 'result    "order a is paid with payment-a"' in project.ok("show", "a")
+    assert "adopted: charge" in project.ok("show", "d")
+    assert 'app\t"app:app"\tholdfast.toml' in project.ok("config")
+    assert "_HOLDFAST_COMPLETE" in project.ok("completion", "bash")
+    assert project.ok("version").startswith("holdfast ")
+
+
+def test_a_worker_finds_what_it_serves(project: Place) -> None:
+    """Contract: with `discover` instead of an app, what is in the folder is imported, registered and run."""
+    (project.folder / "flows").mkdir()
+    for name in ("orders.py", "app.py", "example.py", "test_orders.py"):
+        (project.folder / name).rename(project.folder / "flows" / name)
+    (project.folder / "flows" / "app.py").unlink()
+    (project.folder / "flows" / "example.py").unlink()
+    (project.folder / "holdfast.toml").write_text('discover = ["flows"]\n[worker]\npoll = "100ms"')
+    with project.process("worker", "--json") as worker:
+        worker.event("started")
+        order = ORDER.format(id="a")
+        assert project.ok("start", "fulfil", order, "--id", "a", "--delay", "0s") == "a\n"
+        project.ok("signal", "a", "approved", "true")
+        end = project.run("start", "fulfil", order, "--id", "a", "--wait", "--timeout", "30s")
+        assert end.stdout == '"order a is paid with payment-a"\n', end.stderr
+
+
+def test_an_interrupt_and_a_reader_that_goes_away(project: Place) -> None:
+    """Contract: Ctrl-C ends `follow` quietly with 130, a closed pipe ends every listing quietly with 0."""
+    project.ok("start", "fulfil", ORDER.format(id="a"), "--id", "a")
+    with project.process("follow", "a", is_heard=True) as follower:
+        line = follower.printed()
+        assert "started fulfil" in line
+        follower.interrupt()
+        assert follower.code() == 130
+        assert not follower.lines
+    for arguments in (["show", "a", "--json"], ["config"], ["doctor"], ["verify"], ["follow", "a"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        answer = subprocess.run(
+            project.argv(*arguments), cwd=project.folder, env=project.env, stdout=writer, stderr=subprocess.PIPE,
+            timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        os.close(writer)
+        assert (answer.returncode in {0, 1 if arguments == ["doctor"] else 0}, answer.stderr) == (True, b""), arguments
+
+
+def test_help_loads_no_optional_package(project: Place) -> None:
+    """Contract: the list of commands comes without any command, store, terminal library or optional package."""
+    code = (
+        "import sys; sys.argv = ['holdfast', '--help']\nfrom holdfast.cli import main\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], env=project.env, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    loaded = set(answer.stderr.split())
+    assert answer.returncode == 0
+    assert not loaded & {"apsw", "rich", "psycopg", "starlette", "uvicorn", "nats", "aetcd", "grpc", "opentelemetry",
+                         "prometheus_client", "pydantic", "obstore", "yaml_rs", "jsonschema_rs", "tomllib"}  # fmt: skip
+    commands = {name for name in loaded if name.startswith("holdfast.cli.")}
+    assert commands == {"holdfast.cli.root", "holdfast.cli.output", "holdfast.cli.escaping"}
