@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import NAMES, chosen, main
+from benchmarks.__main__ import NAMES, RESULTS, chosen, main
 from benchmarks.figures import FIGURES, Figure
-from benchmarks.page import render
+from benchmarks.page import PAGE, render
 from benchmarks.peers import PEERS
 from benchmarks.report import MISSED, OK, Line, lines_of, load, save, show
 from benchmarks.workloads import WORKLOADS
@@ -18,7 +18,7 @@ from benchmarks.workloads import WORKLOADS
 ROOT = Path(__file__).resolve().parents[3]
 FACTS: dict[str, Any] = {
     "store": "sqlite",
-    "machine": {"processor": "x", "cores": 2, "memory_gb": 4, "system": "y"},
+    "machine": {"processor": "x", "cores": 2, "memory_gb": 4, "system": "y", "load_before": "0.1"},
     "versions": {"python": "3.11", "sqlite": "3", "dbos": "3.3"},
     "rounds_wanted": 3,
     "scale": "full",
@@ -102,6 +102,11 @@ def test_what_was_saved_makes_the_page(tmp_path: Path) -> None:
     assert "where it goes" in page
     assert "unasked" not in page
     assert "DBOS 3.3" in page
+
+
+def test_the_page_is_the_rendering_of_the_results() -> None:
+    """Promise: no figure on the page was typed by hand; `dev.py bench --render` makes it anew."""
+    assert PAGE.read_text(encoding="utf-8") == render(load(RESULTS))
 
 
 def test_workloads_are_chosen_by_name() -> None:
