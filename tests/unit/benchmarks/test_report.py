@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import NAMES, RESULTS, chosen, main
+from benchmarks.__main__ import NAMES, RESULTS, chosen, main, measured
 from benchmarks.figures import FIGURES, Figure
 from benchmarks.page import PAGE, render
 from benchmarks.peers import PEERS
@@ -115,6 +115,26 @@ def test_workloads_are_chosen_by_name() -> None:
     assert chosen("W4, W1") == ["raw", "W1", "W4"]
     with pytest.raises(SystemExit, match="no workload W77"):
         chosen("W77")
+
+
+def test_a_cell_that_breaks_is_measured_once_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Promise: one broken process does not cost the run; a second one is told."""
+    asked: list[tuple[str, ...]] = []
+
+    def cell(arguments: tuple[str, ...]) -> dict[str, float]:
+        asked.append(arguments)
+        if len(asked) != 2:
+            raise RuntimeError("ended early")
+        return {"W1.async": 1.0}
+
+    monkeypatch.setattr("benchmarks.__main__._cell", cell)
+    assert measured("dbos", "W1") == {"W1.async": 1.0}
+    assert "dbos W1: ended early; once more" in capsys.readouterr().err
+    with pytest.raises(RuntimeError):
+        measured("dbos", "W1")
+    assert len(asked) == 4
 
 
 def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
