@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
-from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
@@ -107,7 +106,7 @@ class App:
             self._serve(workflow)
 
     def _serve(self, workflow: AnyWorkflow[..., Any]) -> None:
-        if isinstance(workflow, Machine):  # its handlers may follow below
+        if workflow.is_open:
             self.registry.add_later(workflow.specs)
         else:
             self.registry.add(workflow.spec)

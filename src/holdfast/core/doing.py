@@ -63,6 +63,10 @@ def doing(run: Run) -> Doing:
         return Doing((Occupation("paused", paused.reason, detail=one_line(paused.detail, LONG)),))
     if run.status is Status.PENDING:
         return Doing((Occupation("start", run.workflow, run.available_at),))
+    if len(run.steps) == 1 and not run.waits and not (run.cancel or run.past_deadline or run.retry):  # most turns
+        (step,) = run.steps.values()
+        if not step.is_abandoned:
+            return Doing((_step(step),))
     found = [*_cleaning_up(run)]
     if run.retry is not None:
         again = run.retry

@@ -18,7 +18,6 @@ from holdfast.authoring.script.context import StepScope, Surroundings, running_s
 from holdfast.core.commands import RunStep
 from holdfast.core.durations import parse_duration
 from holdfast.core.failure import Failure, from_exception
-from holdfast.core.ids import idempotency_key
 from holdfast.core.specs import StepSpec
 from holdfast.core.step import STOPPED
 from holdfast.engine.processes import run_in_process
@@ -61,11 +60,13 @@ class Attempt:
 class Body:
     """One running attempt."""
 
-    __slots__ = ("_is_stopping", "_task", "attempt", "stop_reason")
+    __slots__ = ("_is_stopping", "_report", "_task", "attempt", "has_begun", "stop_reason")
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> None:
         self.attempt: Attempt = attempt
+        self.has_begun: bool = False
         self.stop_reason: str = ""
+        self._report = report
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
 
@@ -80,15 +81,26 @@ class Body:
             return
         self._is_stopping = True
         self.stop_reason = reason
-        if self._task is not None and self.attempt.command.spec.executor != "thread":
-            self._task.cancel()
+        if self.attempt.command.spec.executor != "thread":
+            self._cancel()
 
     def expire(self, reason: str) -> None:
         """Its time is up: the attempt ends now, whatever a thread still does; what that returns is not heard."""
-        if not self._is_stopping and self._task is not None:
+        if not self._is_stopping:
             self._is_stopping = True
             self.stop_reason = reason
-            self._task.cancel()
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._task is None:
+            return
+        if not self.has_begun:  # cancelled before its first line it cannot report by itself
+            self._task.add_done_callback(self._never_began)
+        self._task.cancel()
+
+    def _never_began(self, task: asyncio.Task[None]) -> None:
+        if not self.has_begun:
+            self._report(self, _stopped(self))
 
     def attach(self, task: asyncio.Task[None]) -> None:
         """The task that runs it."""
@@ -110,20 +122,15 @@ class Bodies:
 
     def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
         """Starts the body; `report` is called once, on this event loop."""
-        body = Body(attempt)
+        body = Body(attempt, report)
         task = asyncio.get_running_loop().create_task(self._run(body, report))
         body.attach(task)
         self._tasks.add(task)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            self._tasks.discard(done)
-            if done.cancelled():  # asked to stop before its first line: nobody else reports it
-                report(body, _stopped(body))
-
-        task.add_done_callback(ended)
+        task.add_done_callback(self._tasks.discard)
         return body
 
     async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
+        body.has_begun = True
         attempt = body.attempt
         spec = attempt.command.spec
         if self.stand_ins:
@@ -159,7 +166,7 @@ class Bodies:
             key=key,
             step=attempt.command.spec.name,
             attempt=attempt.number,
-            idempotency_key=idempotency_key(attempt.identity, key),
+            identity=attempt.identity,
             created_at=attempt.created_at,
             surroundings=self._surroundings,
             progress=attempt.progress,

@@ -117,12 +117,12 @@ def pause_reason(error: Exception | None) -> e.PauseReason:
 
 def brought_by_time(run: Run, program: Program, at: datetime, grace: timedelta) -> list[e.AnyEvent]:
     """Retries, the deadline and timers that have come due, in the order in which they are taken."""
-    due: list[e.AnyEvent] = [
-        e.AttemptStarted(key=step.key, attempt=step.attempt + 1)
-        for step in run.steps.values()
-        if step.retry_at is not None and step.retry_at <= at and not step.is_abandoned
-    ]
+    due: list[e.AnyEvent] = []
+    for step in run.steps.values():
+        if step.retry_at is not None and step.retry_at <= at and not step.is_abandoned:
+            due.append(e.AttemptStarted(key=step.key, attempt=step.attempt + 1))  # noqa: PERF401 mostly there is none
     if run.deadline is not None and at >= run.deadline and run.past_deadline is None and run.cancel is None:
         due.append(e.DeadlineReached(grace_until=at + grace))
-    due.extend(e.TimerFired(key=key) for key in program.due_timers(at))
+    for key in program.due_timers(at):
+        due.append(e.TimerFired(key=key))  # noqa: PERF401
     return due

@@ -103,7 +103,7 @@ def _errand(attempt: Attempt, scope: StepScope) -> Errand:
             "key": scope.key,
             "step": scope.step,
             "attempt": scope.attempt,
-            "idempotency_key": scope.idempotency_key,
+            "identity": scope.identity,
             "created_at": scope.created_at.isoformat(),
         },
     )

@@ -27,7 +27,7 @@ class WorkerOptions:
     poll: timedelta = timedelta(seconds=1)
     grace: timedelta = timedelta(seconds=30)
     batch: int = 100
-    look: timedelta = timedelta(milliseconds=50)
+    look: timedelta = timedelta(milliseconds=100)
     """The longest pause between two looks for what other processes wrote."""
     patience: timedelta | None = timedelta(seconds=2)
     """How long the event loop may stand still before the watchdog says by what. None: nobody watches."""

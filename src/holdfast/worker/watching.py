@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
 
 LOG = logging.getLogger("holdfast.worker")
-FIRST_LOOK = 0.005
+FIRST_LOOK = 0.002
 """Seconds to the next look for changes of other processes right after one; `options.look` when all is quiet."""
 
 

@@ -65,6 +65,8 @@ class Machine(AnyWorkflow[[F], E], Generic[F, E]):
     states that were renamed; handlers have a `was=` of their own.
     """
 
+    is_open = True
+
     def __init__(
         self,
         name: str,

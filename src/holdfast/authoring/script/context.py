@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.authoring.script._stdlib import caller_frame, get_running_loop
 from holdfast.authoring.script.loop import DurableLoop
+from holdfast.core.ids import idempotency_key
 from holdfast.errors import NotAllowedHere, NotInRun
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Surroundings(Protocol):
 
 @dataclass(slots=True)
 class StepScope:
-    """The attempt a body runs in."""
+    """The attempt a body runs in. `identity` is what keys of steps are unique within."""
 
     run: str
     workflow: str
@@ -58,11 +59,16 @@ class StepScope:
     key: str
     step: str
     attempt: int
-    idempotency_key: str
+    identity: str
     created_at: datetime
     surroundings: Surroundings
     progress: Any = None
     advice: str = ""  # what to do instead of using a workflow's verb here
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this step of this run. Few bodies ask."""
+        return idempotency_key(self.identity, self.key)
 
 
 running_step: ContextVar[StepScope | None] = ContextVar("holdfast_step", default=None)

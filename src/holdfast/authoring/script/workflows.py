@@ -93,7 +93,9 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
 
 
 class AnyWorkflow(Generic[P, R]):
-    """What async and sync workflows share."""
+    """What all workflows share. `is_open`: parts of the definition may follow below it, so it is read later."""
+
+    is_open = False
 
     def __init__(
         self,
@@ -121,6 +123,10 @@ class AnyWorkflow(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<workflow {self.name}{' ' + self.version if self.version else ''} ({self.where})>"
+
+    def specs(self) -> tuple[WorkflowSpec, ...]:
+        """Everything that is served for it."""
+        return (self.spec,)
 
     @functools.cached_property
     def spec(self) -> WorkflowSpec:
