@@ -274,3 +274,12 @@ async def test_migrations_can_be_left_to_somebody_else(tmp_path: Path) -> None:
 
     with pytest.raises(StoreRefused, match="automatic migration is off"):
         await App(config=found.settings).client()
+
+
+def test_what_the_guide_shows_is_accepted(tmp_path: Path) -> None:
+    """Contract: the configuration in the guide can be copied, and names every key that has an effect."""
+    guide = Path(__file__).resolve().parents[3] / "docs" / "guides" / "command-line.md"
+    text = guide.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+    found = loaded(tmp_path, text)
+    untold = {name for name, origin in found.origins.items() if origin == "default"}
+    assert untold == {"discover", "store.blobs", "store.shared", "leases.endpoints"}
