@@ -50,7 +50,6 @@ class WorkflowSpec:
     where: str = ""
     is_remote: bool = False
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
-    style: Literal["script", "machine"] = "script"
     style: Literal["", "machine"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
 
