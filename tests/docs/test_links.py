@@ -41,6 +41,15 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert list(broken(page)) == []
 
 
+def test_every_guide_is_in_the_index() -> None:
+    """Contract: a reader finds every guide from docs/README.md."""
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    linked = {link["target"].partition("#")[0] for link in LINK.finditer(index)}
+    found = (ROOT / "docs/guides").glob("*.md")
+    missing = [path.name for path in found if path.relative_to(ROOT / "docs").as_posix() not in linked]
+    assert not missing, f"name them in docs/README.md: {sorted(missing)}"
+
+
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A title, of it\n[a](gone.md) [b](#a-title-of-it) [c](#other)\n```\n[d](gone)\n```\n`x[T](gone)`")
