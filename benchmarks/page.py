@@ -39,7 +39,7 @@ as it configures it.
   again.
 - **W6**: a run with {w6_steps} completed steps resumed by a new process, until the next one begins.
 - **W7**: runs that sleep for an hour: {w7_runs}, of {peer} {peer_runs}. **W8**: bytes on disk per step.
-- **W9**: what one more step, claim or child costs when there are many more: small, middle and large are {w9_steps}
+- **W9**: what one more step, claim or child costs when there are many more: few, more and many are {w9_steps}
   steps of one run, {w9_rows} rows, {w9_children} children of one parent. Holdfast alone: {peer} would take hours.
 
 "Sync bodies" are plain functions in threads, either called from an async workflow or from a plain one; they are to
@@ -126,11 +126,12 @@ def write(results: Mapping[str, Any]) -> None:
 def _machine(results: Mapping[str, Any]) -> str:
     machine, versions = results["machine"], results["versions"]
     sizes = "" if results["scale"] == "full" else f" Sizes are {results['scale']}: a look, not a record."
+    load = f" The machine's load was {machine['load_before']} before."
     rounds = results["rounds_wanted"]
     said = "One round." if rounds == 1 else f"Medians of {rounds} rounds, with the least and the most."
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB; Python {versions['python']}, "
-        f"SQLite {versions['sqlite']}. {said}{sizes}\n"
+        f"SQLite {versions['sqlite']}. {said}{sizes}{load}\n"
     )
 
 

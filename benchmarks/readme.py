@@ -19,7 +19,9 @@ CHOSEN = ("W1.async", "W2.async", "W2.async.raw", "W3.async", "W4.async.p50", "W
 
 
 def summary(results: Mapping[str, Any]) -> str:
-    """The table and where it comes from."""
+    """The table and where it comes from. What newcomers read first is a record, never a look."""
+    if results["scale"] != "full":
+        return "`python3 dev.py bench` fills this table; [figures so far](docs/explanation/speed.md)."
     (peer,) = (one for one in PEERS[results["store"]] if one.name in results["rounds"])
     lines = [line for line in lines_of(results["rounds"], peer.name) if line.figure.key in CHOSEN]
     machine, versions = results["machine"], results["versions"]

@@ -37,6 +37,7 @@ class Fleet:
 
     def __init__(self, url: str, folder: Path, *, ttl: float, poll: float, check: float) -> None:
         self.url = url
+        self.kind = url.partition(":")[0]
         self.ledger = folder / "ledger.txt"
         self.ledger.touch()
         self.workers: dict[str, subprocess.Popen[str]] = {}
@@ -85,11 +86,15 @@ class Fleet:
                 await asyncio.sleep(0.02)
 
     def under_way(self, pid: int) -> set[str]:
-        """Runs whose latest body began in that process and has not ended."""
+        """Runs whose latest body began in that process and has not ended. (A worker that was paused may end others.)"""
         latest: dict[str, Entry] = {}
+        ended: set[tuple[str, str, int]] = set()
         for entry in self.entries():
-            latest[entry.run] = entry
-        return {run for run, entry in latest.items() if (entry.what, entry.pid) == ("start", pid)}
+            if entry.what == "start":
+                latest[entry.run] = entry
+            else:
+                ended.add((entry.run, entry.key, entry.attempt))
+        return {run for run, x in latest.items() if x.pid == pid and (x.run, x.key, x.attempt) not in ended}
 
     async def cut_off(self, id: str, number: signal.Signals) -> tuple[set[str], float]:
         """Sends the signal to a busy worker: the runs it had in hand, and when."""

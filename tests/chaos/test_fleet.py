@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.fleet import Fleet
+from tests.support.postgres import new_schema, server_url
 
 TTL, POLL, CHECK = 2.0, 0.2, 0.5
 AFTER_KILL = TTL + CHECK + POLL + 2.0
 AFTER_RELEASE = POLL + 1.0
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Fleet]:
     """No worker yet. Another store is another parameter and its address."""
-    made = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", tmp_path, ttl=TTL, poll=POLL, check=CHECK)
+    url = f"sqlite:///{tmp_path / 'fleet.db'}" if request.param == "sqlite" else server_url(new_schema())
+    made = Fleet(url, tmp_path, ttl=TTL, poll=POLL, check=CHECK)
     async with made.app:
         try:
             yield made
@@ -45,13 +47,13 @@ async def test_a_fleet_loses_nothing(fleet: Fleet, size: int, record_property: C
     runs, at = await fleet.cut_off("w0", signal.SIGKILL)
     await fleet.launch("another")
     times = await fleet.taken_over(runs, pid, at)
-    record_property("figure", f"{size} workers, SIGKILL, restarted with another id: {said(times)}")
+    record_property("figure", f"{fleet.kind}, {size} workers, SIGKILL, restarted with another id: {said(times)}")
     assert times[-1] <= AFTER_KILL
 
     pid = fleet.workers["w1"].pid
     runs, at = await fleet.pause("w1")
     times = await fleet.taken_over(runs, pid, at)
-    record_property("figure", f"{size} workers, SIGSTOP past the lease: {said(times)}")
+    record_property("figure", f"{fleet.kind}, {size} workers, SIGSTOP past the lease: {said(times)}")
     assert times[-1] <= AFTER_KILL
     fleet.workers["w1"].send_signal(signal.SIGCONT)
 
@@ -59,10 +61,10 @@ async def test_a_fleet_loses_nothing(fleet: Fleet, size: int, record_property: C
     runs, at = await fleet.cut_off("another", signal.SIGKILL)
     await fleet.launch("another")
     times = await fleet.taken_over(runs, pid, at)
-    record_property("figure", f"{size} workers, SIGKILL, restarted with the same id: {said(times)}")
+    record_property("figure", f"{fleet.kind}, {size} workers, SIGKILL, restarted with the same id: {said(times)}")
 
     times = await fleet.handed_over("w1")
-    record_property("figure", f"{size} workers, SIGTERM: {said(times)}")
+    record_property("figure", f"{fleet.kind}, {size} workers, SIGTERM: {said(times)}")
     assert times[-1] <= AFTER_RELEASE
     await fleet.finish()
     await fleet.check()

@@ -10,7 +10,8 @@ import pytest
 from holdfast.config import Configuration, load
 from holdfast.config.keys import keys
 from holdfast.core.durations import parse_duration
-from tests.docs.test_blocks import blocks_of
+from tests.docs.test_blocks import blocks_of, run
+from tests.support.postgres import new_schema, server_url
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "deployment.md"
 
@@ -44,3 +45,11 @@ def test_the_cluster_gives_a_worker_the_time_it_takes() -> None:
     assert grace is not None
     assert patience is not None
     assert parse_duration(f"{patience[1]}s", what="patience") > parse_duration(grace[1], what="grace")
+
+
+@pytest.mark.parametrize("place", [1, 2], ids=["one service", "two processes"])
+def test_the_programs_run_unchanged_on_postgres(place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: the address is all that changes."""
+    monkeypatch.setenv("SHOP_STORE", server_url(new_schema()))
+    blocks = [block for block in blocks_of(PAGE) if block.is_python]
+    run(blocks[place], blocks[:place], tmp_path)

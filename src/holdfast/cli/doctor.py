@@ -22,6 +22,7 @@ from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.client.client import Client
 from holdfast.config import Loaded, load
 from holdfast.core.durations import format_duration
+from holdfast.core.recovery import decode_recovery
 from holdfast.core.status import Status
 from holdfast.errors import HoldfastError
 from holdfast.ports.condition import Backlog, Diagnosable
@@ -155,6 +156,14 @@ def _workers(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator[Findin
         if not worker.is_live and worker.active:
             text = f"{worker.worker} has gone and holds {worker.active} runs; a live worker frees them soon"
             yield Finding("workers", "warning", text)
+    for worker in live:
+        recovery = decode_recovery(worker.recovery)
+        if recovery.recent:
+            counted = ", ".join(f"{count} {kind}" for kind, count in recovery.counts.items())
+            last = recovery.recent[-1]
+            is_harmless = all(met.kind == "contended" for met in recovery.recent)
+            text = f"{worker.worker} met {counted}; the last: run {last.run}, {last.detail}"
+            yield Finding("recovery", "ok" if is_harmless else "warning", text)
 
 
 def _waiting(backlog: Sequence[Backlog], workers: Sequence[WorkerRow], now: datetime) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from holdfast.errors import StoreError
 from holdfast.ports.leases import Beat, Heart
 
 LOG = logging.getLogger("holdfast.worker")
-AGAIN = 0.01
+AGAIN = 0.001
 """One check frees a bounded number of orphans; checks follow each other while there were some."""
 
 

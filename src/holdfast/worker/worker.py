@@ -9,12 +9,13 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
+from holdfast.config import RecoverySettings
 from holdfast.core.events import ChildEnded
 from holdfast.core.recovery import Kind, Recovery, encode_recovery
 from holdfast.core.specs import Settings, WorkflowSpec
@@ -118,7 +119,7 @@ class Worker:
             self.surroundings.progress,
             self._beaten,
             recovery=lambda: encode_recovery(self.recovery),
-            check_interval=recovery.check_interval if recovery.enabled else None,
+            check_interval=self._check_interval if recovery.enabled else None,
             frees=recovery.max_claims_per_check,
             also=(lambda: None) if self._granted is None else self._granted.beat,
         )
@@ -141,6 +142,12 @@ class Worker:
             self.options.concurrency,
             extra={"event": "started", "worker": self.options.id},
         )
+
+    @property
+    def _check_interval(self) -> timedelta:
+        """As configured; what nobody chose follows a lease that is shorter than usual."""
+        chosen = self.options.recovery.check_interval
+        return chosen if chosen != RecoverySettings().check_interval else min(chosen, self.options.ttl / 3)
 
     async def _register(self) -> None:
         """Known to the store; the runs of an earlier instance of this worker are free, and the first to be claimed."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import NAMES, chosen, main
+from benchmarks.__main__ import NAMES, RESULTS, chosen, main, measured
 from benchmarks.figures import FIGURES, Figure
-from benchmarks.page import render
+from benchmarks.page import PAGE, render
 from benchmarks.peers import PEERS
 from benchmarks.report import MISSED, OK, Line, lines_of, load, save, show
 from benchmarks.workloads import WORKLOADS
@@ -18,7 +18,7 @@ from benchmarks.workloads import WORKLOADS
 ROOT = Path(__file__).resolve().parents[3]
 FACTS: dict[str, Any] = {
     "store": "sqlite",
-    "machine": {"processor": "x", "cores": 2, "memory_gb": 4, "system": "y"},
+    "machine": {"processor": "x", "cores": 2, "memory_gb": 4, "system": "y", "load_before": "0.1"},
     "versions": {"python": "3.11", "sqlite": "3", "dbos": "3.3"},
     "rounds_wanted": 3,
     "scale": "full",
@@ -104,12 +104,37 @@ def test_what_was_saved_makes_the_page(tmp_path: Path) -> None:
     assert "DBOS 3.3" in page
 
 
+def test_the_page_is_the_rendering_of_the_results() -> None:
+    """Promise: no figure on the page was typed by hand; `dev.py bench --render` makes it anew."""
+    assert PAGE.read_text(encoding="utf-8") == render(load(RESULTS))
+
+
 def test_workloads_are_chosen_by_name() -> None:
     """Promise: the order is ours, the raw limits come along, and a wrong name is named."""
     assert chosen(None) == list(NAMES)
     assert chosen("W4, W1") == ["raw", "W1", "W4"]
     with pytest.raises(SystemExit, match="no workload W77"):
         chosen("W77")
+
+
+def test_a_cell_that_breaks_is_measured_once_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Promise: one broken process does not cost the run; a second one is told."""
+    asked: list[tuple[str, ...]] = []
+
+    def cell(arguments: tuple[str, ...]) -> dict[str, float]:
+        asked.append(arguments)
+        if len(asked) != 2:
+            raise RuntimeError("ended early")
+        return {"W1.async": 1.0}
+
+    monkeypatch.setattr("benchmarks.__main__._cell", cell)
+    assert measured("dbos", "W1") == {"W1.async": 1.0}
+    assert "dbos W1: ended early; once more" in capsys.readouterr().err
+    with pytest.raises(RuntimeError):
+        measured("dbos", "W1")
+    assert len(asked) == 4
 
 
 def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

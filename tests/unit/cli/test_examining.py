@@ -13,8 +13,10 @@ import pytest
 
 from holdfast import App
 from holdfast.adapters.sqlite.condition import condition_of
-from holdfast.cli.doctor import _clock  # pyright: ignore[reportPrivateUsage]
+from holdfast.cli.doctor import _clock, _workers  # pyright: ignore[reportPrivateUsage]
 from holdfast.cli.root import COMMANDS
+from holdfast.core.recovery import Recovery, encode_recovery
+from holdfast.ports.leases import WorkerRow
 from tests.unit.cli.conftest import Cli
 
 
@@ -30,6 +32,36 @@ def change(cli: Cli, statement: str, *values: object) -> None:
     connection = apsw.Connection(str(cli.folder / "store.db"))
     connection.execute(statement, values)
     connection.close()
+
+
+# -- recovery ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("stepflow.R8")
+def test_what_recovery_met_is_shown() -> None:
+    """Contract: counts and the last run by name; a warning if somebody has to look after it, none for contention."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def found(recovery: Recovery) -> list[tuple[str, str]]:
+        row = WorkerRow(
+            instance="i1",
+            worker="w1",
+            queues=("default",),
+            definitions=(),
+            pid=1,
+            host="here",
+            started_at=now,
+            recovery=encode_recovery(recovery),
+        )
+        return [(x.state, x.text) for x in _workers([row], has_work=False) if x.check == "recovery"]
+
+    assert found(Recovery()) == []
+    contended = Recovery().with_one("contended", "r1", "worker w2 holds it", now)
+    assert found(contended) == [("ok", "w1 met 1 contended; the last: run r1, worker w2 holds it")]
+    damaged = contended.with_one("undecodable", "r2", "the checksum of row 3 does not hold", now)
+    ((state, text),) = found(damaged)
+    assert state == "warning"
+    assert "1 undecodable; the last: run r2, the checksum of row 3" in text
 
 
 # -- workers -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -171,3 +173,45 @@ async def test_a_step_takes_little_room(store: SqliteStore, world: World) -> Non
     await store._writer.run(fill)
     ((used,),) = store._rows("SELECT sum(pgsize) FROM dbstat('main', 1) WHERE name IN ('events', 'events_by_run')")
     assert used / count < 250, used / count
+
+
+OWN = """
+WITH RECURSIVE count (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < ?1)
+INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, inbox_last, inbox_read, claims, instance,
+    available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root, code, codec,
+    created_at, updated_at, doing)
+SELECT 'held-' || n, 1, 2, 'running', 'order', '', 0, 0, 1, 'i' || (n % ?3), ?2, NULL, 'default', 0, 'w' || (n % ?3), 0,
+    '', '', '', '', '', '', '', '', ?2, ?2, x''
+FROM count
+"""
+
+
+@pytest.mark.spec("stepflow.M5", "stepflow.R19")
+async def test_recovery_costs_what_the_worker_has(
+    path: Path, clock: VirtualClock, record_property: Callable[[str, object], None]
+) -> None:
+    """Contract: a restarted worker finds its hundred runs by index, among a hundred as among ten thousand."""
+    costs: list[int] = []
+    for workers in (1, 100):
+        store = await open_sqlite(path.with_name(f"{workers}.db"), clock=clock)
+        world = World(store, clock)
+        for number in range(workers):
+            await world.worker(f"i{number}", f"w{number}", definitions=(("order", ""),))
+        values = (100 * workers, micros(clock.now()), workers)
+        await store._writer.run(partial(hold_runs, values=values), is_large=True)
+        steps = Steps()
+        await store._writer.run(steps.attach)
+        begin = time.perf_counter()
+        again = await world.worker("again", "w0", definitions=(("order", ""),), takes_over=True)
+        taken = await store.claim(again, limit=100, max_claims=5, only=[f"held-{n * workers}" for n in range(1, 101)])
+        took = time.perf_counter() - begin
+        assert len(taken.runs) == 100
+        costs.append(steps.count)
+        if workers > 1:
+            record_property("figure", f"a restart among 10,000 runs of 100 workers: {took * 10:.2f} ms per acquire")
+        await store.close()
+    assert costs[1] <= costs[0] * 1.3, costs
+
+
+def hold_runs(transaction: Transaction, values: tuple[int, int, int]) -> None:
+    transaction.run(OWN, values)
