@@ -15,6 +15,8 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
+from holdfast.client.compensating import compensate
+from holdfast.client.machine_logs import MachineLogs
 from holdfast.config import Configuration, StoreSettings, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
@@ -259,6 +261,14 @@ class App:
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
         """The run of that id, from anywhere; `RunNotFound`."""
         return await (await self.client()).get(id, workflow)
+
+    def logs(self) -> MachineLogs:
+        """Keeps the logs of standalone machines in this app's store: `machine.run(…, store=app.logs(), id=…)`."""
+        return MachineLogs(self.client)
+
+    async def compensate(self, id: str) -> Run[list[str]]:
+        """Starts the run that undoes what the ended run of a machine left undone; its result names the states."""
+        return await compensate(await self.client(), id)
 
     async def runs(
         self,

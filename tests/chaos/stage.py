@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast import App, Run
-from holdfast.adapters.sqlite.store import open_sqlite
+from holdfast.app import open_store
 from holdfast.core import events as e
 from holdfast.core.projection import project
 from holdfast.core.run import fold
@@ -28,9 +28,9 @@ DEADLINE = 60.0
 class Stage:
     """One store and its ledger."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str = "") -> None:
         folder.mkdir(exist_ok=True)
-        self.db = folder / "chaos.db"
+        self.url = url or f"sqlite:///{folder / 'chaos.db'}"
         self.ledger = folder / "ledger.txt"
         self.ledger.touch()
 
@@ -41,7 +41,7 @@ class Stage:
             orders.LEDGER: str(self.ledger),
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
         }
-        command = [sys.executable, "-m", "tests.chaos.worker_process", str(self.db), id, *fuse, "--ttl", str(ttl)]
+        command = [sys.executable, "-m", "tests.chaos.worker_process", self.url, id, *fuse, "--ttl", str(ttl)]
         return subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -61,7 +61,7 @@ class Stage:
     @contextmanager
     def app(self) -> Iterator[App]:
         """A client of the store."""
-        yield App(f"sqlite:///{self.db}", workflows=[orders.fulfil, orders.ship])
+        yield App(self.url, workflows=[orders.fulfil, orders.ship])
 
     async def start(self) -> Run[list[str]]:
         """Starts the order and approves it, with nobody there yet to advance it."""
@@ -74,7 +74,7 @@ class Stage:
     async def completed(self) -> set[tuple[str, str]]:
         """Steps whose completion is in the journal, by run and key."""
         found: set[tuple[str, str]] = set()
-        store = await open_sqlite(str(self.db))
+        store = await open_store(self.url)
         try:
             for row in (await store.list(_ANY)).runs:
                 for turn in decode_rows((await store.read({row.no: 1}))[row.no]):
@@ -85,7 +85,7 @@ class Stage:
 
     async def recorded(self, run_id: str, key: str) -> int:
         """How many attempts of a step the journal holds."""
-        store = await open_sqlite(str(self.db))
+        store = await open_store(self.url)
         try:
             count = 0
             for row in await store.history(run_id):
@@ -98,7 +98,7 @@ class Stage:
 
     async def journal(self, run_id: str) -> list[bytes]:
         """The checksums of a run's rows: what identifies every write to it."""
-        store = await open_sqlite(str(self.db))
+        store = await open_store(self.url)
         try:
             return [row.checksum for row in await store.history(run_id)]
         finally:
@@ -106,7 +106,7 @@ class Stage:
 
     async def check(self) -> None:
         """The journals hold: dense, chained, epochs rising, and every row's projection equals its fold."""
-        store = await open_sqlite(str(self.db))
+        store = await open_store(self.url)
         try:
             for row in (await store.list(_ANY)).runs:
                 turns = decode_rows((await store.read({row.no: 1}))[row.no])

@@ -10,6 +10,7 @@ import pytest
 
 from tests.chaos import orders
 from tests.chaos.stage import DEADLINE, Stage, end
+from tests.support.postgres import clean_url
 
 MOST = 40
 """More commits than the workflow ever takes: the sweep ends when a worker outlives its fuse."""
@@ -24,9 +25,9 @@ async def finish(stage: Stage) -> list[str]:
         await asyncio.to_thread(end, process)
 
 
-async def kill_at(folder: Path, when: str, at: int) -> bool:
+async def kill_at(folder: Path, when: str, at: int, url: str = "") -> bool:
     """One crash; False if the workflow ended before its n-th commit."""
-    stage = Stage(folder)
+    stage = Stage(folder, url)
     await stage.start()
     process = stage.worker("w1", when, str(at))
     waiting = asyncio.create_task(asyncio.to_thread(process.wait, DEADLINE))
@@ -70,3 +71,9 @@ async def test_a_kill_at_every_commit_changes_nothing(tmp_path: Path, when: str,
     else:
         pytest.fail(f"the workflow took more than {MOST} commits")
     assert killed >= 5, "the workflow must take commits, or the sweep shows nothing"
+
+
+@pytest.mark.parametrize(("when", "at"), [("before", 2), ("after", 3), ("after", 5)])
+async def test_a_kill_on_postgres_changes_nothing(tmp_path: Path, when: str, at: int) -> None:
+    """Promise: the same holds where application and workers meet in a server."""
+    assert await kill_at(tmp_path / "one", when, at, clean_url())

@@ -1,6 +1,6 @@
 """A worker in a process of its own, with a fuse: it can end itself with SIGKILL before or after its n-th commit.
 
-Run as a module: ``python -m tests.chaos.worker_process DB ID [before|after N] [--ttl SECONDS]``. Prints ``ready`` when
+Run as a module: ``python -m tests.chaos.worker_process URL ID [before|after N] [--ttl SECONDS]``. Prints ``ready`` when
 it serves, and one line for each commit.
 """
 
@@ -15,15 +15,16 @@ import sys
 from collections.abc import Sequence
 
 from holdfast import App
-from holdfast.adapters.sqlite.store import SqliteStore, open_sqlite
+from holdfast.app import open_store
 from holdfast.ports.journal import Commit, Verdict
+from holdfast.ports.store import Store
 from tests.chaos import orders
 
 
 class Fuse:
     """Counts commits and ends the process at one of them."""
 
-    def __init__(self, store: SqliteStore, when: str, at: int) -> None:
+    def __init__(self, store: Store, when: str, at: int) -> None:
         self._commit = store.commit
         self._commit_now = store.commit_now
         self._when = when
@@ -57,14 +58,14 @@ class Fuse:
 
 async def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("db")
+    parser.add_argument("url")
     parser.add_argument("id")
     parser.add_argument("when", nargs="?", default="never")
     parser.add_argument("at", nargs="?", type=int, default=0)
     parser.add_argument("--ttl", type=float, default=15)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
-    store = await open_sqlite(given.db)
+    store = await open_store(given.url)
     fuse = Fuse(store, given.when, given.at)
     store.commit = fuse.commit  # type: ignore[method-assign]
     store.commit_now = fuse.commit_now  # type: ignore[method-assign]

@@ -31,6 +31,8 @@ from holdfast import (
 )
 from holdfast.testing.machines import RecordingObserver
 from tests.support.world import World, crash, events, forget_programs
+from tests.unit.authoring.machine import stage
+from tests.unit.authoring.machine.stage import Chain
 
 go = Signal[int]("go")
 ONCE = Retry.none
@@ -321,7 +323,7 @@ async def test_a_script_state_uses_the_durable_verbs_and_replays(still: World) -
     assert len(entered) > 2, "the second program replayed the script"
     assert sorted(LEDGER) == ["book shelf 3", "book shelf 4", "unbook shelf 4"]
     entries = [event.data for event in await events(run) if event.type == "entered"]
-    assert entries == [{"key": "B", "state": "B"}]
+    assert entries == [{"key": "B", "state": "B"}, {"key": "C", "state": "C"}]
 
 
 @pytest.mark.spec("cano.T7", "cano.T8")
@@ -494,6 +496,45 @@ async def test_a_machine_is_a_child_like_any_workflow(world: World) -> None:
         assert await run.result("30s") == 7
         inner = await app.get("outer/inner", machine)
         assert await inner.result("30s") == End(7)
+
+
+async def test_a_machine_run_standalone_in_a_workflow_is_refused(world: World) -> None:
+    """Promise: nothing is silently non-durable: the error says what to do instead."""
+    order = Order()
+
+    @workflow
+    async def outer() -> None:
+        await order.machine.run(A(1))
+
+    async with world.serving(order.machine, outer) as app:
+        with pytest.raises(RunFailed, match="await order"):
+            await (await app.start(outer())).result("30s")
+    assert not order.done
+
+
+@pytest.mark.spec("cano.S2")
+@pytest.mark.parametrize("k", range(4))
+async def test_a_failure_at_every_step_undoes_exactly_the_completed_prefix(world: World, k: int) -> None:
+    """Promise: under an app as standalone, for all k."""
+    names = "ABCD"
+    chain = Chain(fail=names[k])
+    async with world.serving(chain.machine) as app:
+        run = await app.start(chain.machine(stage.A()), id="run")
+        assert await run.wait("30s") is Status.FAILED
+    assert chain.done == [*names[: k + 1], *(f"undo {name}" for name in reversed(names[:k]))]
+
+
+async def test_a_retried_run_does_again_what_was_undone(world: World) -> None:
+    """Promise: run.retry() of a failed machine begins anew where its work was taken back, and undoes it again."""
+    chain = Chain(fail="D")
+    async with world.serving(chain.machine) as app:
+        run = await app.start(chain.machine(stage.A()), id="run")
+        await run.wait("30s")
+        chain.fail = ""
+        chain.done.clear()
+        again = await run.retry(id="again")
+        assert await again.result("30s") == stage.End(4)
+    assert chain.done == ["A", "B", "C", "D"]
 
 
 async def test_a_renamed_state_goes_on_under_its_old_label(world: World) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from holdfast import App, Run, Status
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
+from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.sqlite import open_sqlite
 from holdfast.authoring.handle import JournalEvent
 from holdfast.core.durations import Duration, parse_duration
@@ -25,6 +26,7 @@ from holdfast.core.recovery import encode_recovery
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 from holdfast.worker.worker import Worker
+from tests.support.postgres import clean_url
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PATIENCE = 12.0
@@ -33,7 +35,7 @@ PATIENCE = 12.0
 LONG = "3000d"
 """The lease of workers on a virtual clock: it outlives every leap of time, unless a test asks for a short one."""
 
-Kind = Literal["memory", "sqlite"]
+Kind = Literal["memory", "sqlite", "postgres"]
 
 
 class World:
@@ -199,7 +201,14 @@ async def open_world(kind: Kind, folder: Path, *, virtual: bool) -> AsyncIterato
     """A fresh world; its store is closed at the end."""
     clock = VirtualClock(START) if virtual else None
     path = folder / "store.db"
-    store: Store = MemoryStore(clock) if kind == "memory" else await open_sqlite(path, clock=clock, durability="normal")
+    store: Store
+    match kind:
+        case "memory":
+            store = MemoryStore(clock)
+        case "sqlite":
+            store = await open_sqlite(path, clock=clock, durability="normal")
+        case "postgres":
+            store = await open_postgres(clean_url(), clock=clock)
     try:
         yield World(kind, store, path, clock)
     finally:

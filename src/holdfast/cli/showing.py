@@ -12,6 +12,7 @@ from holdfast.authoring.handle import RunView
 from holdfast.cli.asking import asking, find_run
 from holdfast.cli.listing import label_of, print_runs, run_object
 from holdfast.cli.loading import opened_client
+from holdfast.cli.machines import MachinePart
 from holdfast.cli.output import Output, Part, at_text, standing, status_part
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.telling import entry_parts, event_object, since_text
@@ -166,7 +167,7 @@ class ChildrenPart:
         return {"children": [run_object(child) for child in story.children]}
 
 
-PARTS: tuple[ShownPart, ...] = (TimelinePart(), FailuresPart(), ChildrenPart())
+PARTS: tuple[ShownPart, ...] = (MachinePart(), TimelinePart(), FailuresPart(), ChildrenPart())
 """In the order in which they are shown."""
 
 

@@ -108,6 +108,7 @@ class Client:
             workflow=spec.name,
             version=spec.version,
             code=spec.code,
+            style=spec.style,
             queue=check_name(queue, "queue"),
             priority=_priority(priority),
             key=check_name(key, "key") if key is not None else "",

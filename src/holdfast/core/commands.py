@@ -74,6 +74,7 @@ class StartChild(Asked, frozen=True):
     awaited: bool = True
     deadline: timedelta | None = None
     code: str = ""
+    style: str = ""
 
 
 class Send(Asked, frozen=True):

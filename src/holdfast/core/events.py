@@ -59,6 +59,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     on_cancel: str = ""
     attributes: dict[str, str] = {}
     retried_from: str = ""
+    style: str = ""  # "machine": its states can be read from the journal
     keep: timedelta | None = None
 
 

@@ -35,6 +35,15 @@ class Keys:
         taken.add(key)
         return self._fresh(key) if key in self._spent else key
 
+    def peek(self, name: str) -> str:
+        """The key that `take` would give, without taking it."""
+        return Keys._copy(self).take(name)
+
+    def _copy(self) -> Keys:
+        keys = Keys(self._spent)
+        keys._taken, keys._next = set(self._taken), dict(self._next)
+        return keys
+
     def _fresh(self, key: str) -> str:
         life = 2
         while (fresh := f"{key}^{life}") in self._spent or fresh in self._taken:

@@ -49,7 +49,7 @@ class WorkflowSpec:
     code: str = ""
     where: str = ""
     is_remote: bool = False
-    style: Literal["script", "machine"] = "script"
+    style: Literal["", "machine"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
 
     @property

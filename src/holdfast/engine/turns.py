@@ -146,6 +146,7 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
         workflow=event.workflow,
         version=event.version,
         code=command.code,
+        style=command.style,
         codec=run.codec,
         queue=event.queue or run.queue,
         priority=run.priority,

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import psycopg
 
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
-from holdfast.adapters.postgres.problems import NOTHING_WRITTEN, is_lost, translated
+from holdfast.adapters.postgres.problems import WORTH_ANOTHER_TRY, is_lost, translated
 from holdfast.adapters.postgres.statements import Texts
 
 PATIENCE = 7.0
@@ -47,7 +47,7 @@ class Link:
                 if is_lost(error):
                     self.drop()
                     self.is_again = True
-                elif not isinstance(error, NOTHING_WRITTEN):
+                elif not isinstance(error, WORTH_ANOTHER_TRY):
                     raise translated(error) from error
                 if tries <= 0 or time.monotonic() >= deadline:
                     raise translated(error) from error

@@ -8,7 +8,10 @@ from psycopg import errors as pg
 from holdfast.errors import DiskFull, HoldfastError, InvalidInput, StoreError, StoreRefused, StoreUnavailable
 
 NOTHING_WRITTEN = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable, pg.QueryCanceled)
-"""The transaction was undone and the same may succeed at once."""
+"""The transaction was undone."""
+
+WORTH_ANOTHER_TRY = (pg.DeadlockDetected, pg.SerializationFailure)
+"""And the same may succeed at once."""
 
 _GONE = ("08", "57P")  # connection exceptions; the server is shutting down, has crashed, or is starting
 

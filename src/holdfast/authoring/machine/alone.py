@@ -26,7 +26,7 @@ from holdfast.authoring.machine.failing import Stop, TooLate, given_up
 from holdfast.authoring.machine.model import Model, Node
 from holdfast.authoring.machine.scope import AloneScope, AloneSurroundings
 from holdfast.authoring.machine.undoing import Done, continue_rollback
-from holdfast.authoring.script.context import running_step
+from holdfast.authoring.script.context import find_program, running_step
 from holdfast.authoring.script.opened import OpenResources
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
 from holdfast.core.ids import check_id
@@ -36,6 +36,7 @@ from holdfast.errors import (
     HoldfastError,
     InvalidInput,
     InvalidState,
+    NotAllowedHere,
     RunNotFound,
     StoreError,
     UsageError,
@@ -84,6 +85,7 @@ async def run(
     cancel: asyncio.Event | None,
 ) -> Any:
     """Runs from that state to a final one."""
+    _refuse_in_workflow(model, "run")
     if type(state) not in model.nodes:
         model.states.tag(state, "run()")
     if store is not None and id is None:
@@ -105,6 +107,7 @@ async def resume(
     cancel: asyncio.Event | None,
 ) -> Any:
     """Goes on from the log of that run."""
+    _refuse_in_workflow(model, "resume")
     if store is None:
         raise UsageError(f"machine {model.name}: resume() needs the store that holds the log: resume({id!r}, store=…)")
     one = Alone(model, plan_of(model, resources), store, check_id(id, "run id"), keep_log=keep_log, cancel=cancel)
@@ -115,6 +118,14 @@ async def resume(
         await one.clear()
         return state
     return await one.within(lambda: one.go_on(past, state))
+
+
+def _refuse_in_workflow(model: Model, verb: str) -> None:
+    if find_program() is not None:
+        raise NotAllowedHere(
+            f"{model.name}.{verb}() in a workflow would not be recorded: await {model.name}(…), a child run, or do it "
+            "in a step"
+        )
 
 
 async def health(model: Model, resources: Sequence[Resource[Any]]) -> dict[str, Health]:

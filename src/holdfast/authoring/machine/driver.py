@@ -84,6 +84,7 @@ class Driver:
         self._program = program
         self._path: list[str] = []
         self._labels: dict[type, str] = {}
+        self._is_after_script = False
 
     async def run(self, state: Any) -> Any:
         """To a final state."""
@@ -105,12 +106,14 @@ class Driver:
     async def _visit(self, node: Node, state: Any) -> Any:
         definition = node.definition
         assert definition is not None
+        self._announce(node)
         match definition.kind:
             case "router":
                 answer = definition.function(state)
                 return await answer if inspect.isawaitable(answer) else answer
             case "script":
                 self._program.ask(c.Enter(key=self._visit_key(node), state=node.label))
+                self._is_after_script = True
                 return await definition.function(state)
             case "state" | "split":
                 return await self._step(node, self._of(node).body.asked(self._program, self._key(node), state))
@@ -223,6 +226,12 @@ class Driver:
 
     def _visit_key(self, node: Node) -> str:
         return self._program.take_key(self._key(node))
+
+    def _announce(self, node: Node) -> None:
+        """After a script, whose own steps stand in the journal like states, the next state is named."""
+        if self._is_after_script and node.definition is not None and node.definition.kind not in {"router", "script"}:
+            self._is_after_script = False
+            self._program.ask(c.Enter(key=self._program.keys.peek(self._key(node)), state=node.label))
 
     def _key(self, node: Node) -> str:
         """The label under which this run records the state: that of its first visit, also if it was renamed since."""

@@ -142,7 +142,7 @@ def _add_back_edges(layout: Layout, edges: list[tuple[str, str]]) -> None:
     for lane, (a, b) in enumerate(dict.fromkeys(edges)):
         source, target = layout.boxes[a], layout.boxes[b]
         x = right + LANE * (lane + 1)
-        start = (source.x + source.width / 2, source.y + HEIGHT * 0.7)
-        end = (target.x + target.width / 2 + 1, target.y + HEIGHT * 0.3)
+        start = (source.x + source.width / 2, source.y + HEIGHT * 0.88)
+        end = (target.x + target.width / 2 + 1, target.y + HEIGHT * 0.12)
         layout.edges.append(Edge([start, (x, start[1]), (x, end[1]), end], is_back=True))
         layout.width = max(layout.width, x + MARGIN)

@@ -51,6 +51,7 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
                 args=args,
                 deadline=spec.deadline,
                 code=spec.code,
+                style=spec.style,
             )
             self.child = ChildCall(program, where, spec, command, CHILD_TIMEOUT)
 

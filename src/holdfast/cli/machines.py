@@ -1,0 +1,64 @@
+"""What `holdfast show` says of a machine's run besides its timeline: path, state, and what would be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.output import Output
+from holdfast.core.machine_path import MachinePath, machine_path
+from holdfast.core.turn import Turn
+
+if TYPE_CHECKING:
+    from holdfast.cli.showing import Story
+
+SHOWN = 30
+
+
+class MachinePart:
+    """Path, state, and what would be undone; nothing for a run of another kind."""
+
+    def show(self, story: Story, out: Output) -> None:
+        """For people."""
+        print_machine(story.view.id, story.turns, out)
+
+    def fields(self, story: Story) -> dict[str, Any]:
+        """For programs."""
+        return {"machine": machine_object(story.view.id, story.turns)}
+
+
+def print_machine(run_id: str, turns: Sequence[Turn], out: Output) -> None:
+    """For people; nothing for a run of another kind."""
+    path = machine_path(run_id, turns)
+    if path is None or not path.visits:
+        return
+    out.line("")
+    out.line(("machine", "bold"))
+    out.fields(
+        [
+            ("path", _way(path)),
+            ("state", "" if path.is_over else path.state),
+            ("not undone" if path.is_over else "would be undone", ", ".join(path.undoable)),
+            ("may have acted, not undone", ", ".join(path.suspects)),
+            ("to finish", f"holdfast compensate {run_id} MODULE:APP" if path.is_over and path.undoable else ""),
+        ]
+    )
+
+
+def machine_object(run_id: str, turns: Sequence[Turn]) -> dict[str, Any] | None:
+    """For programs."""
+    path = machine_path(run_id, turns)
+    if path is None:
+        return None
+    return {
+        "path": [{"key": visit.key, "state": visit.state} for visit in path.visits],
+        "state": None if path.is_over else path.state,
+        "undoable": path.undoable,
+        "suspects": path.suspects,
+    }
+
+
+def _way(path: MachinePath) -> str:
+    labels = [visit.state for visit in path.visits]
+    left_out = f"({len(labels) - SHOWN} more) → " if len(labels) > SHOWN else ""
+    return left_out + " → ".join(labels[-SHOWN:])

@@ -1,0 +1,137 @@
+"""Opening: whose schema it is, how it is brought up to date, and who is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+import pytest
+from psycopg import sql as quoting
+
+from holdfast.adapters.postgres import open_postgres
+from holdfast.adapters.postgres.address import parse_address
+from holdfast.adapters.postgres.dialling import Dialler
+from holdfast.adapters.postgres.migrating import Migration, bring_up_to_date, migrations
+from holdfast.adapters.postgres.store import schema_of
+from holdfast.errors import StoreRefused
+from tests.support.postgres import new_schema, server_url
+
+
+def admin() -> psycopg.Connection[tuple[object, ...]]:
+    return psycopg.connect(server_url(), autocommit=True)
+
+
+async def test_any_number_of_processes_may_start_at_once() -> None:
+    """Contract: they meet at a lock; one makes the schema, and all find it made."""
+    url = server_url(new_schema())
+    stores = await asyncio.gather(*(open_postgres(url) for _ in range(4)))
+    for store in stores:
+        assert await store.get("nobody") is None
+        await store.close()
+    assert schema_of(url).pending == 0
+
+
+@pytest.mark.parametrize("name", ['with "quotes"', "with%sign", "Großes Schema", "select"])
+async def test_a_schema_may_have_any_name(name: str) -> None:
+    """Contract: the name is quoted everywhere, and two schemas of one database know nothing of each other."""
+    own = f"{name} {new_schema()}"
+    url = parse_address(server_url()).url + "?schema=" + "".join(f"%{byte:02x}" for byte in own.encode())
+    store = await open_postgres(url)
+    other = await open_postgres(server_url(new_schema()))
+    name_of_blob = await store.put_blob(b"mine")
+    assert await store.get_blob(name_of_blob) == b"mine"
+    assert await other.blob_kind(name_of_blob) is None
+    await store.close()
+    await other.close()
+
+
+async def test_a_schema_of_another_program_is_refused() -> None:
+    """Contract: nothing is written where something else lives."""
+    schema = new_schema()
+    with admin() as connection:
+        connection.execute(quoting.SQL("CREATE SCHEMA {}").format(quoting.Identifier(schema)))
+        connection.execute(quoting.SQL("CREATE TABLE {} (a int)").format(quoting.Identifier(schema, "theirs")))
+    with pytest.raises(StoreRefused, match="another program"):
+        await open_postgres(server_url(schema))
+
+
+async def test_without_automatic_migration_a_missing_schema_is_refused() -> None:
+    """Contract: `auto_migrate=False` writes nothing, and says what to do."""
+    url = server_url(new_schema())
+    with pytest.raises(StoreRefused, match="holdfast migrate"):
+        await open_postgres(url, auto_migrate=False)
+    assert schema_of(url).version == 0
+
+
+async def test_a_role_without_rights_is_told_so() -> None:
+    """Contract: a clear error, not a stack of SQL."""
+    role = new_schema()
+    with admin() as connection:
+        connection.execute(quoting.SQL("CREATE ROLE {} LOGIN").format(quoting.Identifier(role)))
+    with pytest.raises(StoreRefused, match="may not make or change"):
+        await open_postgres(server_url(new_schema()).replace("postgres@", f"{role}@"))
+
+
+def test_code_before_a_migration_goes_on_until_its_second_half() -> None:
+    """Contract: `pre` leaves what older code uses, so a rolling deploy works; `post`, which takes it away, runs with
+    the next number, and from then on older code is refused before it writes."""
+    address = parse_address(server_url(new_schema()))
+    first = migrations()[0]
+    second = Migration(("CREATE TABLE newer (a int)",), ("DROP TABLE newer",))
+    third = Migration(("CREATE TABLE newest (a int)",))
+    connection = Dialler(address).dial(patience=10)
+    try:
+        for steps in ([first], [first, second], [first], [first, second, third]):
+            bring_up_to_date(connection, address, auto_migrate=True, steps=steps)
+        with pytest.raises(StoreRefused, match="upgrade this one"):
+            bring_up_to_date(connection, address, auto_migrate=True, steps=[first])
+        bring_up_to_date(connection, address, auto_migrate=True, steps=[first, second])
+    finally:
+        connection.close()
+
+
+def test_a_migration_that_breaks_leaves_nothing_behind() -> None:
+    """Contract: a migration is one transaction."""
+    address = parse_address(server_url(new_schema()))
+    broken = Migration(("CREATE TABLE half (a int)", "SELECT 1 / 0"))
+    connection = Dialler(address).dial(patience=10)
+    try:
+        with pytest.raises(Exception, match="division by zero"):
+            bring_up_to_date(connection, address, auto_migrate=True, steps=[broken])
+        bring_up_to_date(connection, address, auto_migrate=True)
+    finally:
+        connection.close()
+
+
+async def test_a_standby_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: whoever names a server that cannot be written is told so, before anything is asked of it."""
+    monkeypatch.setattr(
+        "holdfast.adapters.postgres.dialling.SERVER",
+        b"SELECT true, 180000, 'read committed', 'on', 'on'",  # as a server in recovery answers
+    )
+    with pytest.raises(StoreRefused, match="standby"):
+        await open_postgres(server_url(new_schema()))
+
+
+async def test_a_copy_in_another_cluster_counts_on() -> None:
+    """Contract: after a restore into a server whose transactions have smaller numbers, seq still rises."""
+    schema = new_schema()
+    store = await open_postgres(server_url(schema))
+    await store.close()
+    with admin() as connection:
+        events = quoting.Identifier(schema, "events")
+        meta = quoting.Identifier(schema, "meta")
+        old = 1 << 50
+        connection.execute(
+            quoting.SQL(
+                "INSERT INTO {} (seq, run, ordinal, epoch, at, format, checksum, body) "
+                "VALUES ({}, 1, 1, 0, 0, 1, '', '')"
+            ).format(events, old)
+        )
+        connection.execute(quoting.SQL("UPDATE {} SET value = 1 WHERE name = 'cluster'").format(meta))
+        store = await open_postgres(server_url(schema))
+        await store.close()
+        connection.execute(quoting.SQL("SET search_path = {}").format(quoting.Identifier(schema)))
+        found = connection.execute("SELECT _next_seq(), _horizon()").fetchone()
+    assert found is not None
+    assert all(isinstance(each, int) and each > old for each in found)
