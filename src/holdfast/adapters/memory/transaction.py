@@ -287,7 +287,8 @@ class Transaction:
         """Runs that were put off for want of one of these are available."""
         held = set(definitions)
         for run in list(self.tables.runs.values()):
-            if run.bounces and not run.instance and (run.workflow, run.version) in held:
+            is_open = run.status in {Status.PENDING, Status.RUNNING}
+            if run.bounces and is_open and not run.instance and (run.workflow, run.version) in held:
                 self._change(run.no, available_at=self.now, bounces=0, note="")
                 self.hints[run.id] = None
 
