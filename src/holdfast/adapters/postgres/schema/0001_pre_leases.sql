@@ -108,10 +108,11 @@ END
 $$;
 
 -- The definitions that some live worker holds, as pairs.
-CREATE FUNCTION _held_definitions(boot text, second bigint) RETURNS TABLE (workflow text, version text)
+-- (Parameters of a function in SQL must not be called like a column.)
+CREATE FUNCTION _held_definitions(boot_now text, second_now bigint) RETURNS TABLE (workflow text, version text)
 LANGUAGE sql STABLE AS $$
     SELECT DISTINCT d ->> 0, d ->> 1 FROM workers, jsonb_array_elements(workers.definitions::jsonb) AS d
-    WHERE _is_live(workers, boot, second)
+    WHERE _is_live(workers, boot_now, second_now)
 $$;
 
 -- The definitions that have claimable runs in a queue, met in a seek each over the index.
