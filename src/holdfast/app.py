@@ -40,7 +40,10 @@ class App:
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; without it that of the
     configuration: `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
-    definitions, modules, or names of modules. `config` is for tests; else it is looked for when it is first needed.
+    definitions, modules, or names of modules. `keep` says how long ended runs stay (None: for ever; a workflow may say
+    it for its own), `snapshot_every` and `compact_after` how many journal rows of a run lie between two snapshots and
+    before it is compacted, `blobs` where large payloads are: in the "store", or in a folder that all workers share
+    ("file:///shared/folder"). `config` is for tests; else it is looked for when it is first needed.
     """
 
     def __init__(
@@ -52,6 +55,10 @@ class App:
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
+        keep: Duration | None = "30d",
+        snapshot_every: int = 1000,
+        compact_after: int | None = 10_000,
+        blobs: str | None = None,
         store: Store | None = None,
         config: Configuration | None = None,
         leases: Grants | None = None,
@@ -62,11 +69,19 @@ class App:
         self.resources: list[Resource[Any]] = list(resources)
         if step_limit is not None and step_limit < 1:
             raise InvalidInput(f"step_limit={step_limit}: at least 1, or None for no limit")
+        if snapshot_every < 0:
+            raise InvalidInput(f"snapshot_every={snapshot_every}: rows between two snapshots of a run, or 0 for none")
+        if compact_after is not None and compact_after < 1:
+            raise InvalidInput(f"compact_after={compact_after}: at least 1 row, or None to compact only when asked to")
         self.settings: Settings = Settings(
             step_retry=step_retry or Retry(),
             step_limit=step_limit,
             cancel_grace=parse_duration(cancel_grace, what="cancel_grace"),
+            snapshot_every=snapshot_every,
+            compact_after=compact_after,
+            keep=None if keep is None else parse_duration(keep, what="keep"),
         )
+        self._blobs = blobs
         self._replaced: dict[int, Any] = {}
         self._given = store
         self._leases = leases
@@ -122,8 +137,8 @@ class App:
                 self._opening = asyncio.Lock()
             async with self._opening:
                 if self._client is None:
-                    self._store = self._given or await open_store(self.url, self.config.store)
-                    self._client = Client(self._store, self.registry)
+                    self._store = self._given or await open_store(self.url, self.config.store, blobs=self._blobs)
+                    self._client = Client(self._store, self.registry, self.settings.keep)
         return self._client
 
     @property
@@ -309,9 +324,28 @@ class App:
         self._replaced[id(resource)] = value
 
 
-async def open_store(url: str, settings: StoreSettings | None = None) -> Store:
-    """The store of an address; adapters are imported where they are chosen."""
+async def open_store(url: str, settings: StoreSettings | None = None, *, blobs: str | None = None) -> Store:
+    """The store of an address, its blobs where they are to be; adapters are imported where they are chosen."""
     chosen = settings or StoreSettings()
+    address = blobs or chosen.blobs
+    if address == "store":
+        return await _open_store(url, chosen)
+    from holdfast.adapters.blobs.elsewhere import with_folder
+    from holdfast.adapters.blobs.folder import folder_of
+
+    if url.startswith("postgres") and not chosen.shared:
+        raise InvalidInput(
+            f"blobs={address!r}: on PostgreSQL workers are on many machines, and every one must see the same folder. "
+            "If they do, say [store] shared = true; if not, keep blobs in the store."
+        )
+    folder = folder_of(address)
+    if folder is None:
+        return await _open_store(url, chosen)
+    await asyncio.to_thread(folder.prepare)
+    return with_folder(await _open_store(url, chosen), folder)
+
+
+async def _open_store(url: str, chosen: StoreSettings) -> Store:
     scheme, _, rest = url.partition("://")
     if scheme == "memory":
         from holdfast.adapters.memory.store import MemoryStore

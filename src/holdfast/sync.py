@@ -197,6 +197,10 @@ class App:
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
+        keep: Duration | None = "30d",
+        snapshot_every: int = 1000,
+        compact_after: int | None = 10_000,
+        blobs: str | None = None,
     ) -> None:
         self.app: AsyncApp = (
             app
@@ -208,6 +212,10 @@ class App:
                 step_retry=step_retry,
                 step_limit=step_limit,
                 cancel_grace=cancel_grace,
+                keep=keep,
+                snapshot_every=snapshot_every,
+                compact_after=compact_after,
+                blobs=blobs,
             )
         )
         self._portal = _Portal()

@@ -52,7 +52,7 @@ NOT_MADE = {"Run", "Call", "SimRun", "Step", "SyncStep", "SyncWorkflow"}
 """Classes whose objects users get and do not make."""
 
 HIDDEN = {
-    "*": {"spec", "durable_call", "make_call", "undo_call", "shape", "encode", "run_here", "client", "config"},
+    "*": {"spec", "specs", "durable_call", "make_call", "undo_call", "shape", "encode", "run_here", "client", "config"},
     "Call": {"send", "throw", "close"},
     "Retry": {"next_at", "delay"},
     "Sim": {"call", "advice", "next_id", "pass_time"},

@@ -140,7 +140,6 @@ DECISIONS: dict[str, str] = {
     "openworkflow.O96": "the run is paused as diverged with both sides shown, and nothing is executed (tests below)",
     "vectorbea.V8": "scripts are pinned to their version; the code hash is recorded and shown, and replay decides",
     "vectorbea.V16": "group commit: turns that are ready together share one transaction and one fsync (ADR 0005)",
-    "traps.A10": "compaction comes with the storage ports; ordinals are never reused",
     **storage_rows.DECISIONS,
     **machine_rows.DECISIONS,
 }

@@ -154,7 +154,7 @@ async def test_periodic_recovery_can_be_turned_off(world: World, enabled: bool) 
     stage = Stage()
     config = recovering(enabled=enabled, check_interval=seconds(0.05))
     app = world.app(stage.work, config=config)
-    async with world.worker(app, id="w1", ttl="300ms") as worker:
+    async with world.worker(app, id="w1", ttl="1500ms") as worker:
         run = await app.start(stage.work())
         await world.until(lambda: len(stage.begun()) == 1)
         await crash(worker)
@@ -162,9 +162,9 @@ async def test_periodic_recovery_can_be_turned_off(world: World, enabled: bool) 
     async def is_stale() -> bool:
         return await world.store.lease(run.id) is None
 
-    async with world.worker(app, id="w2", ttl="300ms") as other:
-        await world.until(is_stale)
+    async with world.worker(app, id="w2", ttl="1500ms") as other:
         if not enabled:
+            await world.until(is_stale)
             beats = Counter(row.seen_at for row in await world.store.workers())
             await world.until(lambda: _beats_went_on(world, other, beats))
             assert (await world.row(run)).worker == "w1"
@@ -173,7 +173,7 @@ async def test_periodic_recovery_can_be_turned_off(world: World, enabled: bool) 
             assert (await world.row(run)).worker == "w2"
             stage.leave.set()
     if not enabled:
-        async with world.worker(app, id="w1", ttl="300ms") as again:
+        async with world.worker(app, id="w1", ttl="1500ms") as again:
             await world.until(lambda: stage.begun()[run.id] == 2)
             assert again.recovery.count("own") == 1
             stage.leave.set()

@@ -257,14 +257,15 @@ def replay(spec: WorkflowSpec, turns: Sequence[Turn], settings: Settings = SETTI
     return program
 
 
-def check_replays(spec: WorkflowSpec, turns: Sequence[Turn], settings: Settings = SETTINGS) -> int:
+def check_replays(spec: WorkflowSpec, turns: Sequence[Turn], settings: Settings = SETTINGS, *, first: int = 1) -> int:
     """Replays every prefix of a journal, feeds the next turn live, and compares what is asked for with what was.
 
-    Returns how many prefixes were compared. `Diverged` or `AssertionError` says where it differs.
+    `first` is the length of the shortest prefix. Returns how many prefixes were compared. `Diverged` or
+    `AssertionError` says where it differs.
     """
     compared = 0
-    for end in range(1, len(turns)):
-        beginning, rest = last_beginning(turns[0].run, turns[:end])
+    for end in range(first, len(turns)):
+        beginning, rest = last_beginning(turns[-1].run, turns[:end])
         if (beginning.start.workflow if isinstance(beginning.start, e.Started) else spec.name) != spec.name:
             continue
         program = ScriptProgram(spec, beginning, settings)

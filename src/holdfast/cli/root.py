@@ -47,6 +47,9 @@ COMMANDS = {
     "config": "configuring",
     "migrate": "migrating",
     "completion": "completing",
+    "gc": "growing:gc",
+    "compact": "growing:compact",
+    "space": "growing:space",
     "version": "about",
 }
 """The module of each command, imported when it is needed; after a colon its name there, if it is not `command`."""
@@ -71,6 +74,9 @@ SUMMARIES = {
     "doctor": "Look for what is wrong with store, workers and runs.",
     "verify": "Check every journal: checksums, and rows against their fold.",
     "config": "Show every setting and where it came from.",
+    "gc": "Remove runs that ended long ago, and blobs nobody needs.",
+    "compact": "Make long journals short.",
+    "space": "Show where the store's room goes.",
     "migrate": "Bring the store's schema up to date.",
     "completion": "Print the completion script of a shell.",
     "version": "Show the version.",

@@ -64,8 +64,9 @@ class LocalWorker(Protocol):
 class Client:
     """Starts runs and asks after them."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
+    def __init__(self, store: Store, registry: Registry, keep: timedelta | None = None) -> None:
         self.store = store
+        self.keep = keep
         self.registry = registry
         self.waiting: Waiting = Waiting(store)
         self.local: LocalWorker | None = None
@@ -114,6 +115,7 @@ class Client:
             key=check_name(key, "key") if key is not None else "",
             available_at=now + parse_duration(delay, what="delay") if delay is not None else None,
             deadline=_deadline(deadline, spec, now),
+            keep=spec.keep,
             attributes=_attributes(attributes),
             value=value,
             blob=blob,

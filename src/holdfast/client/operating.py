@@ -21,6 +21,7 @@ from holdfast.core.run import fold
 from holdfast.core.status import Status
 from holdfast.core.turn import GENESIS, decode_rows
 from holdfast.engine.engine import run_of_row
+from holdfast.engine.history import Journal, load
 from holdfast.engine.turns import Draft, finish, new_run
 from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
@@ -98,7 +99,9 @@ async def retry(client: Client, run_id: str, new_id: str | None) -> str:
     row = await _row(client, run_id)
     if not row.status.is_terminal:
         raise Conflict(f"run {run_id} is {row.status.value}: only a run that has ended can be retried")
-    turns = decode_rows((await client.store.read({row.no: 1}))[row.no])
+    turns = (
+        await load(client.store, row.no, run_id, Journal(list((await client.store.read({row.no: 1}))[row.no])))
+    ).turns
     started = last_start(run_id, turns)
     now = client.store.clock.now()
     chosen = check_id(new_id, "run id") if new_id is not None else f"{run_id[:230]}~{secrets.token_hex(4)}"

@@ -10,7 +10,8 @@ import msgspec
 from holdfast.core.doing import decode_doing
 from holdfast.core.projection import Projection, project
 from holdfast.core.run import fold
-from holdfast.core.turn import Row, decode_rows
+from holdfast.core.turn import Row, decode_rows, is_compacted
+from holdfast.engine.history import Journal, load
 from holdfast.errors import HoldfastError
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
@@ -32,7 +33,7 @@ async def verify_run(store: Store, row: RunRow) -> Finding:
     finding = Finding(row.id, 0)
     for _ in range(LOOKS):
         rows = (await store.read({row.no: 1}))[row.no]
-        finding = Finding(row.id, len(rows), difference(row, rows))
+        finding = Finding(row.id, len(rows), difference(row, rows) or await _missing(store, row, rows))
         if not finding.problem:
             return finding
         again = await store.get(row.id)
@@ -42,6 +43,17 @@ async def verify_run(store: Store, row: RunRow) -> Finding:
             return finding
         row = again
     return finding
+
+
+async def _missing(store: Store, row: RunRow, rows: Sequence[Row]) -> str:
+    """What was compacted must be readable too."""
+    if not is_compacted(rows[0]):
+        return ""
+    try:
+        await load(store, row.no, row.id, Journal(list(rows)))
+    except HoldfastError as error:
+        return str(error).removeprefix(f"run {row.id}: ")
+    return ""
 
 
 def difference(row: RunRow, rows: Sequence[Row]) -> str:

@@ -23,9 +23,9 @@ def check(settings: Configuration, origins: Mapping[str, str]) -> None:
 
     if settings.app and settings.discover:
         raise InvalidConfig(f"{said('app')} contradicts {said('discover')}: name an app, or let workflows be found")
-    if settings.store.blobs != "store":
-        raise InvalidConfig(f'{said("store.blobs")}: blobs outside the store are not there yet; use "store"')
-    if settings.store.shared:
+    if settings.store.blobs != "store" and not settings.store.blobs.startswith("file:///"):
+        raise InvalidConfig(f'{said("store.blobs")}: "store", or a folder such as "file:///shared/folder"')
+    if settings.store.shared and settings.store.blobs == "store":
         raise InvalidConfig(f"{said('store.shared')} is about a folder of blobs, and blobs are kept in the store")
     if settings.leases.type != "store":
         raise InvalidConfig(f'{said("leases.type")}: leases outside the store are not there yet; use "store"')

@@ -61,7 +61,7 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
     """The beginning of the pass now running, and the turns of that pass. `turns` is the whole journal."""
     first = _first(run, turns)
     created_at = turns[0].at
-    last = max((index for index, turn in enumerate(turns) if _begins(turn)), default=0)
+    last = next((index for index in range(len(turns) - 1, 0, -1) if _begins(turns[index])), 0)
     past = _Past()
     start: e.Started | e.Continued = first
     number = origin = 1
@@ -138,7 +138,11 @@ def _first(run: str, turns: Sequence[Turn]) -> e.Started:
 
 
 def _begins(turn: Turn) -> bool:
-    return any(isinstance(event, e.Continued | e.RetryPlanned) for event in turn.events)
+    """What ends a pass is the last thing in its row."""
+    return bool(turn.events) and type(turn.events[-1]) in _BOUNDARIES
+
+
+_BOUNDARIES = frozenset((e.Continued, e.RetryPlanned))
 
 
 class _Past:

@@ -168,7 +168,7 @@ def fold(run_id: str, turns: Iterable[Turn]) -> Run:
     run = Run(run_id)
     for turn in turns:
         if run.ordinal == 0 and turn.events and isinstance(stand_in := turn.events[0], e.Compacted):
-            run = unfolded(run_id, stand_in.fold, turn.ordinal, turn.checksum)
+            run = unfolded(run_id, stand_in.fold)
         else:
             run.apply(turn)
     return run
@@ -179,14 +179,14 @@ def folded(run: Run) -> msgspec.Raw:
     return msgspec.Raw(_encoder.encode(run))
 
 
-def unfolded(run_id: str, data: msgspec.Raw, ordinal: int, checksum: bytes) -> Run:
-    """The inverse of `folded`; it must be the fold of that run up to that row."""
+def unfolded(run_id: str, data: msgspec.Raw) -> Run:
+    """The inverse of `folded`; it must be the fold of that run. Whoever stored it has bound it to its last row."""
     try:
         run = _decoder.decode(data)
     except UNREADABLE as error:
-        raise CorruptJournal(f"run {run_id}: the fold up to row {ordinal} does not decode: {error}") from error
-    if (run.id, run.ordinal, run.checksum) != (run_id, ordinal, checksum):
-        raise CorruptJournal(f"run {run_id}: the fold up to row {ordinal} is of run {run.id}, row {run.ordinal}")
+        raise CorruptJournal(f"run {run_id}: a stored fold of it does not decode: {error}") from error
+    if run.id != run_id:
+        raise CorruptJournal(f"run {run_id}: a stored fold of it is of run {run.id}")
     return run
 
 

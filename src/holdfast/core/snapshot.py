@@ -66,7 +66,7 @@ def is_due(every: int, ordinal: int, last: int) -> bool:
 
 def advance(run_id: str, base: Past | None, turns: Sequence[Turn]) -> tuple[Past, dict[str, bytes]]:
     """The past after these turns, which follow `base` (None: they are the beginning), and its new blob."""
-    run = Run(run_id) if base is None else unfolded_past(run_id, base, turns[0].ordinal - 1 if turns else 0)
+    run = Run(run_id) if base is None else unfolded_past(run_id, base)
     segments = () if base is None else base.segments
     kept, begins_anew = _condensed(run, turns)
     if begins_anew:
@@ -79,17 +79,9 @@ def advance(run_id: str, base: Past | None, turns: Sequence[Turn]) -> tuple[Past
     return Past(folded(run), segments), blobs
 
 
-def unfolded_past(run_id: str, past: Past, ordinal: int) -> Run:
-    """The fold of a past, which must reach to that row; the chain goes on from its checksum."""
-    try:
-        checksum = msgspec.json.decode(past.fold, type=_Reached).checksum
-    except UNREADABLE as error:
-        raise CorruptJournal(f"run {run_id}: a fold does not decode: {error}") from error
-    return unfolded(run_id, past.fold, ordinal, checksum)
-
-
-class _Reached(msgspec.Struct):
-    checksum: bytes
+def unfolded_past(run_id: str, past: Past) -> Run:
+    """The fold of a past, whose digest or seal was found good; it says itself how far it reaches."""
+    return unfolded(run_id, past.fold)
 
 
 def _condensed(run: Run, turns: Iterable[Turn]) -> tuple[list[Turn], bool]:

@@ -49,6 +49,7 @@ class WorkflowSpec:
     code: str = ""
     where: str = ""
     is_remote: bool = False
+    keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
     style: Literal["", "machine"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
 
@@ -67,3 +68,6 @@ class Settings:
     cancel_grace: timedelta = timedelta(minutes=5)
     activation_budget: int = 100_000
     max_claims: int = 5
+    snapshot_every: int = 1000  # rows of a run between two snapshots; 0: none
+    compact_after: int | None = 10_000  # rows of a journal before it is compacted; None: only when asked for
+    keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: for ever

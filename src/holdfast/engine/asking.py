@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
 from typing import TypeVar
 
 from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
-from holdfast.core.turn import Turn
 from holdfast.engine.committer import FIRST_PAUSE, LONGEST_PAUSE
+from holdfast.engine.history import Journal, Loaded, load, read_journals
 from holdfast.engine.loading import blobs_wanted, inline, replayed
 from holdfast.engine.registry import Registry
 from holdfast.engine.surroundings import progress_of
@@ -47,11 +48,22 @@ class Asking:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def replayed(self, run: Run, turns: Sequence[Turn], spec: WorkflowSpec) -> Program:
+    async def journals(self, ends: Mapping[int, int]) -> dict[int, Journal]:
+        """The journals of these runs, by number, each up to that row or further."""
+        every = self.settings.snapshot_every
+        what = f"reading the journals of {len(ends)} run(s)"
+        return await self.insist(lambda: read_journals(self.store, ends, every), what)
+
+    async def load(self, no: int, run_id: str, journal: Journal) -> Loaded:
+        """The run of a journal, and the turns its program is rebuilt from."""
+        return await self.insist(lambda: load(self.store, no, run_id, journal), f"run {run_id}: what was compacted")
+
+    async def replayed(self, loaded: Loaded, spec: WorkflowSpec) -> Program:
         """The program of a run that stands where its journal ends."""
-        wanted = blobs_wanted(turns)
+        turns = loaded.turns
+        wanted = blobs_wanted(islice(turns, loaded.plain, None))
         blobs: Mapping[str, bytes] = await self.blobs(wanted) if wanted else {}
-        return replayed(run.id, turns, blobs, spec, self.registry, self.settings)
+        return replayed(loaded.run.id, turns, blobs, spec, self.registry, self.settings)
 
     async def with_payloads(self, events: list[e.AnyEvent]) -> list[e.AnyEvent]:
         """The events with their large payloads in place."""

@@ -15,18 +15,20 @@ from holdfast.core import events as e
 from holdfast.core.messages import decode_event
 from holdfast.core.program import Program
 from holdfast.core.recovery import Kind
-from holdfast.core.run import Run, fold
+from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
-from holdfast.core.turn import GENESIS, Row, decode_rows
+from holdfast.core.turn import GENESIS, Row
 from holdfast.engine import parking, telling
 from holdfast.engine.asking import Asking
 from holdfast.engine.beginning import Beginnings
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import Committer
 from holdfast.engine.deciding import pause_reason
+from holdfast.engine.history import Journal
 from holdfast.engine.loading import close
 from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
+from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Wheel
@@ -78,6 +80,7 @@ class Engine:
         self.worker_id = worker_id
         self.clock: Clock = store.clock
         self.wheel: Wheel = Wheel(store.clock)
+        self.snapshots: Snapshots = Snapshots(store, settings, self.spawn)
         self._asking = Asking(store, registry, settings)
         self.committer: Committer = Committer(store, lambda: self.busy <= 1)
         self.bodies: Bodies = Bodies(surroundings, threads)
@@ -137,13 +140,13 @@ class Engine:
                 if kept is not None:
                     close(kept.program, row.id)
                 if not known or row.id not in known:
-                    cold[row.no] = 1
+                    cold[row.no] = row.next_ordinal - 1
             if row.inbox_last > row.inbox_read:
                 unread[row.no] = row.inbox_read
-        journals: Mapping[int, list[Row]] = {}
+        journals: Mapping[int, Journal] = {}
         inbox: Mapping[int, list[Unconsumed]] = {}
         if cold:
-            journals = await self._asking.insist(lambda: self.store.read(cold), "reading the journals of claimed runs")
+            journals = await self._asking.journals(cold)
         if unread:
             inbox = await self._asking.insist(lambda: self.store.unread(unread), "reading the inboxes of claimed runs")
         for row in rows:
@@ -153,8 +156,9 @@ class Engine:
                 events = [decode_event(message.body) for message in messages]
                 kept = warm.get(row.id)
                 if kept is None:
-                    stored = [known[row.id]] if known and row.id in known else journals.get(row.no, [])
-                    await self._open_cold(row, stored, events, last)
+                    is_known = known is not None and row.id in known
+                    journal = Journal([known[row.id]]) if known and is_known else journals[row.no]
+                    await self._open_cold(row, journal, events, last)
                 else:
                     if events:
                         events = await self._asking.with_payloads(events)
@@ -169,11 +173,11 @@ class Engine:
         """A program in memory goes on only if nobody else held the run in between."""
         return row.epoch == kept.run.epoch + 1 and row.next_ordinal == kept.run.ordinal + 1
 
-    async def _open_cold(self, row: RunRow, stored: Sequence[Row], events: list[e.AnyEvent], last: int) -> None:
+    async def _open_cold(self, row: RunRow, journal: Journal, events: list[e.AnyEvent], last: int) -> None:
         run: Run | None = None
         try:
-            turns = decode_rows(stored)
-            run = fold(row.id, turns)
+            loaded = await self._asking.load(row.no, row.id, journal)
+            run = loaded.run
             spec = self.registry.find(run.workflow, run.version)
             if spec is None:
                 note = f"workflow {run.workflow} {run.version} is not registered here"
@@ -183,11 +187,14 @@ class Engine:
             if row.claims >= self.settings.max_claims:
                 self._pause(row, run, None)
                 return
-            program = await self._asking.replayed(run, turns, spec)
+            program = await self._asking.replayed(loaded, spec)
+            if journal.snapshot is not None:
+                self.snapshots.known(row.id, journal.snapshot.ordinal)
             events = await self._asking.with_payloads(events)
         except HoldfastError as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
+            stored = journal.rows
             self._pause(row, run or run_of_row(row, stored[-1].checksum if stored else GENESIS), error)
             return
         if any(not step.is_unstarted for step in run.in_flight):
@@ -261,6 +268,8 @@ class Engine:
         if not self.sessions and not self._doubts:
             return
         before = dict(self.sessions)
+        for session in before.values():
+            self.snapshots.look(session.run, session.no)
         held = await self.store.held(instance)
         if self._doubts:
             await self._give_strays_back(instance, held)
@@ -328,10 +337,10 @@ class Engine:
     async def _rebuild(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         close(session.program, session.run.id)
         what = f"run {session.run.id}: its journal"
-        journals = await self._asking.insist(lambda: self.store.read({session.no: 1}), what)
-        turns = decode_rows(journals[session.no])
-        run = fold(session.run.id, turns)
-        program = await self._asking.replayed(run, turns, self.spec_of(run))
+        journals = await self._asking.journals({session.no: session.run.ordinal})
+        loaded = await self._asking.load(session.no, session.run.id, journals[session.no])
+        run = loaded.run
+        program = await self._asking.replayed(loaded, self.spec_of(run))
         seen = session.inbox_seen
         inbox = await self._asking.insist(lambda: self.store.unread({session.no: seen}), what)
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
@@ -351,6 +360,8 @@ class Engine:
                 close(kept.program, oldest)
         else:
             close(session.program, session.run.id)
+        self.snapshots.look(session.run, session.no)
+        self.snapshots.left(session.run.id)
         self.freed(is_over=session.run.end is not None)
 
     def _is_worth_memory(self, session: Session) -> bool:

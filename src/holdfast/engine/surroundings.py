@@ -54,7 +54,7 @@ class WorkerSurroundings:
 
     async def put_blob(self, data: bytes) -> str:
         """Stores bytes."""
-        return await self._blobs.put_blob(data)
+        return await self._blobs.put_blob(data, kind="user")
 
     async def get_blob(self, name: str) -> bytes:
         """Reads them back."""

@@ -18,7 +18,6 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.app import App
 from holdfast.authoring.handle import JournalEvent, RunView
-from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.resources import Resource, resources_named_by
@@ -152,8 +151,7 @@ class Sim:
 
     def serve(self, *workflows: AnyWorkflow[..., Any]) -> None:
         """Also serves these. Needed for children that the code does not name, such as those it imports in a body."""
-        machines = [spec for one in workflows if isinstance(one, Machine) for spec in one.specs()]
-        self._learn([*machines, *(one.spec for one in workflows if not isinstance(one, Machine))])
+        self._learn([spec for one in workflows for spec in one.specs()])
 
     # -- verbs ---------------------------------------------------------------------------------------------------------
 
@@ -290,6 +288,7 @@ class Sim:
             ttl=NEVER,
             poll=NEVER,
             look=NEVER,
+            sweep=NEVER,
             patience=None,
             grace=timedelta(seconds=1),
         )

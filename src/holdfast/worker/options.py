@@ -25,6 +25,7 @@ class WorkerOptions:
     queues: tuple[str, ...] = ("default",)
     ttl: timedelta = timedelta(seconds=15)
     poll: timedelta = timedelta(seconds=1)
+    sweep: timedelta = timedelta(minutes=5)
     grace: timedelta = timedelta(seconds=30)
     batch: int = 100
     look: timedelta = timedelta(milliseconds=100)

@@ -32,6 +32,7 @@ from holdfast.worker.claiming import claim_until_stopped
 from holdfast.worker.granting import Granted
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.sweeping import sweep_until_stopped
 from holdfast.worker.watchdog import Watchdog
 from holdfast.worker.watching import watch_until_stopped
 
@@ -131,6 +132,7 @@ class Worker:
         self._tasks = [
             self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
+            self._loop.create_task(sweep_until_stopped(self), name="holdfast-sweeping"),
         ]
         if self._granted is not None:
             self._tasks.append(self._loop.create_task(self._granted.watch(), name="holdfast-orphans"))

@@ -14,7 +14,7 @@ import pytest
 from holdfast import App
 from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.cli.doctor import _clock, _workers  # pyright: ignore[reportPrivateUsage]
-from holdfast.cli.root import COMMANDS, SUMMARIES
+from holdfast.cli.root import COMMANDS
 from holdfast.core.recovery import Recovery, encode_recovery
 from holdfast.ports.leases import WorkerRow
 from tests.unit.cli.conftest import Cli
@@ -321,10 +321,10 @@ def test_an_unknown_shell_is_wrong_usage(cli: Cli) -> None:
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_json_debug_config_and_a_summary(cli: Cli, name: str) -> None:
-    """Contract: `--json` on every command; the list of commands knows each without loading it."""
+    """Contract: `--json` on every command, and each is in the list of commands with a word on what it does."""
     text = cli.ok(name, "--help")
     assert all(option in text for option in ("--json", "--debug", "--config", "--help"))
-    assert SUMMARIES[name][:40] in cli.ok("--help")
+    assert any(line.split()[:1] == [name] and len(line.split()) > 2 for line in cli.ok("--help").splitlines())
 
 
 async def test_the_backlog_is_the_same_in_memory(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_named_file_is_the_only_one(tmp_path: Path) -> None:
         ("[leases]\ntype = 'etcd'", ["[leases] type", "not there yet"]),
         ("[leases]\ntype = 'zookeeper'", ["[leases] type", "zookeeper"]),
         ("[leases]\nendpoints = ['a:1']", ["[leases] endpoints", "contradicts", "[leases] type"]),
-        ("[store]\nblobs = 'file:///shared'", ["[store] blobs", "not there yet"]),
+        ("[store]\nblobs = 'shared'", ["[store] blobs", "file:///shared/folder"]),
         ("[store]\nshared = true", ["[store] shared", "kept in the store"]),
         ("[store]\nauto_migrate = 'yes'", ["[store] auto_migrate", "true or false"]),
         ("app = 'shop:app'\ndiscover = ['flows']", ["app", "contradicts", "discover"]),

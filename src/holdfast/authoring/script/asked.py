@@ -64,7 +64,9 @@ class AskedSteps:
         if cursor is not None and cursor.records_step(key, call.spec.name, call.args):
             outcome = cursor.outcome_follows(key) if loop.idle else None
             if outcome is not None:
-                program.set_time(cast("Turn", cursor.turn).at)
+                program.at = at = cast("Turn", cursor.turn).at  # `set_time`, without the calls
+                loop.now = at.timestamp()
+                loop.reset_budget()
                 return self._completed(call, outcome)
             self._open[key] = _Open(call, call.command())
         else:

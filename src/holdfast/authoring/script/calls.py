@@ -30,17 +30,17 @@ R = TypeVar("R")
 class DurableCall(Coroutine[Any, Any, R], Generic[R]):
     """Something a program was asked for, as a value."""
 
-    __slots__ = ("_driver", "_number", "key", "place", "program")
+    __slots__ = ("_driver", "key", "number", "place", "program")
 
     def __init__(self, program: ScriptProgram, key: str, place: Place) -> None:
         self.program: ScriptProgram = program
         self.key: str = key
         self.place: Place = place
         self._driver: Generator[Any, Any, R] | None = None
-        self._number = program.announce(self)
+        self.number: int = program.announce(self)
 
     def __hash__(self) -> int:
-        return self._number
+        return self.number
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -94,9 +94,9 @@ class StepCall(DurableCall[R]):
         place: Place,
         spec: StepSpec,
         args: bytes,
-        *,
         retry: Retry | None = None,
         timeout: timedelta | None = None,
+        *,
         scope: Scope | None = None,
         undo: Any = None,
         undoes: str = "",
@@ -112,7 +112,7 @@ class StepCall(DurableCall[R]):
         self.scope: Scope | None = scope if undo is not None else None
         self.undo: Any | None = undo
         self.undoes: str = undoes
-        self._number = program.announce(self)
+        self.number: int = program.announce(self)
 
     def command(self) -> RunStep:
         """What the program asks for."""

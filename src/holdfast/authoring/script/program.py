@@ -172,12 +172,7 @@ class ScriptProgram:
 
     def awaited(self, call: DurableCall[Any]) -> None:
         """The call was awaited, or is not meant to be."""
-        self._announced.pop(hash(call), None)
-
-    def encode(self, key: str, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-        """The arguments of a step, proven to come back equal, now or when they were recorded."""
-        cursor = self.cursor
-        return arguments.encode(args, kwargs, None if cursor is None else cursor.recorded_args(key))
+        self._announced.pop(call.number, None)
 
     def read(self, shape: Shape[Any], data: Any) -> Any:
         """Stored data as a value. If it does not fit, the program stops, and the author's code never sees it."""

@@ -60,7 +60,7 @@ def is_administrative(events: Sequence[e.AnyEvent]) -> bool:
 class Cursor:
     """A place in the recorded turns of one pass. A turn's inputs are `_row[:_border]`, what was asked for follows."""
 
-    __slots__ = ("_asked", "_border", "_index", "_row", "_taken", "_turns", "ends_run", "is_imposed", "turn")
+    __slots__ = ("_asked", "_border", "_index", "_proven", "_row", "_taken", "_turns", "ends_run", "is_imposed", "turn")
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self._turns = turns
@@ -69,6 +69,7 @@ class Cursor:
         self._border = 0
         self._taken = 0
         self._asked = 0
+        self._proven = b""
         self.turn: Turn | None = None
         self.ends_run: bool = False  # this turn ended the run or its pass
         self.is_imposed: bool = False  # the engine ended the run in this turn, whatever the program wanted
@@ -107,11 +108,19 @@ class Cursor:
         """The fast path: this turn is used up and the next one begins with the result of `key`. Moves there."""
         if self._taken < self._border or self._asked < len(self._row) or self._index >= len(self._turns):
             return None
-        events = self._turns[self._index].events
+        turn = self._turns[self._index]
+        events = turn.events
         first = events[0] if events else None
         if type(first) is not e.StepCompleted or first.key != key:
             return None
-        self.next_turn()
+        if len(events) == 2 and type(events[1]) is e.StepScheduled:  # as `next_turn` does it; nearly every turn is so
+            self.turn = turn
+            self._index += 1
+            self._row = events
+            self._border = self._asked = 1
+            self.ends_run = self.is_imposed = False
+        else:
+            self.next_turn()
         self._taken = 1
         return first
 
@@ -130,7 +139,10 @@ class Cursor:
     def recorded_args(self, key: str) -> bytes | None:
         """The arguments of this turn's next step, if that is its key: proven when they were recorded."""
         event = self._row[self._asked] if self._asked < len(self._row) else None
-        return bytes(event.value) if type(event) is e.StepScheduled and event.key == key else None
+        if type(event) is e.StepScheduled and event.key == key:
+            self._proven = proven = bytes(event.value)
+            return proven
+        return None
 
     def records_step(self, key: str, name: str, args: bytes) -> bool:
         """Whether just this step is what the journal holds next; if so, it is confirmed."""
@@ -141,7 +153,7 @@ class Cursor:
             type(event) is not e.StepScheduled
             or event.key != key
             or (event.step or key) != name
-            or bytes(event.value) != args
+            or (args is not self._proven and bytes(event.value) != args)
             or event.blob
         ):
             return False

@@ -114,13 +114,13 @@ class AnyStep(Generic[P, R]):
     ) -> StepCall[Any]:
         """A durable call, its key taken and its arguments encoded now."""
         spec = self.spec
-        taken = program.take_key(key or spec.name)
-        encoded = program.encode(taken, spec.arguments, args, kwargs)
+        taken = program.keys.take(key or spec.name)
+        cursor = program.cursor
+        encoded = spec.arguments.encode(args, kwargs, None if cursor is None else cursor.recorded_args(taken))
         undo = self.undo_step
         if undo is None:
-            return StepCall(program, taken, where, spec, encoded, retry=retry, timeout=timeout)
-        scope = current_scope.get()
-        return StepCall(program, taken, where, spec, encoded, retry=retry, timeout=timeout, scope=scope, undo=undo)
+            return StepCall(program, taken, where, spec, encoded, retry, timeout)
+        return StepCall(program, taken, where, spec, encoded, retry, timeout, scope=current_scope.get(), undo=undo)
 
     def undo_call(self, program: ScriptProgram, done: Done) -> StepCall[Any]:
         """This step as the undo of a completed one: the result first, then that step's own arguments."""

@@ -107,6 +107,7 @@ class AnyWorkflow(Generic[P, R]):
         deadline: Duration | None = None,
         retry: Retry | int | None = None,
         raises: Raises = (),
+        keep: Duration | None = None,
         is_remote: bool = False,
     ) -> None:
         what = "@remote" if is_remote else "@workflow"
@@ -120,6 +121,7 @@ class AnyWorkflow(Generic[P, R]):
         self._deadline = parse_duration(deadline, what="deadline= of a workflow") if deadline is not None else None
         self._retry = Retry(retry) if isinstance(retry, int) else retry or Retry.none
         self._raises = check_raises(raises, what)
+        self._keep = parse_duration(keep, what="keep= of a workflow") if keep is not None else None
         self._is_remote = is_remote
 
     def __repr__(self) -> str:
@@ -146,6 +148,7 @@ class AnyWorkflow(Generic[P, R]):
             code="" if self._is_remote else code_of(self.function),
             where=self.where,
             is_remote=self._is_remote,
+            keep=self._keep,
         )
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], where: Place) -> Call[R]:
@@ -209,6 +212,7 @@ def workflow(
     deadline: Duration | None = None,
     retry: Retry | int | None = None,
     raises: Raises = (),
+    keep: Duration | None = None,
 ) -> WorkflowDecorator: ...
 def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a function a workflow: ordinary Python whose steps, waits and children are durable.

@@ -1,0 +1,139 @@
+"""A store whose blobs are in a folder: the bytes are durable there before the store hears of them.
+
+The store keeps a stub of each (name, size, age, references), so what refers to a blob, and when it may go, is decided
+in the store's own transactions. Whatever has no blobs is handed on as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.adapters.blobs.folder import Folder
+from holdfast.core.references import names_in
+from holdfast.core.snapshot import Snapshot
+from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.ports.inbox import Delivery, Message, Publication
+from holdfast.ports.journal import Commit, Verdict
+from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.store import Store
+from holdfast.ports.upkeep import Collected
+
+
+def with_folder(store: Store, folder: Folder) -> Store:
+    """The same store, its blobs in the folder."""
+    return cast("Store", _Elsewhere(store, folder))
+
+
+class _Elsewhere:
+    def __init__(self, inner: Store, folder: Folder) -> None:
+        self._inner = inner
+        self._folder = folder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    # -- what brings blobs ---------------------------------------------------------------------------------------------
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        """See `ports.journal`."""
+        if any(commit.blobs for commit in batch):
+            batch = [await self._moved(commit) for commit in batch]
+        return await self._inner.commit(batch)
+
+    def commit_now(self, commit: Commit) -> Verdict | None:
+        """See `ports.journal`; a turn with blobs always has to wait."""
+        return None if commit.blobs else self._inner.commit_now(commit)
+
+    async def create(
+        self,
+        new: NewRun,
+        *,
+        key_since: datetime,
+        instance: str = "",
+        worker: str = "",
+        first: Commit | None = None,
+    ) -> Creation:
+        """See `ports.runs`."""
+        if new.blobs:
+            new = msgspec.structs.replace(new, blobs=await self._stubs(new.blobs))
+        if first is not None and first.blobs:
+            first = await self._moved(first)
+        return await self._inner.create(new, key_since=key_since, instance=instance, worker=worker, first=first)
+
+    async def send(self, message: Message) -> Delivery:
+        """See `ports.inbox`."""
+        if message.blobs:
+            message = msgspec.structs.replace(message, blobs=await self._stubs(message.blobs))
+        return await self._inner.send(message)
+
+    async def publish(self, publication: Publication) -> Sequence[str]:
+        """See `ports.inbox`."""
+        if publication.blobs:
+            publication = msgspec.structs.replace(publication, blobs=await self._stubs(publication.blobs))
+        return await self._inner.publish(publication)
+
+    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
+        """See `ports.journal`."""
+        return await self._inner.put_snapshot(run, snapshot, dict(await self._stubs(blobs.items())))
+
+    async def put_blob(self, data: BlobData, *, kind: BlobKind = "payload") -> str:
+        """See `ports.blobs`."""
+        if not isinstance(data, Stub):
+            name = (await asyncio.to_thread(sha256, data)).hexdigest()
+            [(_, data)] = await self._stubs([(name, data)])
+        return await self._inner.put_blob(data, kind=kind)
+
+    async def _moved(self, commit: Commit) -> Commit:
+        blobs = dict(await self._stubs(commit.blobs.items()))
+        if commit.children:
+            children = [
+                msgspec.structs.replace(child, blobs=await self._stubs(child.blobs)) if child.blobs else child
+                for child in commit.children
+            ]
+            return msgspec.structs.replace(commit, blobs=blobs, children=tuple(children))
+        return msgspec.structs.replace(commit, blobs=blobs)
+
+    async def _stubs(self, blobs: Iterable[tuple[str, BlobData]]) -> tuple[tuple[str, BlobData], ...]:
+        """Puts the bytes into the folder, and returns what the store is to know of them."""
+        return await asyncio.to_thread(self._put_all, list(blobs))
+
+    def _put_all(self, blobs: list[tuple[str, BlobData]]) -> tuple[tuple[str, BlobData], ...]:
+        stubs: list[tuple[str, BlobData]] = []
+        for name, data in blobs:
+            if isinstance(data, Stub):
+                stubs.append((name, data))
+            else:
+                self._folder.put(name, data, self._inner.clock.now().timestamp())
+                stubs.append((name, Stub(name, len(data), tuple(names_in(data)))))
+        return tuple(stubs)
+
+    # -- reading and removing ------------------------------------------------------------------------------------------
+
+    async def get_blob(self, name: str) -> bytes:
+        """See `ports.blobs`."""
+        return await asyncio.to_thread(self._folder.get, name)
+
+    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        """See `ports.blobs`."""
+        wanted = list(names)
+        if not wanted:
+            return {}
+        return await asyncio.to_thread(lambda: {name: self._folder.get(name) for name in wanted})
+
+    async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
+        """See `ports.upkeep`: decided by the store, then the files; and what crashes left of both."""
+        collected = await self._inner.collect(grace, limit=limit, is_dry=is_dry)
+        if not is_dry:
+            before = (self._inner.clock.now() - grace).timestamp()
+            await asyncio.to_thread(self._folder.remove, collected.names, before)
+            await asyncio.to_thread(self._folder.sweep)
+            for name in await asyncio.to_thread(self._folder.names, before):
+                if await self._inner.blob_kind(name) is None:
+                    await asyncio.to_thread(self._folder.remove, [name], before)
+        return collected

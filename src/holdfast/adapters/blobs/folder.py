@@ -1,0 +1,208 @@
+"""Blobs as files of one folder, named by their SHA-256.
+
+A file is written under another name (made with O_EXCL, so no link is followed), synced, renamed, and the folder is
+synced: what has its name is whole, whenever the power goes. Two writers of one blob write the same bytes; either file
+is right. A name is 64 hexadecimal digits or it never becomes a path, and what is found under it must be a plain file.
+
+Removing races with a writer who finds the file there and relies on it. So a writer gives the file it finds a new time,
+and the collector first moves it aside, then looks at its time: given since, the file goes back. A reader who comes in
+between looks aside too. Times are those of the store's clock, whatever the clocks of the hosts say.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from holdfast.errors import BlobNotFound, CorruptJournal, DiskFull, InvalidInput, StoreRefused, StoreUnavailable
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+_NEW, _ASIDE = ".new", ".aside"
+STRAY = 3600.0
+"""Seconds after which a file that was never given its name is nobody's any more."""
+
+
+class Folder:
+    """A folder of blobs. Blocking: call it from a thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def prepare(self) -> None:
+        """Makes the folder if it is missing. `StoreRefused` if it cannot be used."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.path.is_dir() or not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):
+                raise PermissionError("not a folder that this process may write to")
+        except OSError as error:
+            raise StoreRefused(f"cannot keep blobs in {self.path}: {error}. Name a folder of your own.") from error
+
+    def put(self, name: str, data: bytes, at: float) -> None:
+        """Stores the bytes durably. If they are there, they are as if they were new."""
+        target = self._file(name)
+        try:
+            if self._touch(target, len(data), at):
+                return
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            self._file(name)  # what was made, or found, is a folder
+            new = target.parent / f"{secrets.token_hex(8)}{_NEW}"
+            try:
+                self._write(new, data, at)
+                new.replace(target)
+            except BaseException:
+                with suppress(OSError):
+                    new.unlink()
+                raise
+            _sync(target.parent)
+            _sync(self.path)
+        except OSError as error:
+            raise _translated(f"blob {name} was not stored in {self.path}", error) from error
+
+    def get(self, name: str) -> bytes:
+        """The bytes of that name, verified."""
+        if not _NAME.fullmatch(name):
+            raise BlobNotFound(f"no blob {name!r} in {self.path}")
+        file = self._file(name)
+        data = _read(file)
+        if data is None:
+            data = _read(file.with_suffix(_ASIDE))
+        if data is None:
+            data = _read(file)  # put back in between
+        if data is None:
+            raise BlobNotFound(f"no blob {name} in {self.path}")
+        if sha256(data).hexdigest() != name:
+            raise CorruptJournal(f"blob {name} in {self.path} does not hold the bytes of that name. Restore it.")
+        return data
+
+    def remove(self, names: Iterable[str], before: float) -> int:
+        """Removes these blobs unless they were stored again since `before` (seconds since 1970); how many went."""
+        gone = 0
+        for name in names:
+            file = self._file(name)
+            aside = file.with_suffix(_ASIDE)
+            with suppress(FileNotFoundError):
+                file.replace(aside)
+                if aside.stat().st_mtime >= before:
+                    self._put_back(aside, file)
+                else:
+                    aside.unlink()
+                    gone += 1
+        return gone
+
+    def sweep(self) -> int:
+        """Removes what crashes left: files that were never given their name. What was moved aside goes back."""
+        gone = 0
+        now = time.time()  # nobody gave these files a time
+        for file in self.path.glob(f"*/*{_NEW}"):
+            with suppress(FileNotFoundError):
+                if file.lstat().st_ctime < now - STRAY:
+                    file.unlink()
+                    gone += 1
+        for file in self.path.glob(f"*/*{_ASIDE}"):
+            with suppress(FileNotFoundError):
+                if file.lstat().st_ctime < now - STRAY:
+                    self._put_back(file, file.with_suffix(""))
+        return gone
+
+    def names(self, before: float) -> list[str]:
+        """The blobs stored before that time."""
+        found: list[str] = []
+        for file in self.path.glob("[0-9a-f][0-9a-f]/*"):
+            with suppress(FileNotFoundError):
+                if _NAME.fullmatch(file.name) and file.lstat().st_mtime < before:
+                    found.append(file.name)
+        return found
+
+    # -- how -----------------------------------------------------------------------------------------------------------
+
+    def _file(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise BlobNotFound(f"{name!r} is no name of a blob: 64 hexadecimal digits are")
+        part = self.path / name[:2]
+        with suppress(FileNotFoundError):
+            if not stat.S_ISDIR(part.lstat().st_mode):
+                raise CorruptJournal(f"blob {name}: {part} is no folder. Somebody has changed what is kept there.")
+        return part / name
+
+    def _touch(self, file: Path, size: int, at: float) -> bool:
+        """Whether the whole file is there, now as if it were new."""
+        try:
+            found = file.lstat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+                return False
+            os.utime(file, (at, at), follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _write(self, file: Path, data: bytes, at: float) -> None:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.utime(stream.fileno(), (at, at))
+            os.fsync(stream.fileno())
+
+    def _put_back(self, aside: Path, file: Path) -> None:
+        """If somebody has written the file anew meanwhile, that one has the same bytes."""
+        aside.replace(file)
+
+
+def _read(file: Path) -> bytes | None:
+    """A plain file's bytes; None if there is none."""
+    try:
+        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _not_plain(file, error) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _not_plain(file, None)
+    with os.fdopen(handle, "rb") as stream:
+        try:
+            return stream.read()
+        except OSError as error:
+            raise _translated(f"blob {file.name} cannot be read", error) from error
+
+
+def _not_plain(file: Path, error: OSError | None) -> CorruptJournal:
+    reason = f": {error}" if error else ""
+    return CorruptJournal(f"blob {file.name}: what is found under its name is no plain file{reason}")
+
+
+def _sync(folder: Path) -> None:
+    """A name is durable when its folder is. (Windows has no such thing, and needs none.)"""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _translated(what: str, error: OSError) -> DiskFull | StoreUnavailable:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DiskFull(f"{what}: {error}. Make room; what waits goes on then.")
+    return StoreUnavailable(f"{what}: {error}")
+
+
+def folder_of(address: str) -> Folder | None:
+    """The folder that `blobs=` names; None for "store". `InvalidInput` if it is neither."""
+    if address == "store":
+        return None
+    parts = urlsplit(address)
+    path = Path(unquote(parts.path))
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not path.is_absolute() or path == Path("/"):
+        raise InvalidInput(f'blobs={address!r}: "store", or a folder that all workers share: "file:///shared/folder"')
+    return Folder(path)

@@ -1,0 +1,252 @@
+"""`holdfast gc`, `compact` and `space`: what keeps a store small, and where its room goes."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any, Self
+
+import click
+
+from holdfast.cli.asking import asking, find_run
+from holdfast.cli.loading import CommandError, opened_client
+from holdfast.cli.output import Output, is_terminal, status_part
+from holdfast.cli.parameters import duration
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.client import Client
+from holdfast.core.durations import format_duration
+from holdfast.engine.snapshots import compact as compact_run
+from holdfast.engine.sweeping import DUTY, GRACE, TTL, Swept, sweep, sweepable
+from holdfast.ports.runs import Filter, RunRow
+from holdfast.ports.upkeep import Space
+
+ROWS = 1_000
+"""Journals with fewer rows are not worth compacting unless one is named."""
+
+_DRY = click.option("--dry-run", "is_dry", is_flag=True, help="Say what would be done, and do nothing.")
+_KEEP = click.option(
+    "--keep",
+    type=duration,
+    metavar="DURATION",
+    help="How long ended runs stay that do not say it themselves; without it as the app says (30d).",
+)
+
+
+@click.command("gc", cls=HoldfastCommand)
+@asking()
+@_KEEP
+@click.option("--grace", type=duration, default=GRACE, metavar="DURATION", help="How long unused blobs stay: 1d.")
+@_DRY
+def gc(
+    target: str | None, url: str | None, is_json: bool, keep: timedelta | None, grace: timedelta, is_dry: bool
+) -> None:
+    """Remove runs that ended long ago, with their children, and blobs that nothing refers to.
+
+    Workers do this by themselves, every few minutes. A run goes with its whole tree, when all of it has ended.
+    """
+    run_async(_gc(target, url, keep, grace, is_dry, Output(is_json=is_json)))
+
+
+async def _gc(
+    target: str | None, url: str | None, keep: timedelta | None, grace: timedelta, is_dry: bool, out: Output
+) -> None:
+    async with opened_client(target, url) as client:
+        kept = keep if keep is not None else client.keep
+        if is_dry:
+            _say_swept(await sweepable(client.store, kept, grace), out, is_dry=True)
+            return
+        holder = f"gc-{secrets.token_hex(8)}"
+
+        async def goes_on() -> bool:
+            return await client.store.take_duty(DUTY, holder=holder, ttl=TTL)
+
+        if not await goes_on():
+            raise CommandError("a worker is sweeping this store just now; it removes the same. Try again later.")
+        with _Progress(out) as progress:
+            try:
+                swept = await sweep(
+                    client.store,
+                    kept,
+                    grace,
+                    goes_on=goes_on,
+                    tell=lambda x: progress.show(f"{x.removed.runs} runs, {x.collected.blobs} blobs removed"),
+                )
+            finally:
+                await client.store.drop_duty(DUTY, holder=holder)
+        _say_swept(swept, out, is_dry=False)
+
+
+def _say_swept(swept: Swept, out: Output, *, is_dry: bool) -> None:
+    removed, collected = swept.removed, swept.collected
+    if out.is_json:
+        out.record(
+            {
+                "dry_run": is_dry,
+                "trees": removed.trees,
+                "runs": removed.runs,
+                "rows": removed.rows,
+                "blobs": collected.blobs,
+                "blob_bytes": collected.bytes,
+            }
+        )
+        return
+    would = "would remove" if is_dry else "removed"
+    out.line(f"{would} {removed.runs} runs ({removed.trees} trees, {removed.rows} journal rows)")
+    out.line(f"{would} {collected.blobs} blobs ({size_text(collected.bytes)})")
+
+
+@click.command("compact", cls=HoldfastCommand)
+@click.argument("run_id", metavar="[RUN]", required=False)
+@asking("One object per run, the sum last.")
+@click.option("--rows", type=click.IntRange(min=2), default=ROWS, show_default=True, help="The least a journal has.")
+@_DRY
+def compact(run_id: str | None, target: str | None, url: str | None, is_json: bool, rows: int, is_dry: bool) -> None:
+    """Replace the rows of long journals by one row each, holding all that a run needs to go on.
+
+    RUN compacts that one, whatever its length. What is lost is who worked when: `show` begins where the journal now
+    begins. Workers do this by themselves for runs that grow past 10,000 rows.
+    """
+    if run_id is not None and ":" in run_id and target is None:
+        run_id, target = None, run_id
+    run_async(_compact(run_id, target, url, rows, is_dry, Output(is_json=is_json)))
+
+
+async def _compact(
+    run_id: str | None, target: str | None, url: str | None, rows: int, is_dry: bool, out: Output
+) -> None:
+    runs = gone = 0
+    async with opened_client(target, url) as client:
+        with _Progress(out) as progress:
+            async for row, length in _long_journals(client, run_id, rows):
+                ends = row.next_ordinal - 1
+                one = length - 2 if is_dry else await compact_run(client.store, row.id, row.no, ends)
+                if one <= 0:
+                    continue
+                runs, gone = runs + 1, gone + one
+                progress.show(f"{runs} runs, {gone} rows")
+                if out.is_json:
+                    out.record({"run": row.id, "rows": one})
+    if out.is_json:
+        out.record({"dry_run": is_dry, "runs": runs, "rows": gone})
+    else:
+        out.line(f"{'would compact' if is_dry else 'compacted'} {runs} runs, {gone} journal rows less")
+
+
+async def _long_journals(client: Client, run_id: str | None, least: int) -> AsyncIterator[tuple[RunRow, int]]:
+    """Runs and the rows their journals have."""
+    if run_id is not None:
+        row = await find_run(client, run_id)
+        yield row, await _length(client, row)
+        return
+    after = ""
+    while True:
+        page = await client.store.list(Filter(), after=after, limit=500)
+        for row in page.runs:
+            if row.next_ordinal > least:
+                length = await _length(client, row)
+                if length >= least:
+                    yield row, length
+        after = page.next
+        if not after:
+            return
+
+
+async def _length(client: Client, row: RunRow) -> int:
+    first = await client.store.history(row.id, limit=1)
+    return row.next_ordinal - first[0].ordinal if first else 0
+
+
+@click.command("space", cls=HoldfastCommand)
+@asking()
+@_KEEP
+@click.option("--largest", type=click.IntRange(min=0), default=10, show_default=True, help="Runs to list.")
+def space(target: str | None, url: str | None, is_json: bool, keep: timedelta | None, largest: int) -> None:
+    """Show where the room goes: rows and bytes by table and kind, the largest runs, and what `gc` would take."""
+    run_async(_space(target, url, keep, largest, Output(is_json=is_json)))
+
+
+async def _space(target: str | None, url: str | None, keep: timedelta | None, largest: int, out: Output) -> None:
+    async with opened_client(target, url) as client:
+        kept = keep if keep is not None else client.keep
+        with _Progress(out) as progress:
+            progress.show("reading the store")
+            report = await client.store.space(largest=largest)
+            progress.show("looking for what may go")
+            swept = await sweepable(client.store, kept)
+    if out.is_json:
+        out.record(_space_object(report, swept, kept))
+        return
+    out.fields([("store", client.store.url), ("size", size_text(report.total)), ("free", size_text(report.free))])
+    out.table(
+        ("WHAT", "ROWS", "CONTENT"),
+        [
+            *((part.name, str(part.rows), size_text(part.bytes)) for part in report.tables),
+            *((f"blobs: {part.name}", str(part.rows), size_text(part.bytes)) for part in report.blobs),
+        ],
+    )
+    if report.largest:
+        out.table(
+            ("LARGEST", "WORKFLOW", "STATUS", "ROWS", "CONTENT"),
+            [
+                (run.id, run.workflow, status_part(run.status), str(run.rows), size_text(run.bytes))
+                for run in report.largest
+            ],
+        )
+    removed, collected = swept.removed, swept.collected
+    after = "never" if kept is None else f"after {format_duration(kept)}"
+    out.line(f"ended runs go {after}: now {removed.runs} runs, {removed.rows} journal rows")
+    out.line(f"blobs nothing refers to: {collected.blobs}, {size_text(collected.bytes)}")
+
+
+def _space_object(report: Space, swept: Swept, keep: timedelta | None) -> dict[str, Any]:
+    def parts(found: Any) -> dict[str, Any]:
+        return {part.name: {"rows": part.rows, "bytes": part.bytes} for part in found}
+
+    return {
+        "total": report.total,
+        "free": report.free,
+        "tables": parts(report.tables),
+        "blobs": parts(report.blobs),
+        "largest": [
+            {"run": x.id, "workflow": x.workflow, "status": x.status, "rows": x.rows, "bytes": x.bytes}
+            for x in report.largest
+        ],
+        "keep_seconds": None if keep is None else keep.total_seconds(),
+        "expired": {"trees": swept.removed.trees, "runs": swept.removed.runs, "rows": swept.removed.rows},
+        "unused_blobs": {"blobs": swept.collected.blobs, "bytes": swept.collected.bytes},
+    }
+
+
+def size_text(count: int) -> str:
+    """Bytes for people: "812 B", "1.4 MB"."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+class _Progress:
+    """One line on a terminal's standard error, rewritten while the answer is to come; nothing in a pipe."""
+
+    def __init__(self, out: Output) -> None:
+        self._is_shown = out.is_terminal and is_terminal(sys.stderr)
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, text: str) -> None:
+        """What has been done so far."""
+        if self._is_shown:
+            sys.stderr.write(f"\r{text:<{self._width}}")
+            sys.stderr.flush()
+            self._width = len(text)
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown and self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+            sys.stderr.flush()

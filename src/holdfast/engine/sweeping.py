@@ -1,0 +1,104 @@
+"""Keeping a store from growing: trees that retention may take, blobs that nothing refers to. Bounded pieces, each a
+transaction of its own, with a breath in between; whoever does it may be killed anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import msgspec
+
+from holdfast.ports.runs import Filter
+from holdfast.ports.store import Store
+from holdfast.ports.upkeep import Collected, Removed
+
+DUTY = "sweep"
+TTL = timedelta(minutes=2)
+"""How long a sweeper that says nothing keeps others from sweeping."""
+
+TREES, BLOBS = 20, 200
+"""So much at a time."""
+
+GRACE = timedelta(days=1)
+"""How long a blob stays that nothing refers to."""
+
+BREATH = 0.01
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What a sweep removed, or would."""
+
+    removed: Removed = Removed()
+    collected: Collected = Collected()
+
+
+async def _always() -> bool:
+    return True
+
+
+async def sweep(
+    store: Store,
+    keep: timedelta | None,
+    grace: timedelta = GRACE,
+    *,
+    goes_on: Callable[[], Awaitable[bool]] = _always,
+    tell: Callable[[Swept], None] = lambda _: None,
+) -> Swept:
+    """Removes what may go, until nothing is left or `goes_on` says no."""
+    swept = Swept()
+    after = ""
+    while await goes_on():
+        page = await store.expired(keep, after=after, limit=TREES)
+        if page.roots:
+            one = await store.remove(page.roots, keep)
+            swept = Swept(_sum(swept.removed, one), swept.collected)
+            tell(swept)
+        after = page.next
+        if not after:
+            break
+        await asyncio.sleep(BREATH)
+    while await goes_on():
+        found = await store.collect(grace, limit=BLOBS)
+        both = Collected(swept.collected.blobs + found.blobs, swept.collected.bytes + found.bytes)
+        swept = Swept(swept.removed, both)
+        tell(swept)
+        if found.blobs < BLOBS:
+            break
+        await asyncio.sleep(BREATH)
+    return swept
+
+
+async def sweepable(store: Store, keep: timedelta | None, grace: timedelta = GRACE) -> Swept:
+    """What a sweep would remove now. Blobs that trees keep until they go are not counted."""
+    trees = runs = rows = 0
+    after = ""
+    while True:
+        page = await store.expired(keep, after=after, limit=TREES)
+        for root in page.roots:
+            trees += 1
+            in_tree = await _count(store, root)
+            runs, rows = runs + in_tree[0], rows + in_tree[1]
+        after = page.next
+        if not after:
+            break
+    return Swept(Removed(trees, runs, rows), await store.collect(grace, is_dry=True))
+
+
+async def _count(store: Store, root: str) -> tuple[int, int]:
+    """Runs of a tree, and their journal rows."""
+    runs = rows = 0
+    after = ""
+    while True:
+        page = await store.list(Filter(root=root), after=after, limit=500)
+        for run in page.runs:
+            runs += 1
+            first = await store.history(run.id, limit=1)
+            rows += run.next_ordinal - first[0].ordinal if first else 0
+        after = page.next
+        if not after:
+            return runs, rows
+
+
+def _sum(one: Removed, other: Removed) -> Removed:
+    return Removed(one.trees + other.trees, one.runs + other.runs, one.rows + other.rows)

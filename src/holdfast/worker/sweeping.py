@@ -1,0 +1,63 @@
+"""The sweep loop: now and then one worker of all removes what retention may take, and blobs nobody needs.
+
+Which one is decided by a duty in the store that runs out by itself. A sweep is prolonged piece by piece; a worker that
+lost the duty, or is told to stop, leaves the rest to the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING
+
+from holdfast.engine.sweeping import DUTY, TTL, Swept, sweep
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.worker.worker import Worker
+
+LOG = logging.getLogger("holdfast.worker")
+FIRST = 5
+"""The first sweep of a worker comes so many times sooner than the others."""
+
+
+async def sweep_until_stopped(worker: Worker) -> None:
+    """One sweep after another, as far as nobody else does it."""
+    every = worker.options.sweep.total_seconds()
+    pause = every / FIRST
+    while not worker.is_stopping:
+        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # by chance, so that workers take turns
+        pause = every
+        try:
+            await sweep_if_free(worker)
+        except HoldfastError as error:
+            LOG.warning("sweeping not finished, trying again in some minutes: %s", error)
+        except Exception:
+            LOG.exception("sweeping broke, trying again in some minutes")
+
+
+async def sweep_if_free(worker: Worker) -> Swept | None:
+    """A sweep, if nobody else is at it; None if somebody is."""
+    store, holder = worker.store, worker.options.instance
+
+    async def goes_on() -> bool:
+        return not worker.is_stopping and await store.take_duty(DUTY, holder=holder, ttl=TTL)
+
+    if not await goes_on():
+        return None
+    try:
+        swept = await sweep(store, worker.engine.settings.keep, goes_on=goes_on)
+    finally:
+        await store.drop_duty(DUTY, holder=holder)
+    removed, collected = swept.removed, swept.collected
+    if removed.trees or collected.blobs:
+        LOG.info(
+            "worker %s: removed %d run(s) that had ended long ago, %d journal rows and %d blob(s)",
+            worker.options.id,
+            removed.runs,
+            removed.rows,
+            collected.blobs,
+            extra={"event": "swept", "worker": worker.options.id},
+        )
+    return swept

@@ -1,0 +1,129 @@
+"""`holdfast gc`, `compact`, `space`: on a store that runs have grown in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from holdfast import App, Signal, step, workflow
+from holdfast.cli import growing
+from holdfast.core.turn import is_compacted
+
+go = Signal[str]("go")
+
+
+@step
+async def note(number: int, size: int = 0) -> str:
+    return f"{number}" + "x" * size
+
+
+@workflow
+async def long(steps: int) -> str:
+    for number in range(steps):
+        await note(number)
+    return await go.wait()
+
+
+@workflow(keep="1ms")
+async def short() -> str:
+    return await note(0, 200_000)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with a long run that waits, and one that ended and may go at once."""
+    address = f"sqlite:///{tmp_path / 'a.db'}"
+    app = App(address, workflows=[long, short], snapshot_every=0, step_limit=None)
+
+    async def grow() -> None:
+        async with app.worker():
+            await (await app.start(short(), id="short")).result("30s")
+            run = await app.start(long(50), id="long")
+            async with asyncio.timeout(30):
+                while (await run.view()).turns < 52:
+                    await run.wait("10ms")
+
+    asyncio.run(grow())
+    return address
+
+
+def said(command: click.Command, *arguments: str) -> str:
+    answer = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    assert answer.exit_code == 0, answer.output
+    return answer.stdout
+
+
+def records(command: click.Command, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said(command, *arguments, "--json").splitlines()]
+
+
+def test_gc_says_what_it_would_take_and_takes_it(url: str) -> None:
+    """Contract: --dry-run removes nothing; without it the same goes, and the blobs after their grace."""
+    [would] = records(growing.gc, "--url", url, "--dry-run")
+    assert (would["dry_run"], would["trees"], would["runs"], would["blobs"]) == (True, 1, 1, 0)
+    [done] = records(growing.gc, "--url", url, "--grace", "0s")
+    assert (done["dry_run"], done["trees"], done["rows"]) == (False, 1, would["rows"])
+    assert done["blobs"] == 1
+    assert done["blob_bytes"] > 200_000
+    assert said(growing.gc, "--url", url) == "removed 0 runs (0 trees, 0 journal rows)\nremoved 0 blobs (0 B)\n"
+
+
+def test_gc_leaves_a_sweeping_worker_alone(url: str) -> None:
+    """Contract: one at a time; the error says who does it."""
+
+    async def sweeps() -> None:
+        async with App(url) as app:
+            store = (await app.client()).store
+            assert await store.take_duty("sweep", holder="a worker", ttl=timedelta(minutes=2))
+
+    asyncio.run(sweeps())
+    answer = CliRunner().invoke(growing.gc, ["--url", url])
+    assert answer.exit_code == 1
+    assert "a worker is sweeping this store just now" in answer.output
+
+
+def test_compact_makes_long_journals_short(url: str) -> None:
+    """Contract: those with enough rows, or the one that is named; --dry-run only counts; the run goes on."""
+    assert records(growing.compact, "--url", url) == [{"dry_run": False, "runs": 0, "rows": 0}]
+    assert records(growing.compact, "--url", url, "--rows", "20", "--dry-run") == [
+        {"run": "long", "rows": 50},
+        {"dry_run": True, "runs": 1, "rows": 50},
+    ]
+    assert records(growing.compact, "long", "--url", url)[0] == {"run": "long", "rows": 50}
+    assert said(growing.compact, "long", "--url", url) == "compacted 0 runs, 0 journal rows less\n"
+
+    async def go_on() -> str:
+        app = App(url, workflows=[long], step_limit=None)
+        async with app.worker():
+            run = await app.get("long", long)
+            assert is_compacted((await (await app.client()).store.history("long"))[0])
+            await run.signal(go, "on")
+            return await run.result("30s")
+
+    assert asyncio.run(go_on()) == "on"
+
+
+def test_space_says_where_the_room_goes(url: str) -> None:
+    """Contract: tables, kinds of blobs, the largest runs, and what retention would take; as a table and as JSON."""
+    [report] = records(growing.space, "--url", url, "--largest", "1")
+    assert report["tables"]["runs"]["rows"] == 2
+    assert report["tables"]["events"]["rows"] > 50
+    assert report["blobs"]["payload"]["bytes"] > 200_000
+    assert [run["run"] for run in report["largest"]] == ["long"]
+    assert report["expired"]["runs"] == 1
+    assert report["total"] > report["tables"]["events"]["bytes"]
+    text = said(growing.space, "--url", url)
+    assert "blobs: payload" in text
+    assert "now 1 runs" in text
+
+
+@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (1_400_000, "1.4 MB"), (2 * 10**12, "2.0 TB")])
+def test_sizes_are_for_people(size: int, text: str) -> None:
+    assert growing.size_text(size) == text
