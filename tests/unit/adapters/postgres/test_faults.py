@@ -195,6 +195,19 @@ async def test_other_processes_hear_of_writes() -> None:
     await listener.close()
 
 
+async def test_by_the_servers_clock_too_a_run_is_left_for_whoever_holds_its_definition() -> None:
+    """Contract: as on a clock that tests move: a live worker's definitions are held, those of an ended one are not."""
+    world = World(await open_postgres(clean_url("&notices=off")), VirtualClock(START))
+    stranger = await world.worker("i1", definitions=(("parcel", ""),))
+    await world.worker("i2", definitions=(("order", ""),))
+    await world.make("r")
+    claims = await world.claim(stranger)
+    assert (claims.runs, claims.put_off) == ([], ())
+    await world.store.release_all("i2")
+    assert [run for run, _ in (await world.claim(stranger)).put_off] == ["r"]
+    await world.store.close()
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Looks until it holds."""
     never = asyncio.Event()

@@ -108,10 +108,11 @@ END
 $$;
 
 -- The definitions that some live worker holds, as pairs.
-CREATE FUNCTION _held_definitions(boot text, second bigint) RETURNS TABLE (workflow text, version text)
+-- (Parameters of a function in SQL must not be called like a column.)
+CREATE FUNCTION _held_definitions(boot_now text, second_now bigint) RETURNS TABLE (workflow text, version text)
 LANGUAGE sql STABLE AS $$
     SELECT DISTINCT d ->> 0, d ->> 1 FROM workers, jsonb_array_elements(workers.definitions::jsonb) AS d
-    WHERE _is_live(workers, boot, second)
+    WHERE _is_live(workers, boot_now, second_now)
 $$;
 
 -- The definitions that have claimable runs in a queue, met in a seek each over the index.
@@ -147,37 +148,35 @@ DECLARE
     last_place integer;
     window_size integer := most + 50;  -- more than is wanted: others may be taking the first ones just now
 BEGIN
-    IF most > 0 AND only_ids IS NULL THEN
+    IF only_ids IS NULL THEN
         WITH due AS MATERIALIZED (
             SELECT no FROM unnest(queues) AS q(name) CROSS JOIN LATERAL (
                 SELECT no FROM runs WHERE ready = 0 AND queue = q.name AND available_at <= moment
                 ORDER BY available_at LIMIT promoted FOR NO KEY UPDATE SKIP LOCKED) AS found)
         UPDATE runs SET ready = 1 FROM due WHERE runs.no = due.no;
     END IF;
-    IF most > 0 THEN
-        SELECT array_agg(c.no ORDER BY c.place), array_agg(c.mine ORDER BY c.place), array_agg(c.available_at ORDER BY c.place)
-        INTO candidates, is_mine, times
-        FROM (
-            SELECT no, mine, available_at, row_number() OVER (ORDER BY priority DESC, available_at, no) AS place
-            FROM _candidates(
-                moment, coalesce(given_boot, ''), _second(given_second), queues, workflows, versions, window_size, put_off,
-                only_ids)
-        ) AS c;
-        taken := ARRAY(
-            SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
-            WHERE c.mine AND instance = '' AND status IN ('pending', 'running') AND runs.available_at <= moment
-            ORDER BY c.place LIMIT most FOR NO KEY UPDATE OF runs SKIP LOCKED);
-        last_place := CASE
-            WHEN cardinality(taken) = most THEN array_position(candidates, taken[most])
-            ELSE cardinality(candidates) + 1 END;
-        delayed := ARRAY(SELECT unnest(ARRAY[d.id, d.note]) FROM _put_off(moment, ARRAY(
-            SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
-            WHERE NOT c.mine AND c.place < last_place AND ready = 1 AND runs.available_at <= moment
-            ORDER BY c.place FOR NO KEY UPDATE OF runs SKIP LOCKED)) AS d);
-        UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = own, worker = own_worker, ready = NULL,
-            bounces = 0, note = ''
-        WHERE takes AND no = ANY (taken);
-    END IF;
+    SELECT array_agg(c.no ORDER BY c.place), array_agg(c.mine ORDER BY c.place), array_agg(c.available_at ORDER BY c.place)
+    INTO candidates, is_mine, times
+    FROM (
+        SELECT no, mine, available_at, row_number() OVER (ORDER BY priority DESC, available_at, no) AS place
+        FROM _candidates(
+            moment, coalesce(given_boot, ''), _second(given_second), queues, workflows, versions, window_size, put_off,
+            only_ids)
+    ) AS c;
+    taken := ARRAY(
+        SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
+        WHERE c.mine AND instance = '' AND status IN ('pending', 'running') AND runs.available_at <= moment
+        ORDER BY c.place LIMIT most FOR NO KEY UPDATE OF runs SKIP LOCKED);
+    last_place := CASE
+        WHEN cardinality(taken) = most THEN coalesce(array_position(candidates, taken[most]), 0)
+        ELSE cardinality(candidates) + 1 END;
+    delayed := ARRAY(SELECT unnest(ARRAY[d.id, d.note]) FROM _put_off(moment, ARRAY(
+        SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
+        WHERE NOT c.mine AND c.place < last_place AND ready IS NOT NULL AND runs.available_at <= moment
+        ORDER BY c.place FOR NO KEY UPDATE OF runs SKIP LOCKED)) AS d);
+    UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = own, worker = own_worker, ready = NULL,
+        bounces = 0, note = ''
+    WHERE takes AND no = ANY (taken);
     SELECT least(
         (SELECT min(t.at) FROM unnest(times, is_mine) WITH ORDINALITY AS t(at, mine, place)
          WHERE mine AND place > last_place),
