@@ -156,13 +156,13 @@ def check(stages: Stages) -> None:
 
 
 def pytest(stages: Stages, arguments: Sequence[str], runner: Sequence[str | Path] = (PYTHON, "-m")) -> None:
-    """The suite on every core. One seed decides all chance in it, the hashing of strings included."""
+    """The suite, two workers a core. One seed decides all chance in it, the hashing of strings included."""
     seed = os.environ.get("HOLDFAST_TEST_SEED", "0")
     if seed == "random":
         seed = str(random.SystemRandom().randrange(2**32))
     say(f"\n== seed {seed}: repeat with HOLDFAST_TEST_SEED={seed}, or ask for a new one with HOLDFAST_TEST_SEED=random")
     env = {"HOLDFAST_TEST_SEED": seed, "PYTHONHASHSEED": seed}
-    processes = str(max(2, os.cpu_count() or 2))
+    processes = str(2 * max(2, os.cpu_count() or 2))  # many tests wait for processes and servers
     stages.run("tests", [*runner, "pytest", "-n", processes, *arguments], env)
 
 
