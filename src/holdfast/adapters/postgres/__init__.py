@@ -14,12 +14,12 @@ A connection keeps no state between two transactions: any of them may go through
 
 try:
     import psycopg as _  # noqa: F401 - is the extra there?
-except ImportError as error:  # pragma: no cover - the tests have it
+except ImportError as _missing:  # pragma: no cover - the tests have it
     from holdfast.errors import StoreRefused
 
     raise StoreRefused(
         "a postgresql:// address needs psycopg, which is an extra: pip install 'holdfast[postgres]'"
-    ) from error
+    ) from _missing
 
 from holdfast.adapters.postgres.store import PostgresStore, open_postgres
 

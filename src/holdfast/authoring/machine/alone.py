@@ -24,6 +24,7 @@ from holdfast.authoring.machine.attempting import FAILURES, Exhausted, to_the_en
 from holdfast.authoring.machine.bodies import call
 from holdfast.authoring.machine.failing import Stop, TooLate, given_up
 from holdfast.authoring.machine.model import Model, Node
+from holdfast.authoring.machine.observers import Audience
 from holdfast.authoring.machine.scope import AloneScope, AloneSurroundings
 from holdfast.authoring.machine.undoing import Done, continue_rollback
 from holdfast.authoring.script.context import find_program, running_step
@@ -152,15 +153,15 @@ class Alone:
         cancel: asyncio.Event | None,
     ) -> None:
         self.model = model
-        self.id = id or (f"{model.name}-{secrets.token_hex(4)}" if model.options.audience else model.name)
+        self.id: str = id or (f"{model.name}-{secrets.token_hex(4)}" if model.options.audience else model.name)
         self.store = store
-        self.audience = model.options.audience
+        self.audience: Audience = model.options.audience
         self.cancel = cancel
         self.path: deque[type | str] = deque(maxlen=PATH)
         self.stack: list[Done] = []
         self.cursors: list[bytes] = []
-        self.visit = 0
-        self.attempt = 0
+        self.visit: int = 0
+        self.attempt: int = 0
         self.here: Node | None = None
         self.until: float | None = None
         self.keep_log = keep_log

@@ -80,11 +80,11 @@ class Machine(AnyWorkflow[[F], E], Generic[F, E]):
         resources: Sequence[Resource[Any]] = (),
         was: Mapping[str, type] | None = None,
     ) -> None:
-        self.name = check_name(name, "the name of a machine")
-        self.version = check_name(version, "version=") if version else ""
+        self.name: str = check_name(name, "the name of a machine")
+        self.version: str = check_name(version, "version=") if version else ""
         frame = 2 if _is_subscripted() else 1
-        self.where = str(place(frame))
-        self.__name__ = self.name
+        self.where: str = str(place(frame))
+        self.__name__: str = self.name
         self.resources: tuple[Resource[Any], ...] = tuple(resources)
         self._options = Options(
             timeout=as_duration(timeout, "timeout= of a machine"),

@@ -129,9 +129,9 @@ class Parts(Arguments):
 
     def __init__(self, what: str, **shapes: Shape[Any]) -> None:
         self.what = what
-        self.names = tuple(shapes)
+        self.names: tuple[str, ...] = tuple(shapes)
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        self.signature = inspect.Signature([inspect.Parameter(name, kind) for name in shapes])
+        self.signature: inspect.Signature = inspect.Signature([inspect.Parameter(name, kind) for name in shapes])
         self._shapes = tuple(shapes.values())
 
     def check(self) -> Codec:
