@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import timedelta
 
+import msgspec
 import pytest
 
+from holdfast import App
+from holdfast.ports.leases import WorkerRow
 from tests.unit.cli.conftest import Cli
 
 ON_A_RUN = [["cancel"], ["kill"], ["pause"], ["resume"], ["retry"], ["follow"], ["signal", "approved", "true"]]
@@ -45,6 +50,52 @@ def test_pause_and_resume(cli: Cli) -> None:
     assert "let me look" in cli.ok("runs", "--status", "paused")
     assert cli.ok("resume", "r").startswith("run r pending")
     assert cli.ok("resume", "r").endswith("(it was not paused: nothing done)\n")
+    cli.finish("r")
+    assert '"hello x"' in cli.ok("show", "r")
+
+
+def test_a_diverged_run_goes_on_once_its_code_is_mended(cli: Cli) -> None:
+    """Contract: `show` names both sides; resumed with the old code the run goes on, resumed with the new it diverges."""
+    cli.start("approval", "name=x", "--id", "r")
+    cli.until_waiting("r", "signal approved")
+    asked = 'progress.set("asked")'
+    cli.deploy(f"await greet(name)\n    {asked}", asked)
+    cli.ok("signal", "r", "approved", "true")
+    cli.until_waiting("r", "paused (diverged)")
+    assert "greet" in cli.ok("show", "r")
+    assert cli.ok("resume", "r").startswith("run r running")
+    cli.until_waiting("r", "paused (diverged)")
+    cli.deploy(asked, asked)
+    cli.ok("resume", "r")
+    cli.finish("r")
+    assert '"x: True"' in cli.ok("show", "r")
+
+
+def test_a_quarantined_run_goes_on_when_resumed(cli: Cli) -> None:
+    """Contract: a run that was claimed again and again without progress stands still until it is resumed."""
+    cli.start("hello", "name=x", "--id", "r")
+
+    async def claim_and_die(app: App) -> None:
+        async with app:
+            store = (await app.client()).store
+            for count in range(app.settings.max_claims):
+                dies = WorkerRow(
+                    instance=f"gone-{count}",
+                    worker="gone",
+                    queues=("default",),
+                    definitions=app.registry.held,
+                    pid=1,
+                    host="elsewhere",
+                    started_at=store.clock.now(),
+                )
+                await store.register(dies, timedelta(minutes=1), takes_over=True)
+                assert (await store.claim(dies, limit=1, max_claims=99)).runs
+            await store.register(msgspec.structs.replace(dies, instance="last"), timedelta(minutes=1), takes_over=True)
+
+    asyncio.run(claim_and_die(cli.app))
+    cli.until_waiting("r", "paused (quarantined)")
+    assert "without progress" in cli.ok("show", "r")
+    cli.ok("resume", "r")
     cli.finish("r")
     assert '"hello x"' in cli.ok("show", "r")
 
