@@ -242,11 +242,11 @@ async def test_a_run_that_cannot_be_taken_on_is_named_and_the_rest_go_on(
     runs = [await app.start(stage.work(), id=f"run{count}") for count in range(3)]
     replayed, failed = Asking.replayed, list[str]()
 
-    async def once_broken(asking: Asking, run: Any, *rest: Any) -> Any:
-        if run.id == "run1" and not failed:
-            failed.append(run.id)
+    async def once_broken(asking: Asking, loaded: Any, *rest: Any) -> Any:
+        if loaded.run.id == "run1" and not failed:
+            failed.append(loaded.run.id)
             raise RuntimeError("a surprise")
-        return await replayed(asking, run, *rest)
+        return await replayed(asking, loaded, *rest)
 
     monkeypatch.setattr(Asking, "replayed", once_broken)
     async with still.worker(app, id="w1") as worker:
