@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql as quoting
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.postgres import PostgresStore, open_postgres
@@ -106,23 +105,6 @@ async def test_a_connection_that_is_ended_is_replaced(world: World) -> None:
     heart.close()
 
 
-async def test_a_locked_row_delays_only_whoever_wants_it(world: World) -> None:
-    """Contract: somebody's open transaction on a run is waited for shortly, then its commit is refused with nothing
-    written; commits of other runs that shared the transaction are done."""
-    first, second = await world.held_run("a"), await world.held_run("b")
-    with psycopg.connect(server_url()) as foreign:
-        schema = _url(world).partition("schema=")[2].partition("&")[0]
-        runs = quoting.Identifier(schema, "runs")
-        foreign.execute(quoting.SQL("SELECT 1 FROM {} WHERE id = 'a' FOR UPDATE").format(runs))
-        stuck, done = await asyncio.gather(
-            world.store.commit([first.turn()]), world.store.commit([second.turn()]), return_exceptions=True
-        )
-    assert isinstance(stuck, StoreUnavailable)
-    assert isinstance(done, list)
-    assert (await world.get("a")).next_ordinal == 2
-    await world.verify()
-
-
 async def test_a_server_that_hangs_is_given_up() -> None:
     """Contract: where no error ever comes (a black hole), an answer is waited for less than half a lease."""
     held = asyncio.Event()
@@ -148,6 +130,24 @@ def server(tmp_path: Path) -> Iterator[Server]:
     own.start()
     yield own
     own.stop()
+
+
+async def test_a_locked_row_delays_only_whoever_wants_it(server: Server) -> None:
+    """Contract: somebody's open transaction on a run is waited for shortly, then its commit is refused with nothing
+    written; commits of other runs that shared the transaction are done. (On a server of its own: that transaction would
+    hold back readers of trees in other tests.)"""
+    world = await opened(server_url("locked", port=server.port) + "&notices=off")
+    first, second = await world.held_run("a"), await world.held_run("b")
+    with psycopg.connect(server_url(port=server.port)) as foreign:
+        foreign.execute("SELECT 1 FROM locked.runs WHERE id = 'a' FOR UPDATE")
+        stuck, done = await asyncio.gather(
+            world.store.commit([first.turn()]), world.store.commit([second.turn()]), return_exceptions=True
+        )
+    assert isinstance(stuck, StoreUnavailable)
+    assert isinstance(done, list)
+    assert (await world.get("a")).next_ordinal == 2
+    await world.verify()
+    await world.store.close()
 
 
 async def test_what_was_acknowledged_survives_the_server(server: Server) -> None:

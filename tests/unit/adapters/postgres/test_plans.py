@@ -19,6 +19,7 @@ from holdfast.testing.conformance.world import START, World
 from tests.support.postgres import new_schema, server_url
 
 PARKED, READY = 100_000, 2_000
+A_TIME = 1_000  # rows a transaction: a long one would hold back whoever reads a tree on this server
 FILL = """
 INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready, queue,
     priority, worker, key, input_hash, parent, parent_key, root, code, codec, created_at, updated_at, doing)
@@ -68,9 +69,9 @@ def full() -> Iterator[tuple[str, psycopg.Connection[tuple[Any, ...]]]]:
     now = micros(START)
     with psycopg.connect(server_url(), autocommit=True) as connection:
         connection.execute(quoting.SQL("SET search_path = {}").format(quoting.Identifier(schema)))
-        for part in range(10):
+        for part in range(PARKED // A_TIME):
             later = now + 3_600_000_000
-            values = {"kind": f"parked{part}-", "at": later, "ready": 0, "count": PARKED // 10}
+            values = {"kind": f"parked{part}-", "at": later, "ready": 0, "count": A_TIME}
             connection.execute(FILL, values)
         connection.execute(FILL, {"kind": "ready-", "at": now - 10_000_000, "ready": 1, "count": READY})
         connection.execute("ANALYZE runs")
