@@ -11,6 +11,7 @@ GAP = 54.0
 SIDE = 34.0
 MARGIN = 24.0
 LANE = 16.0
+BEND = 18.0
 
 
 @dataclass
@@ -138,11 +139,15 @@ def _place(layers: list[list[Box]]) -> float:
 
 
 def _add_back_edges(layout: Layout, edges: list[tuple[str, str]]) -> None:
+    """Each has a lane on the right side, reached through the gaps between the layers: none passes behind a box."""
     right = layout.width - MARGIN
     for lane, (a, b) in enumerate(dict.fromkeys(edges)):
         source, target = layout.boxes[a], layout.boxes[b]
         x = right + LANE * (lane + 1)
-        start = (source.x + source.width / 2, source.y + HEIGHT * 0.88)
-        end = (target.x + target.width / 2 + 1, target.y + HEIGHT * 0.12)
-        layout.edges.append(Edge([start, (x, start[1]), (x, end[1]), end], is_back=True))
+        start = (source.x + source.width * 0.36, source.y + HEIGHT)
+        end = (target.x + target.width * 0.36, target.y - 1)
+        below, above = start[1] + BEND, end[1] - BEND
+        way = [start, (start[0], below), (x, below), (x, above), (end[0], above), end]
+        layout.edges.append(Edge(way, is_back=True))
         layout.width = max(layout.width, x + MARGIN)
+        layout.height = max(layout.height, below + MARGIN)

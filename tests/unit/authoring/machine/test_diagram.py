@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from holdfast import Again, Machine, More
 from holdfast.authoring.machine.diagram import _box
-from holdfast.authoring.machine.layout import HEIGHT, lay_out
+from holdfast.authoring.machine.layout import HEIGHT, Box, lay_out
 from tests.unit.authoring.machine.stage import A, B, C, D, End
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -91,3 +91,18 @@ def test_boxes_never_overlap() -> None:
         beside = abs(one.x - other.x) >= (one.width + other.width) / 2
         assert beside or abs(one.y - other.y) >= HEIGHT
     assert layout.boxes["A"].y < layout.boxes["B"].y < layout.boxes["C"].y < layout.boxes["D"].y < layout.boxes["End"].y
+
+
+def test_an_edge_that_leads_back_passes_behind_no_state() -> None:
+    """Promise: it runs between the layers and along the side, so that nobody takes it for another state's."""
+    boxes = [Box(name, 100.0) for name in ("A", "B", "C", "D", "E")]
+    edges = [("A", "B"), ("B", "C"), ("B", "D"), ("C", "B"), ("C", "E"), ("D", "E"), ("E", "A"), ("D", "A")]
+    layout = lay_out(boxes, edges, ["A"])
+    back = [edge for edge in layout.edges if edge.is_back]
+    assert len(back) == 3
+    for edge in back:
+        for (x1, y1), (x2, y2) in pairwise(edge.points[1:-1]):
+            for box in layout.boxes.values():
+                beside = max(x1, x2) < box.x - box.width / 2 or min(x1, x2) > box.x + box.width / 2
+                assert beside or max(y1, y2) < box.y or min(y1, y2) > box.y + HEIGHT, (box.name, edge)
+        assert all(0 < x < layout.width and 0 < y < layout.height for x, y in edge.points)
