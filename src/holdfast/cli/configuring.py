@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
@@ -11,9 +10,8 @@ import msgspec
 from holdfast.cli.output import Output, Part
 from holdfast.cli.root import HoldfastCommand
 from holdfast.config import Loaded, load
+from holdfast.config.addresses import without_secrets
 from holdfast.config.keys import keys, shown
-
-_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^@]*@")
 
 
 @click.command("config", cls=HoldfastCommand)
@@ -33,28 +31,23 @@ def command(is_json: bool) -> None:
         out.line(("file  ", "dim"), str(loaded.file) if loaded.file else "none, from here upwards")
         out.line("")
     rows: list[tuple[Part, ...]] = [
-        (name, without_password(shown(value)), (_origin(origin, loaded), "dim" if origin == "default" else "green"))
+        (name, shown(value), (_origin(origin, loaded), "dim" if origin == "default" else "green"))
         for name, (value, origin) in settings.items()
     ]
     out.table(("KEY", "VALUE", "FROM"), rows)
-
-
-def without_password(text: str) -> str:
-    """An address that may be shown."""
-    return _PASSWORD.sub(r"\1:***@", text)
 
 
 def _value(loaded: Loaded, name: str) -> Any:
     value: Any = loaded.settings
     for part in name.split("."):
         value = getattr(value, part)
-    return value
+    return without_secrets(value) if isinstance(value, str) and "://" in value else value
 
 
 def _plain(value: Any) -> Any:
     """As a file would hold it."""
     plain: Any = msgspec.json.decode(shown(value))
-    return without_password(plain) if isinstance(plain, str) else plain
+    return plain
 
 
 def _origin(origin: str, loaded: Loaded) -> str:

@@ -15,12 +15,12 @@ import msgspec
 
 from holdfast.app import App, schema_of
 from holdfast.cli.asking import asking
-from holdfast.cli.configuring import without_password
 from holdfast.cli.loading import app_to_serve, refuse_missing, refuse_private, store_app
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.client.client import Client
 from holdfast.config import Loaded, load
+from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import format_duration
 from holdfast.core.recovery import decode_recovery
 from holdfast.core.status import Status
@@ -112,7 +112,7 @@ async def _schema(app: App) -> Finding:
 
 async def _of_store(client: Client) -> AsyncIterator[Finding]:
     store = client.store
-    yield Finding("store", "ok", without_password(store.url))
+    yield Finding("store", "ok", without_secrets(store.url))
     if isinstance(store, Diagnosable):
         condition = await store.condition()
         yield Finding("engine", "ok", f"{condition.engine}; durability {condition.durability}")

@@ -6,11 +6,11 @@ import click
 
 from holdfast.app import open_store, schema_of
 from holdfast.cli.asking import asking
-from holdfast.cli.configuring import without_password
 from holdfast.cli.loading import refuse_private, store_app
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.config import StoreSettings
+from holdfast.config.addresses import without_secrets
 
 
 @click.command("migrate", cls=HoldfastCommand)
@@ -31,7 +31,7 @@ async def _migrate(url: str, out: Output, *, is_check: bool) -> int:
     if not is_check:
         await (await open_store(url, StoreSettings(auto_migrate=True))).close()
     after = await schema_of(url)
-    address = without_password(url)
+    address = without_secrets(url)
     if before is None or after is None:
         out.record({"url": address, "schema": None}) if out.is_json else out.line(f"{address} has no schema")
         return 0

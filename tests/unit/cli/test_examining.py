@@ -250,12 +250,12 @@ def test_pages_are_followed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_setting_is_shown_with_its_origin(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: key, value as a file would hold it, who said so; a password is never shown."""
     (cli.folder / "holdfast.toml").write_text('[leases]\nttl = "90s"\n[worker]\nqueues = ["a", "b"]')
-    monkeypatch.setenv("HOLDFAST_URL", "postgresql://me:secret@host/db")
+    monkeypatch.setenv("HOLDFAST_URL", "postgresql://me:secret@host/db?schema=x&password=secret")
     lines = dict(line.split("\t", 1) for line in cli.ok("config").splitlines())
     assert lines["leases.ttl"] == '"1m30s"\tholdfast.toml'
     assert lines["worker.queues"] == '["a","b"]\tholdfast.toml'
     assert lines["worker.concurrency"] == "100\tdefault"
-    assert lines["store.url"] == '"postgresql://me:***@host/db"\t$HOLDFAST_URL'
+    assert lines["store.url"] == '"postgresql://me@host/db?schema=x"\t$HOLDFAST_URL'
     whole = cli("config", "--json").json
     assert whole["file"] == str(cli.folder / "holdfast.toml")
     assert whole["settings"]["leases.ttl"] == {"value": "1m30s", "origin": whole["file"]}
