@@ -245,6 +245,14 @@ async def test_a_compacted_run_goes_on(world: World) -> None:
     assert row.status is Status.COMPLETED
 
 
+async def test_a_long_run_is_compacted_while_it_goes(world: World) -> None:
+    """Promise: nobody has to ask for it. How soon depends on the machine, that it happens does not."""
+    await parked(world, world.app(lengthy, **COMPACT), lengthy(400))
+    rows = await rows_of(world.store, "r")
+    assert is_compacted(rows[0])
+    assert len(rows) < 300
+
+
 async def test_a_run_that_begins_anew_for_ever_stays_small(world: World) -> None:
     """Promise: what a `continue_as` left behind is not kept, neither in rows nor in segments."""
     app = world.app(rounds, **COMPACT)
