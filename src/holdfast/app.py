@@ -17,9 +17,11 @@ from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
 from holdfast.client.compensating import compensate
 from holdfast.client.machine_logs import MachineLogs
+from holdfast.client.manifests import check_observe, manifest
 from holdfast.config import Configuration, StoreSettings, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.manifest import Manifest
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings
 from holdfast.core.status import Status
@@ -318,6 +320,15 @@ class App:
     async def waiting(self, topic: Channel[Any]) -> list[str]:
         """Ids of the runs that wait on the topic now."""
         return await (await self.client()).watching(topic)
+
+    async def manifest(self, *, observe: int = 20) -> Manifest:
+        """What this app can run, as typed values: every workflow with its kind, version, parts and schemas.
+
+        Of each script the newest `observe` runs in the store are looked at, to say what it has asked for so far; with
+        0 the store is not opened.
+        """
+        client = await self.client() if check_observe(observe) else None
+        return await manifest(self.registry, self.settings.step_retry, client, observe)
 
     def replace(self, resource: Resource[T], value: T) -> None:
         """Gives steps this value instead of opening the resource: for tests."""
