@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from cProfile import label  # type: ignore[attr-defined]
+from cProfile import label
 from pathlib import Path
 from typing import Any
 

@@ -28,7 +28,7 @@ class Looks:
         self._poll = worker.options.poll.total_seconds()
         self._longest = self._pause = worker.options.look.total_seconds()
         self._compared_at = self._loop.time()
-        self._seen = worker.store.changes()
+        self._seen: int = worker.store.changes()
         self._has_news = False
 
     async def comparison(self) -> None:
