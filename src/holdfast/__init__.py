@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.app import App
+    from holdfast.authoring.batch.plan import Counts
     from holdfast.authoring.handle import JournalEvent, Run, RunView
     from holdfast.authoring.machine.breaker import Breaker
     from holdfast.authoring.machine.joins import Join
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
         uuid4,
     )
     from holdfast.authoring.script.workflows import Call, remote, workflow
+    from holdfast.client.batches import Batch
+    from holdfast.client.items import Item
     from holdfast.core.machine_log import LogRow
     from holdfast.core.manifest import Manifest, ManifestEntry
     from holdfast.core.retry import Retry
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
         Conflict,
         DeadlineExceeded,
         HoldfastError,
+        InvalidItem,
+        ItemsFailed,
         NotInRun,
         OutcomeUnknown,
         Permanent,
@@ -70,15 +75,20 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Again",
     "App",
+    "Batch",
     "BlobRef",
     "Breaker",
     "Call",
     "CompensationFailed",
     "Conflict",
+    "Counts",
     "Current",
     "DeadlineExceeded",
     "HoldfastError",
+    "InvalidItem",
+    "Item",
     "ItemOutcome",
+    "ItemsFailed",
     "Join",
     "JournalEvent",
     "LogRow",
@@ -130,6 +140,7 @@ __all__ = [
 
 _HOMES = {
     "holdfast.app": "App",
+    "holdfast.authoring.batch.plan": "Counts",
     "holdfast.authoring.handle": "JournalEvent Run RunView",
     "holdfast.authoring.machine.breaker": "Breaker",
     "holdfast.authoring.machine.joins": "Join",
@@ -145,12 +156,15 @@ _HOMES = {
         "BlobRef Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep uuid4"
     ),
     "holdfast.authoring.script.workflows": "Call remote workflow",
+    "holdfast.client.batches": "Batch",
+    "holdfast.client.items": "Item",
     "holdfast.core.machine_log": "LogRow",
     "holdfast.core.manifest": "Manifest ManifestEntry",
     "holdfast.core.retry": "Retry",
     "holdfast.core.status": "Status",
     "holdfast.errors": (
-        "CompensationFailed Conflict DeadlineExceeded HoldfastError NotInRun OutcomeUnknown Permanent ResultTimeout "
+        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidItem ItemsFailed NotInRun OutcomeUnknown "
+        "Permanent ResultTimeout "
         "RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed StepFailed "
         "StepLimitExceeded"
     ),

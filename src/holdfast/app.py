@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.script.channels import Channel
@@ -30,6 +30,8 @@ from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
 
 if TYPE_CHECKING:
+    from holdfast.authoring.batch.plan import Order
+    from holdfast.client.batches import Batch
     from holdfast.client.machine_logs import MachineLogs
     from holdfast.core.manifest import Manifest
 
@@ -278,6 +280,51 @@ class App:
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
         """The run of that id, from anywhere; `RunNotFound`."""
         return await (await self.client()).get(id, workflow)
+
+    async def start_batch(
+        self,
+        workflow: AnyWorkflow[Concatenate[T, ...], R],
+        inputs: Iterable[T | Call[R]] | AsyncIterable[T | Call[R]],
+        *,
+        concurrency: int = 10,
+        order: Order = "depth",
+        id: str | None = None,
+        key: str | None = None,
+        delay: Duration | None = None,
+        deadline: Duration | datetime | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Batch[R]:
+        """Makes one run of N items: the workflow once for each input, at most `concurrency` at a time.
+
+        Inputs are read one by one, checked, and stored in chunks, so there may be very many; one that does not fit
+        (`InvalidItem`) starts nothing. A call of the workflow is an input too, where an item takes several arguments.
+        The same id gives the batch that is there; with other inputs: `Conflict`. `deadline` is the whole batch's; the
+        rest is as for `start`.
+        """
+        from holdfast.client.batches import start_batch
+
+        return await start_batch(
+            await self.client(),
+            workflow,
+            inputs,
+            concurrency=concurrency,
+            order=order,
+            id=id,
+            key=key,
+            delay=delay,
+            deadline=deadline,
+            queue=queue,
+            priority=priority,
+            attributes=attributes,
+        )
+
+    async def batch(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Batch[R]:
+        """The batch of that id, from anywhere; `RunNotFound`."""
+        from holdfast.client.batches import get_batch
+
+        return await get_batch(await self.client(), id, workflow)
 
     def logs(self) -> MachineLogs:
         """Keeps the logs of standalone machines in this app's store: `machine.run(…, store=app.logs(), id=…)`."""

@@ -13,6 +13,7 @@
     ├── InvalidInput (ValueError)     a value was refused before anything was written
     │   ├── InvalidDuration · InvalidId · InvalidRetry · InvalidArguments
     │   ├── InvalidExpression         an expression of a flow that does not parse; carries its place in the text
+    │   ├── InvalidItem               an input of a batch was refused; carries its index and path
     │   ├── InvalidConfig             names the file or variable, and the key
     │   ├── NotEncodable              names the place: order.items[3].price
     │   ├── NotDecodable              stored bytes do not fit the annotation
@@ -20,6 +21,7 @@
     ├── Conflict                      the id or key belongs to something else
     ├── RunNotFound · UnknownWorkflow · BlobNotFound
     ├── RunFinished                   a signal, cancel or pause for a run that has ended
+    ├── ItemsFailed                   a batch has ended, and some of its items failed
     ├── RunFailed · RunCancelled      how a run ended, seen from result() or a parent
     ├── ResultTimeout (TimeoutError)  result(timeout=) ran out; the run goes on
     ├── StepFailed                    a step's last failure, seen by its workflow
@@ -66,8 +68,10 @@ __all__ = [
     "InvalidFlow",
     "InvalidId",
     "InvalidInput",
+    "InvalidItem",
     "InvalidRetry",
     "InvalidState",
+    "ItemsFailed",
     "NeverWaits",
     "NotAllowedHere",
     "NotAwaited",
@@ -179,6 +183,15 @@ class InvalidExpression(InvalidInput):
         self.offset = offset
 
 
+class InvalidItem(InvalidInput):
+    """An input of a batch was refused, and nothing was started. `index` says which, `path` where in it."""
+
+    def __init__(self, text: str, *, index: int, path: str = "") -> None:
+        super().__init__(text)
+        self.index = index
+        self.path = path
+
+
 class InvalidConfig(InvalidInput):
     """A configuration that cannot be used; the message names the file or variable, and the key."""
 
@@ -231,6 +244,15 @@ class RunFinished(HoldfastError):
         super().__init__(message)
         self.run_id = run_id
         self.status = status
+
+
+class ItemsFailed(HoldfastError):
+    """A batch has ended, and `failed` of its `total` items failed. The others are not touched by it."""
+
+    def __init__(self, text: str, *, failed: int, total: int) -> None:
+        super().__init__(text)
+        self.failed = failed
+        self.total = total
 
 
 class RunFailed(HoldfastError):

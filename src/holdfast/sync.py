@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, Concatenate, Generic, Literal, Protocol, Self, TypeVar, cast
 
 from holdfast.app import App as AsyncApp
+from holdfast.authoring.batch.plan import Counts, Order
 from holdfast.authoring.handle import JournalEvent, RunView
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.script.blocking import each, gather, get_blob, put_blob, saga, sleep, wait
@@ -37,6 +38,8 @@ from holdfast.authoring.script.verbs import (
     uuid4,
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, remote, workflow
+from holdfast.client.batches import Batch as AsyncBatch
+from holdfast.client.items import Item
 from holdfast.core.durations import Duration
 from holdfast.core.manifest import Manifest
 from holdfast.core.retry import Retry
@@ -45,6 +48,7 @@ from holdfast.errors import NotAllowedHere
 
 __all__ = [
     "App",
+    "Batch",
     "Retry",
     "Run",
     "RunVar",
@@ -178,12 +182,61 @@ class Run(Generic[R_co]):
 
     def follow(self, *, after: int = 0) -> Iterator[JournalEvent]:
         """The journal, live, until the run ends."""
-        events = self._run.follow(after=after)
-        while True:
-            try:
-                yield self._call(_next(events))
-            except StopAsyncIteration:
-                return
+        return _each(self._run.follow(after=after), self._call)
+
+
+class Batch(Generic[R]):
+    """A handle on a batch, blocking."""
+
+    def __init__(self, batch: AsyncBatch[R], portal: Portal) -> None:
+        self._batch = batch
+        self._portal = portal
+        self._call = portal.call
+        self.id: str = batch.id
+        self.workflow: str = batch.workflow
+
+    def __repr__(self) -> str:
+        return repr(self._batch)
+
+    def status(self) -> Status:
+        """The lifecycle word of the whole."""
+        return self._call(self._batch.status())
+
+    def counts(self) -> Counts:
+        """How many items are how far."""
+        return self._call(self._batch.counts())
+
+    def wait(self, timeout: Duration | None = None) -> Status | None:
+        """Waits for the end of the whole and says how it ended; None if the time ran out."""
+        return self._call(self._batch.wait(timeout))
+
+    def result(self, timeout: Duration | None = None) -> Counts:
+        """Waits for the end: the counts, or the error it ended with."""
+        return self._call(self._batch.result(timeout))
+
+    def items(self, *, order: Literal["index", "completion"] = "index") -> Iterator[Item[R]]:
+        """Every item once, as soon as it has ended, until all have: by index, or in the order in which they ended."""
+        return _each(self._batch.items(order=order), self._call)
+
+    def item(self, index: int) -> Item[R]:
+        """One item as it is now."""
+        return self._call(self._batch.item(index))
+
+    def cancel(self, reason: str = "") -> None:
+        """Stops the rest: running items are cancelled, others are never started."""
+        self._call(self._batch.cancel(reason))
+
+    def pause(self, reason: str = "") -> None:
+        """Starts no further items until it is resumed."""
+        self._call(self._batch.pause(reason))
+
+    def resume(self) -> None:
+        """Lets a paused batch go on."""
+        self._call(self._batch.resume())
+
+    def retry(self, *, id: str | None = None, concurrency: int | None = None) -> Batch[R]:
+        """Starts a new batch of the items that did not complete."""
+        return Batch(self._call(self._batch.retry(id=id, concurrency=concurrency)), self._portal)
 
 
 class App:
@@ -288,6 +341,41 @@ class App:
         )
         return Run(self._portal.call(made), self._portal)
 
+    def start_batch(
+        self,
+        workflow: AnyWorkflow[Concatenate[T, ...], R],
+        inputs: Iterable[T | Call[R]],
+        *,
+        concurrency: int = 10,
+        order: Order = "depth",
+        id: str | None = None,
+        key: str | None = None,
+        delay: Duration | None = None,
+        deadline: Duration | datetime | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Batch[R]:
+        """Makes one run of N items: the workflow once for each input, at most `concurrency` at a time."""
+        made = self.app.start_batch(
+            workflow,
+            inputs,
+            concurrency=concurrency,
+            order=order,
+            id=id,
+            key=key,
+            delay=delay,
+            deadline=deadline,
+            queue=queue,
+            priority=priority,
+            attributes=attributes,
+        )
+        return Batch(self._portal.call(made), self._portal)
+
+    def batch(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Batch[R]:
+        """The batch of that id, from anywhere; `RunNotFound`."""
+        return Batch(self._portal.call(self.app.batch(id, workflow)), self._portal)
+
     def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
         """The run of that id, from anywhere; `RunNotFound`."""
         return Run(self._portal.call(self.app.get(id, workflow)), self._portal)
@@ -315,11 +403,7 @@ class App:
             attributes=attributes,
             limit=limit,
         )
-        while True:
-            try:
-                yield self._portal.call(_next(views))
-            except StopAsyncIteration:
-                return
+        return _each(views, self._portal.call)
 
     def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run that waits on the topic now; returns whom it woke."""
@@ -334,7 +418,16 @@ class App:
         return self._portal.call(self.app.manifest(observe=observe))
 
 
-async def _next(items: Any) -> Any:
+def _each(items: AsyncIterator[T], call: Callable[[Coroutine[Any, Any, T]], T]) -> Iterator[T]:
+    """Plain iteration: each is waited for here."""
+    while True:
+        try:
+            yield call(_next(items))
+        except StopAsyncIteration:
+            return
+
+
+async def _next(items: AsyncIterator[T]) -> T:
     return await anext(items)
 
 

@@ -5,6 +5,18 @@ from __future__ import annotations
 ROWS: dict[str, str] = {
     "stem.S21": "the manifest has a typed entry for each workflow, and tells declared parts from observed checkpoints",
     "stem.S22": "an entry has a stable id, its kind, version and parts; the declared is never mixed with the seen",
+    "stepflow.M2": "the same id with the same inputs is the same batch; with others it is a conflict",
+    "stepflow.M3": "a new batch is pending, its total known, no item begun; an empty one completes",
+    "stepflow.M12": "each item's outcome is recorded by itself, in any order, before the batch ends",
+    "stepflow.M13": "when the last item has ended the batch has: completed, or failed if any item failed",
+    "stepflow.M15": "items are read by index, or in the order in which they ended",
+    "stepflow.M21": "how many items are completed, failed, cancelled and running is kept with every turn",
+    "stepflow.X1": "one run, N items; the failure of one touches no other; an empty batch completes",
+    "stepflow.X2": "at most so many items at a time; a limit of one finishes a parent that waits for its child",
+    "stepflow.X3": "a batch of no items completes at once, with its end in the journal",
+    "stepflow.X9": "depth-first: an item keeps its place until it has ended",
 }
 
-DECISIONS: dict[str, str] = {}
+DECISIONS: dict[str, str] = {
+    "stepflow.M14": "nobody outside records an item's result: it is the end of the item's own run (ADR 0025)",
+}

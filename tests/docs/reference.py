@@ -48,7 +48,7 @@ class Page:
         return FOLDER / f"{self.module.removeprefix('holdfast.')}.md"
 
 
-NOT_MADE = {"Run", "Call", "SimRun", "Step", "SyncStep", "SyncWorkflow"}
+NOT_MADE = {"Run", "Batch", "Call", "SimRun", "Step", "SyncStep", "SyncWorkflow"}
 """Classes whose objects users get and do not make."""
 
 HIDDEN = {
@@ -85,6 +85,7 @@ PAGES = (
             Section("In both", ("current", "Current", "log")),
             Section("Messages", ("Signal", "Topic", "RunVar")),
             Section("Applications", ("App", "Run", "Call", "Status", "RunView", "JournalEvent")),
+            Section("Batches", ("Batch", "Item", "Counts")),
             Section("What an app can run", ("Manifest", "ManifestEntry"), "", tuple((x, MANIFEST) for x in PARTS)),
             Section(
                 "Machines",
@@ -112,7 +113,7 @@ PAGES = (
         (
             Section("In a workflow", ("sleep", "gather", "each", "wait", "saga", "Signal", "Topic")),
             Section("In a step", ("put_blob", "get_blob")),
-            Section("Applications", ("App", "Run")),
+            Section("Applications", ("App", "Run", "Batch")),
         ),
         rest="The same as in holdfast",
     ),

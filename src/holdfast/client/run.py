@@ -117,7 +117,7 @@ class ClientRun(Run[R]):
         end = await self._with_value(end or await self._stored_end())
         if end.status == "completed":
             return cast("R", self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value))
-        raise self._error(end)
+        raise end_error(end, self._spec)
 
     async def _stored_end(self) -> e.ChildEnded:
         store = self._client.store
@@ -131,15 +131,6 @@ class ClientRun(Run[R]):
         if not end.blob:
             return end
         return cast("e.ChildEnded", inline(end, await self._client.store.get_blobs([end.blob])))
-
-    def _error(self, end: e.ChildEnded) -> BaseException:
-        if self._spec is not None:
-            return run_error(end, self._spec)
-        message = end.failure.message if end.failure else ""
-        if end.status == "cancelled":
-            return RunCancelled(f"run {self.id} was cancelled: {message}", run_id=self.id, reason=message)
-        kind = end.failure.type if end.failure else "Exception"
-        return RunFailed(f"run {self.id} failed: {kind}: {message}", run_id=self.id, type=kind, message=message)
 
     async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
         """Sends a signal: durable when this returns, delivered exactly once."""
@@ -242,6 +233,17 @@ def _data(event: e.AnyEvent) -> dict[str, Any]:
     data = cast("dict[str, Any]", msgspec.json.decode(encode_event(event)))
     data.pop("t", None)
     return data
+
+
+def end_error(end: e.ChildEnded, spec: WorkflowSpec | None) -> BaseException:
+    """The error a run ended with, as itself where its definition says so."""
+    if spec is not None:
+        return run_error(end, spec)
+    message = end.failure.message if end.failure else ""
+    if end.status == "cancelled":
+        return RunCancelled(f"run {end.run} was cancelled: {message}", run_id=end.run, reason=message)
+    kind = end.failure.type if end.failure else "Exception"
+    return RunFailed(f"run {end.run} failed: {kind}: {message}", run_id=end.run, type=kind, message=message)
 
 
 def view_of(row: RunRow, now: datetime) -> RunView:

@@ -48,7 +48,7 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
     limit = rules.settings.step_limit
     if limit is not None:
         asked = sum(1 for x in (*inputs, *draft.outputs) if isinstance(x, COUNTED))
-        if asked and run.attempts + asked > limit:
+        if asked and run.attempts + asked > limit and not rules.spec_of(run).is_unlimited:
             failure = limit_exceeded(run.attempts + asked, limit)
             draft.outputs = [e.Failed(failure=failure, imposed=True)]
             draft.commands = ()

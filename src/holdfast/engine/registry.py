@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from holdfast.authoring.batch.plan import NAME, VERSION
 from holdfast.authoring.script.program import ScriptProgram
 from holdfast.core.passes import Beginning
 from holdfast.core.program import Program
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.errors import DefinitionError, UnknownWorkflow
+
+BATCH = (NAME, VERSION)
+"""What conducts batches: every worker has it."""
 
 
 class Registry:
@@ -53,16 +57,20 @@ class Registry:
 
     @property
     def held(self) -> tuple[tuple[str, str], ...]:
-        """What a worker with this registry can advance."""
-        return tuple(key for key, spec in self._specs.items() if not spec.is_remote)
+        """What a worker with this registry can advance: what it was given, and what every worker can."""
+        return (*(key for key, spec in self._specs.items() if not spec.is_remote), BATCH)
 
     def find(self, name: str, version: str) -> WorkflowSpec | None:
         """The definition, if this process has its code."""
-        spec = self._specs.get((name, version))
+        spec = self.declared(name, version)
         return None if spec is None or spec.is_remote else spec
 
     def declared(self, name: str, version: str) -> WorkflowSpec | None:
         """The definition or its remote declaration."""
+        if (name, version) == BATCH:
+            from holdfast.authoring.batch.conducting import batch_spec
+
+            return batch_spec()
         return self._specs.get((name, version))
 
     def require(self, name: str) -> WorkflowSpec:

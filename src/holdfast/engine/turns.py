@@ -114,7 +114,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
     children: list[NewRun] = []
     messages: list[Message] = []
     publications: list[Publication] = []
-    exposed: list[Exposure] = []
+    exposed: dict[str, Exposure] = {}
     watch: list[tuple[str, str]] = []
     asked = {x.key: x for x in draft.commands if isinstance(x, c.StartChild)}
     for event in draft.outputs:
@@ -124,7 +124,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
             case e.MessageSent():
                 _send(run, event, messages, publications)
             case e.Exposed():
-                exposed.append(Exposure(event.name, bytes(event.value), event.blob))
+                exposed[event.name] = Exposure(event.name, bytes(event.value), event.blob)
             case e.WaitStarted(kind="topic"):
                 watch.append((event.name, event.key))
             case e.Completed() | e.Failed() | e.Cancelled():
@@ -136,7 +136,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
         "children": tuple(children),
         "messages": tuple(messages),
         "publications": tuple(publications),
-        "exposed": tuple(exposed),
+        "exposed": tuple(exposed.values()),
         "watch": tuple(watch),
     }
 

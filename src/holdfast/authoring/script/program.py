@@ -271,7 +271,7 @@ class ScriptProgram:
         if self._main is not None or self._is_over or is_administrative(events):
             return
         cancelled = next((x for x in events if isinstance(x, e.CancelRequested)), None)
-        if cancelled is not None:
+        if cancelled is not None and not self.spec.is_begun_when_cancelled:
             self.children.cancel(cancelled)
             self.ask(c.Stop(reason=cancelled.reason, actor=cancelled.actor))
             self._is_over = True

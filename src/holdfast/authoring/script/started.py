@@ -122,6 +122,12 @@ class StartedChildren:
         else:
             self._settle(event.key, child, event)
 
+    def forget_value(self, call: ChildCall) -> None:
+        """Nobody will ask for what the child returned: a parent of very many need not hold it."""
+        child = self._by_key.get(call.key)
+        if child is not None and isinstance(child.outcome, e.ChildEnded):
+            child.outcome = msgspec.structs.replace(child.outcome, value=e.NULL)
+
     def timed_out(self, key: str) -> bool:
         """The time of a wait for a child came; False if that key is no child's."""
         child = self._by_key.get(key)

@@ -1,0 +1,106 @@
+"""What a batch is made of, as data: its plan, its inputs in chunks, how far it is.
+
+Inputs are written in chunks before the batch exists, each a blob; the plan names the blob that lists them. So nobody
+ever holds all inputs, and the same inputs of the same workflow are the same blobs. An item is a child run, and its id
+follows from the batch and its index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from holdfast.core.ids import child_id
+from holdfast.core.payload import Shape
+
+NAME, VERSION = "holdfast.batch", "1"
+"""The workflow of every batch, and the version of how it is conducted."""
+
+CHUNK_ITEMS = 500
+"""Items of one chunk, and of one life of a batch's run: it begins anew with each chunk, so its fold stays small."""
+
+CHUNK_BYTES = 512 * 1024
+"""Where a chunk of large inputs ends sooner."""
+
+MOST_AT_ONCE = 1000
+"""The greatest concurrency: items that are open when a chunk ends are asked for again with the next."""
+
+MAX_ID = 200
+"""Bytes of a batch's id: those of its items are longer."""
+
+Order: TypeAlias = Literal["depth", "breadth"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a batch does, fixed when it is started."""
+
+    workflow: str
+    version: str
+    total: int
+    chunks: int
+    index: str  # the blob that lists the chunks
+    concurrency: int
+    code: str = ""
+    style: str = ""
+    deadline: float | None = None  # of an item, in seconds
+    order: Order = "depth"
+    retries: str = ""  # the batch whose items these were
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some inputs: the index of each, and its arguments as the JSON text that will be stored with its run."""
+
+    indexes: list[int]
+    args: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many items there are, and how far they are. An item that is none of these has not been started."""
+
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    running: int = 0
+
+    @property
+    def done(self) -> int:
+        """Items that have ended, in whatever way."""
+        return self.completed + self.failed + self.cancelled
+
+    @property
+    def pending(self) -> int:
+        """Items that have not been started."""
+        return self.total - self.done - self.running
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a batch stands when one of its lives begins: the next chunk, what has ended, and which items are open."""
+
+    chunk: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    open: list[int] = field(default_factory=list[int])
+    first_failure: str = ""
+
+
+CHUNKS: Shape[Chunk] = Shape(Chunk, what="a chunk of a batch's inputs")
+INDEX: Shape[list[str]] = Shape(list[str], what="the list of a batch's chunks")
+PLANS: Shape[Plan] = Shape(Plan, what="the plan of a batch")
+COUNTS: Shape[Counts] = Shape(Counts, what="the counts of a batch")
+
+
+def item_id(batch: str, index: int) -> str:
+    """The run of an item."""
+    return child_id(batch, str(index))
+
+
+def index_of(batch: str, run: str) -> int | None:
+    """The index of an item's run; None for another run."""
+    prefix, slash, number = run.rpartition("/")
+    return int(number) if slash and prefix == batch and number.isdecimal() else None

@@ -1,0 +1,282 @@
+"""Starting batches, and `Batch`: one as its client sees it.
+
+Inputs are read one by one and written in chunks; the run is made when all of them have been read and found good. What
+was written for inputs that were refused is referred to by nothing, and is collected like any such blob.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+
+from holdfast.authoring.batch.conducting import ITEMS, PLAN, batch_spec
+from holdfast.authoring.batch.plan import (
+    CHUNK_BYTES,
+    CHUNK_ITEMS,
+    CHUNKS,
+    COUNTS,
+    INDEX,
+    MAX_ID,
+    MOST_AT_ONCE,
+    NAME,
+    PLANS,
+    Chunk,
+    Counts,
+    Order,
+    Plan,
+    Standing,
+)
+from holdfast.authoring.script.context import find_program, place
+from holdfast.authoring.script.workflows import AnyWorkflow, Call, SyncWorkflow
+from holdfast.client.items import Item, Items
+from holdfast.client.run import ClientRun
+from holdfast.core import events as e
+from holdfast.core.durations import Duration
+from holdfast.core.ids import check_id
+from holdfast.core.specs import WorkflowSpec
+from holdfast.core.status import Status
+from holdfast.core.turn import decode_row
+from holdfast.engine.loading import inline
+from holdfast.errors import Conflict, HoldfastError, InvalidInput, InvalidItem, NotAllowedHere, RunNotFound
+
+if TYPE_CHECKING:
+    from holdfast.client.client import Client
+
+R = TypeVar("R")
+
+
+class Batch(Generic[R]):
+    """A handle on a batch, from `app.start_batch` or `app.batch`. Reading needs no worker."""
+
+    def __init__(self, client: Client, id: str, spec: WorkflowSpec | None, plan: Plan) -> None:
+        self.id: str = id
+        self.workflow: str = plan.workflow
+        self._client = client
+        self._plan = plan
+        self._spec = spec
+        self._run: ClientRun[Counts] = ClientRun(client, id, batch_spec())
+        self._items: Items[R] = Items(client, id, spec, plan)
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.id} of {self._plan.total} {self.workflow}>"
+
+    async def status(self) -> Status:
+        """The lifecycle word of the whole: failed if any item failed, once all have ended."""
+        return await self._run.status()
+
+    async def counts(self) -> Counts:
+        """How many items are how far. Kept with every turn of the batch: asking reads one value."""
+        found = await self._client.store.exposed(self.id, ITEMS)
+        return COUNTS.decode(found[0]) if found is not None else Counts(self._plan.total)
+
+    async def wait(self, timeout: Duration | None = None) -> Status | None:
+        """Waits for the end of the whole and says how it ended; None if the time ran out."""
+        return await self._run.wait(timeout)
+
+    async def result(self, timeout: Duration | None = None) -> Counts:
+        """Waits for the end: the counts, or `ItemsFailed`, `RunCancelled`, `ResultTimeout`."""
+        return await self._run.result(timeout)
+
+    def items(self, *, order: Literal["index", "completion"] = "index") -> AsyncIterator[Item[R]]:
+        """Every item once, as soon as it has ended, until all have: by index, or in the order in which they ended.
+
+        Items are read as they are asked for, and never held all at once. One that was never started, because the batch
+        was cancelled, comes last as cancelled.
+        """
+        if order not in {"index", "completion"}:
+            raise InvalidInput(f"items(order={order!r}): 'index' or 'completion'")
+        return self._items.by_index() if order == "index" else self._items.by_completion()
+
+    async def item(self, index: int) -> Item[R]:
+        """One item as it is now; `InvalidInput` if there is none of that index."""
+        return await self._items.one(index)
+
+    async def cancel(self, reason: str = "") -> None:
+        """Stops the rest: what has ended stays as it is, running items are cancelled, others are never started."""
+        await self._run.cancel(reason)
+
+    async def pause(self, reason: str = "") -> None:
+        """Starts no further items until it is resumed; those that run go on."""
+        await self._run.pause(reason)
+
+    async def resume(self) -> None:
+        """Lets a paused batch go on."""
+        await self._run.resume()
+
+    async def retry(self, *, id: str | None = None, concurrency: int | None = None) -> Batch[R]:
+        """Starts a new batch of the items that did not complete: failed, cancelled, or never started.
+
+        They keep their indexes and inputs and begin anew. `Conflict` while this batch goes on.
+        """
+        status = await self.status()
+        if not status.is_terminal:
+            raise Conflict(f"batch {self.id} is {status.value}: wait for its end, or cancel the rest, before a retry")
+        chosen = id if id is not None else f"{self.id}~retry"
+        writer = _Writer(self._client)
+        async for index, args in self._items.unfinished():
+            await writer.add(index, args)
+        plan = await writer.plan(self._plan, _concurrency(concurrency or self._plan.concurrency), self.id)
+        return await _start(self._client, self._spec, plan, id=chosen)
+
+
+class _Writer:
+    """Writes inputs in chunks."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._names: list[str] = []
+        self._indexes: list[int] = []
+        self._args: list[str] = []
+        self._size = 0
+        self._total = 0
+
+    async def add(self, index: int, args: str) -> None:
+        """One more."""
+        self._indexes.append(index)
+        self._args.append(args)
+        self._size += len(args)
+        self._total += 1
+        if len(self._args) == CHUNK_ITEMS or self._size >= CHUNK_BYTES:
+            await self._write()
+
+    async def plan(self, like: Plan, concurrency: int, retries: str = "") -> Plan:
+        """The plan of everything that was added."""
+        if self._args:
+            await self._write()
+        index = await self._client.store.put_blob(INDEX.encode(self._names))
+        return replace(
+            like, total=self._total, chunks=len(self._names), index=index, concurrency=concurrency, retries=retries
+        )
+
+    async def _write(self) -> None:
+        chunk = CHUNKS.encode(Chunk(self._indexes, self._args))
+        self._names.append(await self._client.store.put_blob(chunk))
+        self._indexes, self._args, self._size = [], [], 0
+
+
+async def start_batch(
+    client: Client,
+    workflow: AnyWorkflow[..., R],
+    inputs: Iterable[Any] | AsyncIterable[Any],
+    *,
+    concurrency: int,
+    order: Order,
+    id: str | None,
+    **options: Any,
+) -> Batch[R]:
+    """Makes a batch, durable when this returns; inputs are read and checked one by one before anything is started."""
+    if find_program() is not None:
+        raise NotAllowedHere("app.start_batch(…) in a workflow would start a batch on every replay: use each(…)")
+    if not isinstance(workflow, AnyWorkflow):
+        raise InvalidInput(f"app.start_batch takes a workflow and its inputs, got {workflow!r}")
+    spec = workflow.spec
+    like = Plan(
+        spec.name,
+        spec.version,
+        total=0,
+        chunks=0,
+        index="",
+        concurrency=_concurrency(concurrency),
+        code=spec.code,
+        style=spec.style,
+        deadline=spec.deadline.total_seconds() if spec.deadline is not None else None,
+        order=_order(order),
+    )
+    chosen = None if id is None else _batch_id(id)
+    writer = _Writer(client)
+    index = 0
+    async for given in _each(inputs):
+        await writer.add(index, _encoded(workflow, index, given))
+        index += 1
+    return await _start(client, spec, await writer.plan(like, concurrency), id=chosen, **options)
+
+
+async def get_batch(client: Client, id: str, workflow: AnyWorkflow[..., R] | None) -> Batch[R]:
+    """The batch of that id, from anywhere."""
+    row = await client.store.get(check_id(id, "batch id"))
+    if row is None:
+        raise RunNotFound(f"no batch {id!r} in {client.store.url}; list what is there with app.runs(workflow={NAME!r})")
+    if row.workflow != NAME:
+        raise Conflict(f"run {id!r} is of workflow {row.workflow!r} and no batch: ask for it with app.get({id!r})")
+    plan = await _plan_of(client, id)
+    if workflow is not None and workflow.name != plan.workflow:
+        raise Conflict(f"batch {id!r} is of workflow {plan.workflow!r}, not {workflow.name!r}")
+    spec = workflow.spec if workflow is not None else client.registry.declared(plan.workflow, plan.version)
+    return Batch(client, id, spec, plan)
+
+
+async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, **options: Any) -> Batch[Any]:
+    batch = replace(batch_spec(), keep=spec.keep if spec is not None else None)
+    call: Call[Counts] = Call(batch, batch.arguments.encode((plan, Standing()), {}), place(0))
+    given = dict(options.pop("attributes", None) or {})
+    run = await client.start(call, attributes={"batch_of": plan.workflow[:1000], **given}, **options)
+    stored = await _plan_of(client, run.id)
+    if (stored.workflow, stored.version, stored.index) != (plan.workflow, plan.version, plan.index):
+        raise Conflict(
+            f"id {run.id!r} belongs to a batch of {stored.total} {stored.workflow} with other inputs: choose another id"
+        )
+    return Batch(client, run.id, spec, stored)
+
+
+async def _plan_of(client: Client, id: str) -> Plan:
+    """What the batch shows; before its first turn, what it was started with."""
+    shown = await client.store.exposed(id, PLAN)
+    if shown is not None:
+        value, blob = shown
+        return PLANS.decode(await client.store.get_blob(blob) if blob else value)
+    [first] = await client.store.history(id, limit=1)
+    started = cast("e.Started", decode_row(first).events[0])
+    if started.blob:
+        started = cast("e.Started", inline(started, await client.store.get_blobs([started.blob])))
+    (plan, _), _ = batch_spec().arguments.decode(started.value)
+    return cast("Plan", plan)
+
+
+async def _each(inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Any]:
+    if isinstance(inputs, AsyncIterable):
+        async for given in inputs:
+            yield given
+    elif isinstance(inputs, Iterable) and not isinstance(inputs, str | bytes | Mapping):
+        for given in inputs:
+            yield given
+    else:
+        raise InvalidInput(
+            f"inputs= takes an iterable of inputs, one for each item, got {type(cast(object, inputs)).__name__}"
+        )
+
+
+def _encoded(workflow: AnyWorkflow[..., Any], index: int, given: Any) -> str:
+    """The arguments of one item: of a call as it is, else of a call with that one argument."""
+    try:
+        call: Call[Any] = cast("Call[Any]", given) if isinstance(given, Call) else _call(workflow, given)
+    except (HoldfastError, TypeError) as error:
+        path = getattr(error, "path", "")
+        raise InvalidItem(f"input {index}: {error} Nothing was started.", index=index, path=path) from error
+    if (call.spec.name, call.spec.version) != (workflow.spec.name, workflow.spec.version):
+        text = f"input {index} is a call of {call.spec.label}, not of {workflow.spec.label}. Nothing was started."
+        raise InvalidItem(text, index=index)
+    return call.args.decode()
+
+
+def _call(workflow: AnyWorkflow[..., Any], given: Any) -> Call[Any]:
+    make = workflow.call if isinstance(workflow, SyncWorkflow) else cast("Any", workflow)
+    return cast("Call[Any]", make(given))
+
+
+def _batch_id(id: str) -> str:
+    if len(check_id(id, "batch id").encode()) > MAX_ID:
+        raise InvalidInput(f"batch id {id[:40]!r}… is longer than {MAX_ID} bytes: its items have longer ids still")
+    return id
+
+
+def _concurrency(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_AT_ONCE:
+        raise InvalidInput(f"concurrency={value!r}: how many items at a time, from 1 to {MOST_AT_ONCE:,}")
+    return value
+
+
+def _order(value: Order) -> Order:
+    if value not in {"depth", "breadth"}:
+        raise InvalidInput(f"order={value!r}: 'depth' or 'breadth'")
+    return value

@@ -1,0 +1,203 @@
+"""The items of a batch, read as they end: by index from their own runs, by completion from the batch's journal.
+
+Nothing is held but a page and one bit for each item that was given out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import msgspec
+
+from holdfast.authoring.batch.plan import CHUNKS, INDEX, Chunk, Plan, index_of, item_id
+from holdfast.client.run import end_error
+from holdfast.core import events as e
+from holdfast.core.messages import ended
+from holdfast.core.specs import WorkflowSpec
+from holdfast.core.status import Status
+from holdfast.core.turn import Row, decode_row
+from holdfast.engine.loading import inline
+from holdfast.errors import InvalidInput, RunCancelled
+from holdfast.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from holdfast.client.client import Client
+
+R = TypeVar("R")
+
+PAGE = 100
+"""Items looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Generic[R]):
+    """One input of a batch and what became of it. `result` is its value if it completed; `error` what it ended with if
+    it did not: an exception its workflow declares, `RunFailed` or `RunCancelled`. `run` is the id of its own run."""
+
+    index: int
+    status: Status
+    run: str
+    result: R | None = None
+    error: BaseException | None = None
+
+    def value(self) -> R:
+        """Its result, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        if self.status is not Status.COMPLETED:
+            raise InvalidInput(f"item {self.index} is {self.status.value}: it has no result yet")
+        return cast("R", self.result)
+
+
+class Items(Generic[R]):
+    """Reads the items of one batch."""
+
+    def __init__(self, client: Client, batch: str, spec: WorkflowSpec | None, plan: Plan) -> None:
+        self._client = client
+        self._batch = batch
+        self._spec = spec
+        self._plan = plan
+
+    async def by_index(self) -> AsyncIterator[Item[R]]:
+        """Each in its place: one that takes long lets those behind it wait, in the store."""
+        async with self._client.waiting.listen(self._batch) as news:
+            async for indexes in self._pages():
+                waiting = indexes
+                while waiting:
+                    is_over = await self._is_over()
+                    found = await self._look(waiting, is_over=is_over)
+                    for index in waiting:
+                        item = found[index]
+                        if not item.status.is_terminal:
+                            break
+                        yield item
+                        waiting = waiting[1:]
+                    if waiting:
+                        await news.next(None)
+
+    async def by_completion(self) -> AsyncIterator[Item[R]]:
+        """In the order in which the batch learned of their ends, which is that of its journal."""
+        store, seen, after = self._client.store, _Seen(), 0
+        async with self._client.waiting.listen(self._batch) as news:
+            while True:
+                is_over = await self._is_over()
+                rows = await store.history(self._batch, after_seq=after)
+                for row in rows:
+                    after = row.seq
+                    for event in decode_row(row).events:
+                        if isinstance(event, e.Compacted):
+                            async for item in self._ended():
+                                if seen.add(item.index):
+                                    yield item
+                        elif isinstance(event, e.ChildEnded):
+                            index = index_of(self._batch, event.run)
+                            if index is not None and seen.add(index):
+                                yield await self._item(index, event)
+                if rows:
+                    continue
+                if is_over:
+                    break
+                await news.next(None)
+        async for item in self._ended(is_over=True):
+            if seen.add(item.index):
+                yield item
+
+    async def one(self, index: int) -> Item[R]:
+        """As it is now."""
+        async for indexes in self._pages():
+            if index in indexes:
+                return (await self._look([index], is_over=await self._is_over()))[index]
+        raise InvalidInput(f"batch {self._batch} has no item {index!r}: it has {self._plan.total} items")
+
+    async def unfinished(self) -> AsyncIterator[tuple[int, str]]:
+        """Index and arguments of every item that did not complete; the batch has ended."""
+        async for chunk in self._chunks():
+            for start in range(0, len(chunk.indexes), PAGE):
+                indexes, args = chunk.indexes[start : start + PAGE], chunk.args[start : start + PAGE]
+                rows = await self._rows(indexes)
+                for index, row, given in zip(indexes, rows, args, strict=True):
+                    if row is None or row.status is not Status.COMPLETED:
+                        yield index, given
+
+    async def _is_over(self) -> bool:
+        row = await self._client.store.get(self._batch)
+        return row is None or row.status.is_terminal
+
+    async def _chunks(self) -> AsyncIterator[Chunk]:
+        store = self._client.store
+        for name in INDEX.decode(await store.get_blob(self._plan.index)):
+            yield CHUNKS.decode(await store.get_blob(name))
+
+    async def _pages(self) -> AsyncIterator[list[int]]:
+        """Indexes, some at a time."""
+        if not self._plan.retries:
+            for start in range(0, self._plan.total, PAGE):
+                yield list(range(start, min(start + PAGE, self._plan.total)))
+            return
+        async for chunk in self._chunks():
+            for start in range(0, len(chunk.indexes), PAGE):
+                yield chunk.indexes[start : start + PAGE]
+
+    async def _ended(self, *, is_over: bool = False) -> AsyncIterator[Item[R]]:
+        """By index, those that have ended."""
+        async for indexes in self._pages():
+            for item in (await self._look(indexes, is_over=is_over)).values():
+                if item.status.is_terminal:
+                    yield item
+
+    async def _rows(self, indexes: Iterable[int]) -> list[RunRow | None]:
+        return await asyncio.gather(*(self._client.store.get(item_id(self._batch, index)) for index in indexes))
+
+    async def _look(self, indexes: list[int], *, is_over: bool) -> dict[int, Item[R]]:
+        """These items as they are now, with what they ended with. Without a run, it was not started: yet, or ever."""
+        rows = dict(zip(indexes, await self._rows(indexes), strict=True))
+        over = {row.no: row.next_ordinal - 1 for row in rows.values() if row is not None and row.status.is_terminal}
+        lasts: Mapping[int, list[Row]] = await self._client.store.read(over) if over else {}
+        found: dict[int, Item[R]] = {}
+        for index, row in rows.items():
+            if row is None:
+                found[index] = self._never_started(index) if is_over else self._open(index, Status.PENDING)
+            elif row.no not in over:
+                found[index] = self._open(index, row.status)
+            else:
+                turn = decode_row(lasts[row.no][-1])
+                end = ended(row.id, cast("e.Terminal", turn.events[-1]), turn.at, "")
+                found[index] = await self._item(index, end)
+        return found
+
+    def _open(self, index: int, status: Status) -> Item[R]:
+        return Item(index, status, item_id(self._batch, index))
+
+    def _never_started(self, index: int) -> Item[R]:
+        run = item_id(self._batch, index)
+        error = RunCancelled(
+            f"item {index} of batch {self._batch} was never started: the batch ended first", run_id=run
+        )
+        return Item(index, Status.CANCELLED, run, error=error)
+
+    async def _item(self, index: int, end: e.ChildEnded) -> Item[R]:
+        if end.blob:
+            end = cast("e.ChildEnded", inline(end, await self._client.store.get_blobs([end.blob])))
+        if end.status == "completed":
+            value: Any = self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value)
+            return Item(index, Status.COMPLETED, end.run, cast("R", value))
+        return Item(index, Status(end.status), end.run, error=end_error(end, self._spec))
+
+
+class _Seen:
+    """A bit for each index."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, index: int) -> bool:
+        """Notes it; False if it was noted before."""
+        byte, bit = index >> 3, 1 << (index & 7)
+        if byte >= len(self._bits):
+            self._bits.extend(bytes(byte + 1 - len(self._bits)))
+        is_new = not self._bits[byte] & bit
+        self._bits[byte] |= bit
+        return is_new
