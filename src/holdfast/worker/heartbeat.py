@@ -59,6 +59,10 @@ class Heartbeat:
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
+    def leave(self) -> None:
+        """Ends the thread without waiting for it."""
+        self._stop.set()
+
     def _run(self) -> None:
         beat_at = time.monotonic() + self._interval
         check_at = self._next_check()
