@@ -98,7 +98,8 @@ class Sim:
     """
 
     def __init__(self, app: App | sync.App | None = None, *, now: datetime = BEGINNING) -> None:
-        self._clock, self.store = self._surface(now)
+        self._clock = self._make_clock(now)
+        self.store: MemoryStore = self._make_store()
         self._loop = VirtualLoop(self._clock)
         self._registry = Registry()
         self._client = Client(self.store, self._registry)
@@ -308,10 +309,11 @@ class Sim:
 
     _instance = "sim"
 
-    def _surface(self, now: datetime) -> tuple[VirtualClock, MemoryStore]:
-        """The clock and the store."""
-        clock = VirtualClock(now)
-        return clock, MemoryStore(clock)
+    def _make_clock(self, now: datetime) -> VirtualClock:
+        return VirtualClock(now)
+
+    def _make_store(self) -> MemoryStore:
+        return MemoryStore(self._clock)
 
     def _hired(self, options: WorkerOptions) -> Worker:
         """The worker, not yet started."""

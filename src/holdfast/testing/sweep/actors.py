@@ -57,8 +57,11 @@ class Actor(Sim):
         self._loop.set_task_factory(self._make_task)
         self.use(*fakes)
 
-    def _surface(self, now: datetime) -> tuple[VirtualClock, MemoryStore]:
-        return self._stage.clock, self._stage.store
+    def _make_clock(self, now: datetime) -> VirtualClock:
+        return self._stage.clock
+
+    def _make_store(self) -> MemoryStore:
+        return self._stage.store
 
     def _hired(self, options: WorkerOptions) -> Worker:
         door = cast("Store", _Door(self._stage))

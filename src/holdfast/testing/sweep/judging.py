@@ -29,11 +29,7 @@ SAME_MOMENT = (
     "(`asyncio.gather`, `each`) before you combine them."
 )
 
-_MISTAKES = {
-    name
-    for name in errors.__all__
-    if isinstance(kind := getattr(errors, name), type) and issubclass(kind, UsageError | InvalidInput)
-}
+_MISTAKES = {name for name in errors.__all__ if issubclass(getattr(errors, name), UsageError | InvalidInput)}
 
 
 def at_rest(performed: Performed) -> list[Finding]:

@@ -59,7 +59,7 @@ class Performance:
 
     def __init__(self, play: Play, ordered: tuple[Point, ...]) -> None:
         self._play = play
-        self.stage = Stage(ROOT, ordered)
+        self.stage: Stage = Stage(ROOT, ordered)
         self.stage.go_on = self._drive
         self._watch = Watch(self.stage.note)
         self._actors: list[Actor] = []

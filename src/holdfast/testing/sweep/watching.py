@@ -84,12 +84,13 @@ def _codes() -> dict[CodeType, tuple[str, str]]:
     return found
 
 
+def _methods_of(owner: type[Any]) -> dict[CodeType, str]:
+    public = {name: getattr(owner, name) for name in vars(owner) if not name.startswith("_")}
+    return {method.__code__: name for name, method in public.items() if hasattr(method, "__code__")}
+
+
 _CODES = _codes()
-_CHANCE = {
-    code: name
-    for name in vars(random.Random)
-    if not name.startswith("_") and (code := getattr(getattr(random.Random, name), "__code__", None)) is not None
-}
+_CHANCE = _methods_of(random.Random)
 _READS: list[Any] = [vars(type(os.environ))["__getitem__"], vars(Mapping)["get"], vars(Mapping)["__contains__"]]
 _ENVIRONMENT: set[CodeType] = {function.__code__ for function in _READS}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from holdfast.errors import InvalidInput
@@ -129,7 +131,7 @@ def test_bad_arguments_are_refused() -> None:
         crash_sweep(s.careless(5), pairs=-1)
 
 
-def test_twenty_steps(record_property: pytest.RecordProperty) -> None:
+def test_twenty_steps(record_property: Callable[[str, object], None]) -> None:
     """Contract: every point of a workflow of twenty steps is tried in seconds."""
     report = crash_sweep(s.many(20), fakes=[Fake(s.bank, s.Bank())])
     report.assert_ok()
