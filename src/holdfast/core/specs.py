@@ -52,6 +52,7 @@ class WorkflowSpec:
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
     style: Literal["", "machine"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
+    replayed: tuple[Callable[..., Any], ...] = ()  # those of them that run again on every replay
 
     @property
     def label(self) -> str:

@@ -63,6 +63,11 @@ def workflow_spec(model: Model, resources: Sequence[Resource[Any]]) -> WorkflowS
         where=model.where,
         style="machine",
         bodies=(*model.functions(), *(one.function for one in resources)),
+        replayed=tuple(
+            node.definition.function
+            for node in model.nodes.values()
+            if node.definition is not None and not needs_steps(node)
+        ),
     )
 
 
