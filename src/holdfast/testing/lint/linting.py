@@ -37,7 +37,7 @@ def lint(app: App) -> Report:
 
     ``assert not lint(app).findings`` is a test. A line that is right all the same says so: ``# holdfast: allow clock``.
     """
-    return lint_specs(spec for spec in app.registry if not spec.is_remote)
+    return lint_specs(spec for spec in app.registry if not (spec.is_remote or spec.is_internal))
 
 
 def lint_specs(specs: Iterable[WorkflowSpec]) -> Report:
