@@ -15,7 +15,8 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
-from holdfast.config import Configuration, StoreSettings, load
+from holdfast.client.transactions import borrow, settle
+from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.retry import Retry
@@ -23,9 +24,9 @@ from holdfast.core.specs import Settings
 from holdfast.core.status import Status
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
-from holdfast.ports.condition import Schema
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
+from holdfast.stores import open_store, schema_of
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from holdfast.client.batches import Batch
     from holdfast.client.machine_logs import MachineLogs
     from holdfast.core.manifest import Manifest
+
+__all__ = ["App", "open_store", "schema_of"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -256,6 +259,7 @@ class App:
         queue: str = "default",
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        connection: object | None = None,
     ) -> Run[R]:
         """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
 
@@ -265,6 +269,8 @@ class App:
         - `deadline`: ends a run that takes longer; instead of the workflow's own
         - `queue`, `priority`: which workers take it, and before which others (higher first)
         - `attributes`: texts to find it by
+        - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
+          PostgreSQL a psycopg connection, or SQLAlchemy's on psycopg; on SQLite the one of `app.connection()`
         """
         return await (await self.client()).start(
             call,
@@ -275,7 +281,24 @@ class App:
             queue=queue,
             priority=priority,
             attributes=attributes,
+            connection=connection,
         )
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Any]:
+        """`async with app.connection() as connection:` — a transaction in the database of the journal, for your tables.
+
+        It commits at the end of the block and rolls back if that raises. Given to `start(…, connection=)`, run and rows
+        are there together, or neither is. On SQLite it is an `apsw.Connection`, and nobody else writes to the file
+        until the block ends: keep it short. On PostgreSQL it is a `psycopg.AsyncConnection`.
+        """
+        transaction = await borrow((await self.client()).store, is_async=True)
+        try:
+            yield transaction.connection
+        except BaseException:
+            await transaction.roll_back()
+            raise
+        await settle(transaction)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
         """The run of that id, from anywhere; `RunNotFound`."""
@@ -386,55 +409,3 @@ class App:
     def replace(self, resource: Resource[T], value: T) -> None:
         """Gives steps this value instead of opening the resource: for tests."""
         self._replaced[id(resource)] = value
-
-
-async def open_store(url: str, settings: StoreSettings | None = None, *, blobs: str | None = None) -> Store:
-    """The store of an address, its blobs where they are to be; adapters are imported where they are chosen."""
-    chosen = settings or StoreSettings()
-    address = blobs or chosen.blobs
-    if address == "store":
-        return await _open_store(url, chosen)
-    from holdfast.adapters.blobs.elsewhere import with_folder
-    from holdfast.adapters.blobs.folder import folder_of
-
-    if url.startswith("postgres") and not chosen.shared:
-        raise InvalidInput(
-            f"blobs={address!r}: on PostgreSQL workers are on many machines, and every one must see the same folder. "
-            "If they do, say [store] shared = true; if not, keep blobs in the store."
-        )
-    folder = folder_of(address)
-    if folder is None:
-        return await _open_store(url, chosen)
-    await asyncio.to_thread(folder.prepare)
-    return with_folder(await _open_store(url, chosen), folder)
-
-
-async def _open_store(url: str, chosen: StoreSettings) -> Store:
-    scheme, _, rest = url.partition("://")
-    if scheme == "memory":
-        from holdfast.adapters.memory.store import MemoryStore
-
-        return MemoryStore()
-    if scheme == "sqlite":
-        from holdfast.adapters.sqlite.store import open_sqlite
-
-        return await open_sqlite(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
-    if scheme in {"postgresql", "postgres"}:
-        from holdfast.adapters.postgres import open_postgres
-
-        return await open_postgres(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
-    known = "memory://, sqlite:///path.db, sqlite:///:memory:, postgresql://user@host/database"
-    raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
-
-
-async def schema_of(url: str) -> Schema | None:
-    """The schema of the store at an address, without changing it; None for a store that has none."""
-    if url.startswith("sqlite:"):
-        from holdfast.adapters.sqlite.opening import schema_of as sqlite_schema
-
-        return await asyncio.to_thread(sqlite_schema, url)
-    if url.startswith(("postgresql:", "postgres:")):
-        from holdfast.adapters.postgres.store import schema_of as postgres_schema
-
-        return await asyncio.to_thread(postgres_schema, url)
-    return None

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Concatenate, Generic, Literal, Protocol, Self, TypeVar, cast
+from typing import Any, Concatenate, Generic, Self, TypeVar, cast
 
 from holdfast.app import App as AsyncApp
-from holdfast.authoring.batch.plan import Counts, Order
+from holdfast.authoring.batch.plan import Order
 from holdfast.authoring.handle import JournalEvent, RunView
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.script.blocking import each, gather, get_blob, put_blob, saga, sleep, wait
@@ -38,13 +38,14 @@ from holdfast.authoring.script.verbs import (
     uuid4,
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, remote, workflow
-from holdfast.client.batches import Batch as AsyncBatch
-from holdfast.client.items import Item
+from holdfast.client.blocking import Batch, Portal, iterate
+from holdfast.client.transactions import borrow, settle
 from holdfast.core.durations import Duration
 from holdfast.core.manifest import Manifest
 from holdfast.core.retry import Retry
 from holdfast.core.status import Status
-from holdfast.errors import NotAllowedHere
+from holdfast.errors import InvalidInput, NotAllowedHere
+from holdfast.ports.transactions import holding
 
 __all__ = [
     "App",
@@ -79,14 +80,6 @@ __all__ = [
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
-
-
-class Portal(Protocol):
-    """A way from plain code to an event loop."""
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it there and waits here."""
-        ...
 
 
 class _Portal:
@@ -182,61 +175,7 @@ class Run(Generic[R_co]):
 
     def follow(self, *, after: int = 0) -> Iterator[JournalEvent]:
         """The journal, live, until the run ends."""
-        return _each(self._run.follow(after=after), self._call)
-
-
-class Batch(Generic[R]):
-    """A handle on a batch, blocking."""
-
-    def __init__(self, batch: AsyncBatch[R], portal: Portal) -> None:
-        self._batch = batch
-        self._portal = portal
-        self._call = portal.call
-        self.id: str = batch.id
-        self.workflow: str = batch.workflow
-
-    def __repr__(self) -> str:
-        return repr(self._batch)
-
-    def status(self) -> Status:
-        """The lifecycle word of the whole."""
-        return self._call(self._batch.status())
-
-    def counts(self) -> Counts:
-        """How many items are how far."""
-        return self._call(self._batch.counts())
-
-    def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end of the whole and says how it ended; None if the time ran out."""
-        return self._call(self._batch.wait(timeout))
-
-    def result(self, timeout: Duration | None = None) -> Counts:
-        """Waits for the end: the counts, or the error it ended with."""
-        return self._call(self._batch.result(timeout))
-
-    def items(self, *, order: Literal["index", "completion"] = "index") -> Iterator[Item[R]]:
-        """Every item once, as soon as it has ended, until all have: by index, or in the order in which they ended."""
-        return _each(self._batch.items(order=order), self._call)
-
-    def item(self, index: int) -> Item[R]:
-        """One item as it is now."""
-        return self._call(self._batch.item(index))
-
-    def cancel(self, reason: str = "") -> None:
-        """Stops the rest: running items are cancelled, others are never started."""
-        self._call(self._batch.cancel(reason))
-
-    def pause(self, reason: str = "") -> None:
-        """Starts no further items until it is resumed."""
-        self._call(self._batch.pause(reason))
-
-    def resume(self) -> None:
-        """Lets a paused batch go on."""
-        self._call(self._batch.resume())
-
-    def retry(self, *, id: str | None = None, concurrency: int | None = None) -> Batch[R]:
-        """Starts a new batch of the items that did not complete."""
-        return Batch(self._call(self._batch.retry(id=id, concurrency=concurrency)), self._portal)
+        return iterate(self._run.follow(after=after), self._call)
 
 
 class App:
@@ -327,8 +266,19 @@ class App:
         queue: str = "default",
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        connection: object | None = None,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+
+        `connection` joins your open transaction, as that of `holdfast.App.start` does.
+        """
+        if hasattr(connection, "__aenter__") and not hasattr(connection, "__enter__"):
+            call.close()
+            raise InvalidInput(
+                f"connection= is a {type(connection).__qualname__}, which belongs to an event loop of yours. In "
+                "blocking code give a psycopg.Connection, a SQLAlchemy Connection or Session, or that of "
+                "`with app.connection()`."
+            )
         made = self.app.start(
             call,
             id=id,
@@ -338,6 +288,7 @@ class App:
             queue=queue,
             priority=priority,
             attributes=attributes,
+            connection=connection,
         )
         return Run(self._portal.call(made), self._portal)
 
@@ -376,6 +327,22 @@ class App:
         """The batch of that id, from anywhere; `RunNotFound`."""
         return Batch(self._portal.call(self.app.batch(id, workflow)), self._portal)
 
+    @contextmanager
+    def connection(self) -> Generator[Any]:
+        """`with app.connection() as connection:` — a transaction in the database of the journal, for your tables.
+
+        As that of `holdfast.App`; on PostgreSQL it is a `psycopg.Connection`.
+        """
+        store = self._portal.call(self.app.client()).store
+        transaction = self._portal.call(borrow(store, is_async=False))
+        holding.set(transaction)
+        try:
+            yield transaction.connection
+        except BaseException:
+            self._portal.call(transaction.roll_back())
+            raise
+        self._portal.call(settle(transaction))
+
     def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
         """The run of that id, from anywhere; `RunNotFound`."""
         return Run(self._portal.call(self.app.get(id, workflow)), self._portal)
@@ -403,7 +370,7 @@ class App:
             attributes=attributes,
             limit=limit,
         )
-        return _each(views, self._portal.call)
+        return iterate(views, self._portal.call)
 
     def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run that waits on the topic now; returns whom it woke."""
@@ -416,19 +383,6 @@ class App:
     def manifest(self, *, observe: int = 20) -> Manifest:
         """What this app can run, as typed values."""
         return self._portal.call(self.app.manifest(observe=observe))
-
-
-def _each(items: AsyncIterator[T], call: Callable[[Coroutine[Any, Any, T]], T]) -> Iterator[T]:
-    """Plain iteration: each is waited for here."""
-    while True:
-        try:
-            yield call(_next(items))
-        except StopAsyncIteration:
-            return
-
-
-async def _next(items: AsyncIterator[T]) -> T:
-    return await anext(items)
 
 
 async def _enter(context: Any) -> Any:

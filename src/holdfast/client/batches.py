@@ -249,7 +249,7 @@ async def _each(inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Any
 def _encoded(workflow: AnyWorkflow[..., Any], index: int, given: Any) -> str:
     """The arguments of one item: of a call as it is, else of a call with that one argument."""
     try:
-        call: Call[Any] = cast("Call[Any]", given) if isinstance(given, Call) else _call(workflow, given)
+        call = _call(workflow, given)
     except (HoldfastError, TypeError) as error:
         path = getattr(error, "path", "")
         raise InvalidItem(f"input {index}: {error} Nothing was started.", index=index, path=path) from error
@@ -260,6 +260,8 @@ def _encoded(workflow: AnyWorkflow[..., Any], index: int, given: Any) -> str:
 
 
 def _call(workflow: AnyWorkflow[..., Any], given: Any) -> Call[Any]:
+    if isinstance(given, Call):
+        return given  # pyright: ignore[reportUnknownVariableType]
     make = workflow.call if isinstance(workflow, SyncWorkflow) else cast("Any", workflow)
     return cast("Call[Any]", make(given))
 

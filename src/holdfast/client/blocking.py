@@ -1,0 +1,92 @@
+"""Batches for plain `def` code: each call is handed to an event loop and waited for here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+from holdfast.authoring.batch.plan import Counts
+from holdfast.core.durations import Duration
+from holdfast.core.status import Status
+
+if TYPE_CHECKING:
+    from holdfast.client import batches
+    from holdfast.client.items import Item
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Portal(Protocol):
+    """A way from plain code to an event loop."""
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs it there and waits here."""
+        ...
+
+
+class Batch(Generic[R]):
+    """A handle on a batch, blocking."""
+
+    def __init__(self, batch: batches.Batch[R], portal: Portal) -> None:
+        self._batch = batch
+        self._portal = portal
+        self._call = portal.call
+        self.id: str = batch.id
+        self.workflow: str = batch.workflow
+
+    def __repr__(self) -> str:
+        return repr(self._batch)
+
+    def status(self) -> Status:
+        """The lifecycle word of the whole."""
+        return self._call(self._batch.status())
+
+    def counts(self) -> Counts:
+        """How many items are how far."""
+        return self._call(self._batch.counts())
+
+    def wait(self, timeout: Duration | None = None) -> Status | None:
+        """Waits for the end of the whole and says how it ended; None if the time ran out."""
+        return self._call(self._batch.wait(timeout))
+
+    def result(self, timeout: Duration | None = None) -> Counts:
+        """Waits for the end: the counts, or the error it ended with."""
+        return self._call(self._batch.result(timeout))
+
+    def items(self, *, order: Literal["index", "completion"] = "index") -> Iterator[Item[R]]:
+        """Every item once, as soon as it has ended, until all have: by index, or in the order in which they ended."""
+        return iterate(self._batch.items(order=order), self._call)
+
+    def item(self, index: int) -> Item[R]:
+        """One item as it is now."""
+        return self._call(self._batch.item(index))
+
+    def cancel(self, reason: str = "") -> None:
+        """Stops the rest: running items are cancelled, others are never started."""
+        self._call(self._batch.cancel(reason))
+
+    def pause(self, reason: str = "") -> None:
+        """Starts no further items until it is resumed."""
+        self._call(self._batch.pause(reason))
+
+    def resume(self) -> None:
+        """Lets a paused batch go on."""
+        self._call(self._batch.resume())
+
+    def retry(self, *, id: str | None = None, concurrency: int | None = None) -> Batch[R]:
+        """Starts a new batch of the items that did not complete."""
+        return Batch(self._call(self._batch.retry(id=id, concurrency=concurrency)), self._portal)
+
+
+def iterate(items: AsyncIterator[T], call: Callable[[Coroutine[Any, Any, T]], T]) -> Iterator[T]:
+    """Plain iteration: each is waited for here."""
+    while True:
+        try:
+            yield call(_next(items))
+        except StopAsyncIteration:
+            return
+
+
+async def _next(items: AsyncIterator[T]) -> T:
+    return await anext(items)

@@ -1,0 +1,62 @@
+"""The store of an address: adapters are imported where they are chosen."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.config import StoreSettings
+from holdfast.errors import InvalidInput
+from holdfast.ports.condition import Schema
+from holdfast.ports.store import Store
+
+
+async def open_store(url: str, settings: StoreSettings | None = None, *, blobs: str | None = None) -> Store:
+    """The store of an address, its blobs where they are to be; adapters are imported where they are chosen."""
+    chosen = settings or StoreSettings()
+    address = blobs or chosen.blobs
+    if address == "store":
+        return await _open_store(url, chosen)
+    from holdfast.adapters.blobs.elsewhere import with_folder
+    from holdfast.adapters.blobs.folder import folder_of
+
+    if url.startswith("postgres") and not chosen.shared:
+        raise InvalidInput(
+            f"blobs={address!r}: on PostgreSQL workers are on many machines, and every one must see the same folder. "
+            "If they do, say [store] shared = true; if not, keep blobs in the store."
+        )
+    folder = folder_of(address)
+    if folder is None:
+        return await _open_store(url, chosen)
+    await asyncio.to_thread(folder.prepare)
+    return with_folder(await _open_store(url, chosen), folder)
+
+
+async def _open_store(url: str, chosen: StoreSettings) -> Store:
+    scheme, _, rest = url.partition("://")
+    if scheme == "memory":
+        from holdfast.adapters.memory.store import MemoryStore
+
+        return MemoryStore()
+    if scheme == "sqlite":
+        from holdfast.adapters.sqlite.store import open_sqlite
+
+        return await open_sqlite(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
+    if scheme in {"postgresql", "postgres"}:
+        from holdfast.adapters.postgres import open_postgres
+
+        return await open_postgres(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
+    known = "memory://, sqlite:///path.db, sqlite:///:memory:, postgresql://user@host/database"
+    raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
+
+
+async def schema_of(url: str) -> Schema | None:
+    """The schema of the store at an address, without changing it; None for a store that has none."""
+    if url.startswith("sqlite:"):
+        from holdfast.adapters.sqlite.opening import schema_of as sqlite_schema
+
+        return await asyncio.to_thread(sqlite_schema, url)
+    if url.startswith(("postgresql:", "postgres:")):
+        from holdfast.adapters.postgres.store import schema_of as postgres_schema
+
+        return await asyncio.to_thread(postgres_schema, url)
+    return None
