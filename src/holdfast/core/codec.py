@@ -39,19 +39,19 @@ class Codec:
     `to_bytes` writes a value without proving anything; it may raise whatever the author's hooks do.
     """
 
-    __slots__ = ("_decode", "_encode", "_is_open", "to_bytes")
+    __slots__ = ("_decode", "_is_open", "to_bytes")
 
     def __init__(
         self, encode: Callable[[Any], bytes], decode: Callable[[bytes | msgspec.Raw], Any], *, is_open: bool
     ) -> None:
-        self._encode = self.to_bytes = encode
+        self.to_bytes: Callable[[Any], bytes] = encode
         self._decode = decode
         self._is_open = is_open
 
     def round_trip(self, value: Any, path: str, what: str, outer: int = 0) -> tuple[bytes, Any]:
         """The bytes of `value` and the equal copy they decode to."""
         try:
-            data = self._encode(value)
+            data = self.to_bytes(value)
             if len(data) > _SMALL:
                 self._measure(data, value, path, what, MAX_DEPTH + outer)
             back = self._decode(data)
