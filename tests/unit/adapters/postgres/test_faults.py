@@ -62,8 +62,8 @@ async def test_a_commit_whose_answer_was_lost_is_done_once() -> None:
 
 
 async def test_a_claim_whose_answer_was_lost_is_said_to_be() -> None:
-    """Contract: the claim is not asked again behind the worker's back: what it took would be held by nobody who knows of
-    it. The worker hears of it, finds the runs among those it holds, and can give them back."""
+    """Contract: the claim is not asked again behind the worker's back: nobody would know of what the first one took.
+    The worker hears of it, finds the runs among those it holds, and can give them back."""
     lost = count(1)
 
     def cuts(data: bytes) -> bool:
