@@ -1,4 +1,4 @@
-"""A turn that could share its transaction with nobody is written without a thread in between, if the answer is quick."""
+"""A turn that could share its transaction with nobody: written without a thread in between, if the answer is quick."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg import sql as quoting
 
-from holdfast.adapters.postgres import turns
+from holdfast.adapters.postgres import PostgresStore, turns
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.ports.journal import Committed, Fenced
 from holdfast.testing.conformance.world import DONE, World
@@ -43,15 +43,19 @@ async def test_a_lone_turn_is_written_by_whoever_asks(world: World) -> None:
 
 
 async def test_an_answer_that_does_not_come_at_once_is_not_waited_for(world: World) -> None:
-    """Promise: the caller goes on, whatever the server does; the same turn through the lane is written once."""
+    """Promise: the caller goes on, whatever the server does; the same turn through the lane is written once, over the same
+    connection."""
     holder, other = await world.held_run("r"), await world.held_run("other")
     await holder.commits()
     turn = holder.turn()
+    assert isinstance(world.store, PostgresStore)
+    connections = world.store._dialler.attempts
     with _locked(world, holder.no):
         for _ in range(3):
             assert world.store.commit_now(turn) is None
     await holder.submit(turn)
     await other.commits()
+    assert world.store._dialler.attempts == connections
     assert [row.ordinal for row in await world.store.history("r")] == [1, 2, 3]
     await world.verify()
 
