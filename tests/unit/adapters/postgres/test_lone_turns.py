@@ -43,8 +43,8 @@ async def test_a_lone_turn_is_written_by_whoever_asks(world: World) -> None:
 
 
 async def test_an_answer_that_does_not_come_at_once_is_not_waited_for(world: World) -> None:
-    """Promise: the caller goes on, whatever the server does; the same turn through the lane is written once, over the same
-    connection."""
+    """Promise: the caller goes on, whatever the server does; the same turn through the lane is written once, and over
+    the same connection."""
     holder, other = await world.held_run("r"), await world.held_run("other")
     await holder.commits()
     turn = holder.turn()
