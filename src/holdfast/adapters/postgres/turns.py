@@ -79,18 +79,26 @@ class Turns:
     def _commit(self, commits: Sequence[Commit]) -> list[Verdict]:
         if not commits:
             return []
+<<<<<<< HEAD
         statement, values = _question(commits)
         with self._turn:
             ((codes, firsts, seconds, hints),), _ = ask_knowing(
                 self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
             )
+=======
+        statement, values = question(commits)
+        ((codes, firsts, seconds, hints),), _ = ask_knowing(
+            self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
+        )
+>>>>>>> main
         self._tell(dict.fromkeys(hints or ()))
         if len(commits) == 1:
-            return [_verdict(codes, firsts, seconds)]
-        return [_verdict(*each) for each in zip(codes, firsts, seconds, strict=True)]
+            return [verdict_of(codes, firsts, seconds)]
+        return [verdict_of(*each) for each in zip(codes, firsts, seconds, strict=True)]
 
 
-def _question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:
+def question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:
+    """The statement that commits these turns, and its values without those at both ends: the time, what is known."""
     extras = [wire.besides(commit) for commit in commits]
     if len(commits) == 1:
         (only,) = extras
@@ -99,7 +107,8 @@ def _question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:
     return sql.COMMIT_MANY, (*columns, wire.encoded_json(extras) if any(extras) else None)
 
 
-def _verdict(code: int, first: int, second: int) -> Verdict:
+def verdict_of(code: int, first: int, second: int) -> Verdict:
+    """The verdict in the words of the functions."""
     match code:
         case 0:
             return Committed(first, second)

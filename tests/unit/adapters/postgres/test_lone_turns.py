@@ -12,7 +12,8 @@ from psycopg import sql as quoting
 
 from holdfast.adapters.postgres import turns
 from holdfast.adapters.postgres.address import parse_address
-from holdfast.adapters.postgres.dialling import Dialler
+from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.errors import StoreUnavailable
 from holdfast.ports.journal import Committed, Fenced
 from holdfast.testing.conformance.world import DONE, World
 from tests.support.postgres import server_url
@@ -52,7 +53,7 @@ async def test_an_answer_that_does_not_come_at_once_is_not_waited_for(
     await holder.commits()
     turn = holder.turn()
     await other.commits()
-    monkeypatch.setattr(Dialler, "dial", lambda *_: pytest.fail("it need not connect again"))
+    monkeypatch.setattr(Dialler, "dial", _refused)
     with _locked(world, holder.no):
         for _ in range(3):
             assert world.store.commit_now(turn) is None
@@ -73,6 +74,10 @@ async def test_a_connection_lost_by_a_lone_turn_is_replaced(world: World) -> Non
     assert world.store.commit_now(turn) is None
     await holder.submit(turn)
     await world.verify()
+
+
+def _refused(dialler: Dialler, patience: float) -> TimedConnection:
+    raise StoreUnavailable("it need not connect again")
 
 
 _END_WRITERS = """
