@@ -53,7 +53,7 @@ class Turns:
             return None
         ((code, first, second, hints),) = rows
         self._tell(hints or ())
-        return _verdict(code, first, second)
+        return verdict_of(code, first, second)
 
     def perform(self, work: Sequence[Sequence[Commit]]) -> Sequence[Any]:
         """The verdicts of each batch. All share one transaction; if that breaks, each has its own."""
@@ -79,18 +79,11 @@ class Turns:
     def _commit(self, commits: Sequence[Commit]) -> list[Verdict]:
         if not commits:
             return []
-<<<<<<< HEAD
-        statement, values = _question(commits)
+        statement, values = question(commits)
         with self._turn:
             ((codes, firsts, seconds, hints),), _ = ask_knowing(
                 self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
             )
-=======
-        statement, values = question(commits)
-        ((codes, firsts, seconds, hints),), _ = ask_knowing(
-            self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
-        )
->>>>>>> main
         self._tell(dict.fromkeys(hints or ()))
         if len(commits) == 1:
             return [verdict_of(codes, firsts, seconds)]
