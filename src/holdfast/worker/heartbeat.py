@@ -46,6 +46,7 @@ class Heartbeat:
         self._recovery = recovery
         self._on_beat = on_beat
         self._also = also
+        self._beat_at = self._check_at = float("inf")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="holdfast-heartbeat", daemon=True)
 
@@ -60,31 +61,53 @@ class Heartbeat:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        beat_at = time.monotonic() + self._interval
-        check_at = self._next_check()
-        while not self._stop.wait(max(0.0, min(beat_at, check_at) - time.monotonic())):
-            is_check = time.monotonic() >= check_at
-            try:
-                self._also()
-                beat = self._heart.beat(
-                    self._progress(), recovery=self._recovery(), frees=self._frees if is_check else 0
-                )
-            except StoreError as error:
-                pause = min(0.5, self._interval / 3)
-                LOG.warning("heartbeat not accepted, trying again in %.1f s: %s", pause, error)
-                beat_at = time.monotonic() + pause
-                check_at = max(check_at, beat_at)
-                continue
-            except Exception:
-                LOG.exception("heartbeat broke")
-                beat_at = time.monotonic() + self._interval
-                check_at = max(check_at, beat_at)
-                continue
-            beat_at = time.monotonic() + self._interval
-            if is_check:
-                check_at = time.monotonic() + AGAIN if beat.orphaned else self._next_check()
-            self._on_beat(beat)
+        pause = self.begin()
+        while not self._stop.wait(pause):
+            pause = self.beat()
+        self.end()
+
+    # -- one beat after the other: whoever drives them waits as long as each says --------------------------------------
+
+    def begin(self) -> float:
+        """Seconds until the first beat."""
+        self._beat_at = self.time() + self._interval
+        self._check_at = self._next_check()
+        return self._pause()
+
+    def beat(self) -> float:
+        """One beat, now; seconds until the next."""
+        is_check = self.time() >= self._check_at
+        try:
+            self._also()
+            beat = self._heart.beat(self._progress(), recovery=self._recovery(), frees=self._frees if is_check else 0)
+        except StoreError as error:
+            pause = min(0.5, self._interval / 3)
+            LOG.warning("heartbeat not accepted, trying again in %.1f s: %s", pause, error)
+            return self._put_off(pause)
+        except Exception:
+            LOG.exception("heartbeat broke")
+            return self._put_off(self._interval)
+        self._beat_at = self.time() + self._interval
+        if is_check:
+            self._check_at = self.time() + AGAIN if beat.orphaned else self._next_check()
+        self._on_beat(beat)
+        return self._pause()
+
+    def end(self) -> None:
+        """No more beats."""
         self._heart.close()
 
+    def time(self) -> float:
+        """Seconds that nobody can set back."""
+        return time.monotonic()
+
+    def _put_off(self, seconds: float) -> float:
+        self._beat_at = self.time() + seconds
+        self._check_at = max(self._check_at, self._beat_at)
+        return self._pause()
+
+    def _pause(self) -> float:
+        return max(0.0, min(self._beat_at, self._check_at) - self.time())
+
     def _next_check(self) -> float:
-        return float("inf") if self._check_interval is None else time.monotonic() + self._check_interval
+        return float("inf") if self._check_interval is None else self.time() + self._check_interval
