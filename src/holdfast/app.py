@@ -8,15 +8,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
-from holdfast.client.compensating import compensate
-from holdfast.client.machine_logs import MachineLogs
 from holdfast.config import Configuration, StoreSettings, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
@@ -30,6 +28,10 @@ from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from holdfast.client.machine_logs import MachineLogs
+    from holdfast.core.manifest import Manifest
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -279,10 +281,14 @@ class App:
 
     def logs(self) -> MachineLogs:
         """Keeps the logs of standalone machines in this app's store: `machine.run(…, store=app.logs(), id=…)`."""
+        from holdfast.client.machine_logs import MachineLogs
+
         return MachineLogs(self.client)
 
     async def compensate(self, id: str) -> Run[list[str]]:
         """Starts the run that undoes what the ended run of a machine left undone; its result names the states."""
+        from holdfast.client.compensating import compensate
+
         return await compensate(await self.client(), id)
 
     async def runs(
@@ -318,6 +324,17 @@ class App:
     async def waiting(self, topic: Channel[Any]) -> list[str]:
         """Ids of the runs that wait on the topic now."""
         return await (await self.client()).watching(topic)
+
+    async def manifest(self, *, observe: int = 20) -> Manifest:
+        """What this app can run, as typed values: every workflow with its kind, version, parts and schemas.
+
+        Of each script the newest `observe` runs in the store are looked at, to say what it has asked for so far; with
+        0 the store is not opened.
+        """
+        from holdfast.client.manifests import check_observe, manifest
+
+        client = await self.client() if check_observe(observe) else None
+        return await manifest(self.registry, self.settings.step_retry, client, observe)
 
     def replace(self, resource: Resource[T], value: T) -> None:
         """Gives steps this value instead of opening the resource: for tests."""
