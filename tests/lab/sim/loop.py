@@ -255,12 +255,14 @@ class SeededLoop(asyncio.AbstractEventLoop):
 
     def close(self) -> None:
         """Lets go of everything that was left in the middle of something. Nothing may be written from here on."""
+        events._set_running_loop(self)  # a clean-up may want to begin something; that is let go of in its turn
         for task in self.tasks:
             if not task.done():
                 with suppress(BaseException):  # a clean-up that wanted to wait
                     task.get_coro().close()
             elif not task.cancelled():
                 task.exception()
+        events._set_running_loop(None)
         self.tasks.clear()
         self._queues.clear()
         self._timers.clear()

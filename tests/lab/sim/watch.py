@@ -92,6 +92,8 @@ class Watch:
     async def _committed(
         self, actor: int, verdicts: Sequence[Verdict], args: Args, kwargs: Kwargs, before: list[RunRow | None]
     ) -> None:
+        if len({commit.row.run for commit in args[0]}) < len(args[0]):
+            self.wrong("contract", args[0][0].row.run, "one transaction holds two turns of a run")
         for commit, earlier, verdict in zip(args[0], before, verdicts, strict=True):
             if isinstance(verdict, Committed):
                 known = self.runs.get(commit.row.run)
