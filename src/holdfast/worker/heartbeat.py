@@ -104,6 +104,10 @@ class Heartbeat:
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
+    def leave(self) -> None:
+        """Ends the thread without waiting for it."""
+        self._stop.set()
+
     def _run(self) -> None:
         pause = self.begin()
         while not self._stop.wait(pause):
