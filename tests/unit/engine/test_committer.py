@@ -73,8 +73,8 @@ async def test_what_queues_during_a_transaction_goes_with_the_next() -> None:
 
 
 async def test_two_turns_of_a_run_never_share_a_transaction() -> None:
-    """Promise: a store is given one turn of each run at a time. A worker may have two: it lost a run while the store did
-    not answer, and took it again."""
+    """Promise: a store is given one turn of each run at a time. A worker may have two: it lost a run while the store
+    did not answer, and took it again."""
     committer, journal, heard = started()
     for run in ("a", "b", "a", "c", "a"):
         committer.submit(turn(run), _hears(heard, run))
