@@ -344,7 +344,7 @@ async def test_signals_keep_their_order_when_an_end_is_refused(world: World) -> 
     async with world.worker(app) as worker:
         run = await app.start(listening())
         await world.until_waiting(run, "signal go")
-        client = await App(store=world.store).get(run.id)
+        client: Run[str] = await App(store=world.store).get(run.id)
         refused: list[str] = []
 
         async def meanwhile(name: str, args: tuple[Any, ...]) -> None:
