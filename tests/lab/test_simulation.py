@@ -1,17 +1,21 @@
 """The simulation holds, repeats, and would notice: a store or worker that breaks a promise is found out."""
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.memory.transaction import Transaction
+from holdfast.core.program import Program
+from holdfast.core.run import Run
 from holdfast.engine import parking
 from holdfast.ports.journal import Commit, Fenced, Verdict
 from tests.lab.sim.campaign import compared
@@ -134,7 +138,7 @@ def test_a_store_that_loses_wake_ups_is_found_out() -> None:
 
 def test_a_worker_that_forgets_its_timers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A parked run that nobody wakes stands still: liveness says so."""
-    monkeypatch.setattr(parking, "next_wake", lambda run, program: None)
+    monkeypatch.setattr(parking, "next_wake", _never)
     assert first_problem(MemoryStore).startswith("L")
 
 
@@ -145,3 +149,7 @@ def test_a_failing_seed_is_shrunk() -> None:
     least = shrunk(failing.seed, failing, open_store=Unfenced)
     assert least.problems
     assert len(least.struck) < len(failing.struck)
+
+
+def _never(run: Run, program: Program) -> datetime | None:
+    return None

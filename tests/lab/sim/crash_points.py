@@ -53,8 +53,8 @@ def crash_points(name: str) -> list[Fault]:
     """A crash before and one after each call of its workers, as long as a run was open."""
     calm = played(name, [])
     assert not calm.problems, calm.problems
-    places: list[tuple[Where, int]] = [("write", number) for number in range(calm.until_end["write"])]
-    places += [("other", number) for number in range(calm.until_end["other"])]
+    wheres: tuple[Where, ...] = ("write", "other")
+    places = [(where, number) for where in wheres for number in range(calm.until_end[where])]
     kinds: tuple[Kind, ...] = ("crash before", "crash after")
     return [Fault(where, number, kind, float(number % 2)) for where, number in places for kind in kinds]
 

@@ -10,6 +10,7 @@ A killed actor never moves again, whatever it was doing. A stalled one moves lat
 to an executor runs at once.
 """
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import asyncio

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from tests.lab.sim.workflows import Node
 
@@ -175,5 +175,6 @@ def agrees(found: Any, wanted: Any) -> bool:
     if wanted is ANYTHING:
         return True
     if isinstance(wanted, list) and isinstance(found, list):
-        return len(found) == len(wanted) and all(map(agrees, found, wanted))
+        several, others = cast("list[Any]", found), cast("list[Any]", wanted)
+        return len(several) == len(others) and all(map(agrees, several, others))
     return bool(found == wanted)

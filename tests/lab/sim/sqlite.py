@@ -1,5 +1,6 @@
 """The same world over real SQLite: its writer works on the caller's thread, at once, so that a seed repeats."""
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import asyncio

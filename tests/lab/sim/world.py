@@ -3,6 +3,7 @@
 Everything but time, chance and the wires is what runs in production: worker, engine, client and store.
 """
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import asyncio
@@ -10,7 +11,7 @@ import logging
 import random
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -295,7 +296,7 @@ class World:
     # -- bodies --------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _body(self) -> AsyncIterator[int]:
+    async def _body(self) -> AsyncGenerator[int]:
         scope = running_step.get()
         assert scope is not None
         self.watch.begun(ACTOR.get(), scope, is_once=scope.step == once.name)
@@ -391,19 +392,27 @@ class World:
 
 
 @contextmanager
-def _chance(rng: random.Random) -> Iterator[None]:
+def _chance(rng: random.Random) -> Generator[None]:
     """What the product draws by chance follows from the seed as well; what is the same for every seed is not sought."""
     state = random.getstate()
     random.seed(rng.random())
     try:
         with (
             patch("secrets.token_hex", lambda count=32: random.randbytes(count).hex()),
-            patch("holdfast.worker.worker.resources_named_by", lambda _: []),  # none of ours has any
-            patch("holdfast.adapters.memory.store.process_mark", lambda _: ""),
+            patch("holdfast.worker.worker.resources_named_by", _no_resources),
+            patch("holdfast.adapters.memory.store.process_mark", _no_mark),
         ):
             yield
     finally:
         random.setstate(state)
+
+
+def _no_resources(functions: Iterable[Any]) -> list[Any]:
+    return []
+
+
+def _no_mark(pid: int) -> str:
+    return ""
 
 
 class _Ear(logging.Handler):
@@ -418,7 +427,7 @@ class _Ear(logging.Handler):
 
 
 @contextmanager
-def heard(problems: list[str]) -> Iterator[None]:
+def heard(problems: list[str]) -> Generator[None]:
     """What the product reports as broken is a problem; whatever else it says is not printed."""
     logger, ear = logging.getLogger("holdfast"), _Ear(problems)
     level, propagates = logger.level, logger.propagate
