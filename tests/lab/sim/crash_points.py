@@ -54,7 +54,7 @@ def crash_points(name: str) -> list[Fault]:
     calm = played(name, [])
     assert not calm.problems, calm.problems
     wheres: tuple[Where, ...] = ("write", "other")
-    places = [(where, number) for where in wheres for number in range(calm.until_end[where])]
+    places: list[tuple[Where, int]] = [(where, number) for where in wheres for number in range(calm.until_end[where])]
     kinds: tuple[Kind, ...] = ("crash before", "crash after")
     return [Fault(where, number, kind, float(number % 2)) for where, number in places for kind in kinds]
 

@@ -4,11 +4,12 @@ Swarm testing: each seed draws which verbs its plans may use and how eager each 
 `expected` is the model: what a plan gives, whatever happens to the workers.
 """
 
+# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from tests.lab.sim.workflows import Node
 
@@ -175,6 +176,5 @@ def agrees(found: Any, wanted: Any) -> bool:
     if wanted is ANYTHING:
         return True
     if isinstance(wanted, list) and isinstance(found, list):
-        several, others = cast("list[Any]", found), cast("list[Any]", wanted)
-        return len(several) == len(others) and all(map(agrees, several, others))
+        return len(found) == len(wanted) and all(map(agrees, found, wanted))
     return bool(found == wanted)
