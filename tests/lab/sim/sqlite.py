@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-import time
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,8 +24,9 @@ class WriterAtOnce(Writer):
 
     async def run(self, operation: Operation[T], *, is_large: bool = False) -> T:
         request = Request(operation, is_large=False)
-        while not self._run_inline(request):  # its thread moves the log into the file: nobody here sees that time
-            time.sleep(0.0005)  # noqa: ASYNC251
+        while not self._run_inline(request):
+            with self._lock:  # its thread moves the log into the file: nobody here sees that time
+                pass
         result: T = request.outcome()
         return result
 
