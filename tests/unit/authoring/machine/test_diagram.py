@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 from itertools import combinations, pairwise
 
 from holdfast import Again, Machine, More
+from holdfast.authoring.layout import HEIGHT, Box, lay_out
 from holdfast.authoring.machine.diagram import _box
-from holdfast.authoring.machine.layout import HEIGHT, Box, lay_out
 from tests.unit.authoring.machine.stage import A, B, C, D, End
 
 SVG = "{http://www.w3.org/2000/svg}"
