@@ -66,6 +66,7 @@ class WorkflowSpec:
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
     style: Literal["", "machine"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
+    replayed: tuple[Callable[..., Any], ...] = ()  # those of them that run again on every replay
     parts: Callable[[], tuple[Part, ...]] = tuple  # what it declares, read when somebody asks
     is_internal: bool = False  # Holdfast's own: served, but nothing an author declared
 

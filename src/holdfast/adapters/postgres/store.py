@@ -23,6 +23,7 @@ from holdfast.adapters.postgres.entries import Entries, Entry, NewEntry
 from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.keeping import Keeping
 from holdfast.adapters.postgres.lane import Lane, closed
+from holdfast.adapters.postgres.lending import Lending
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrating import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
@@ -86,12 +87,13 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(Keeping):
+class PostgresStore(Keeping, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
         self, address: Address, dialler: Dialler, moments: Moments, connection: TimedConnection, max_connections: int
     ) -> None:
+        Lending.__init__(self, max(1, max_connections - _OTHERS))
         self._address = address
         self._dialler = dialler
         self._moments = moments
@@ -140,6 +142,7 @@ class PostgresStore(Keeping):
         for lane in (self._turns_lane, self._entries_lane):
             if lane is not None:
                 lane.close()
+        self._end_lending()
         self._threads.shutdown()
         self._notices.close()
         for link in self._links:
@@ -322,8 +325,7 @@ class PostgresStore(Keeping):
         return await self._run(lambda link: link.ask(statement, values))
 
     async def _run(self, ask: Callable[[Link], T]) -> T:
-        self._check_process()
-        self._check_open()
+        self._check_usable()
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._lend, ask)
 
     def _lend(self, ask: Callable[[Link], T]) -> T:
@@ -346,6 +348,10 @@ class PostgresStore(Keeping):
         if told:
             self._listeners.tell(told)
             self._notices.send()
+
+    def _check_usable(self) -> None:
+        self._check_process()
+        self._check_open()
 
     def _check_open(self) -> None:
         if self._is_closed:

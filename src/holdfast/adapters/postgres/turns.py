@@ -50,17 +50,18 @@ class Turns:
     def _commit(self, commits: Sequence[Commit]) -> list[Verdict]:
         if not commits:
             return []
-        statement, values = _question(commits)
+        statement, values = question(commits)
         ((codes, firsts, seconds, hints),), _ = ask_knowing(
             self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
         )
         self._tell(dict.fromkeys(hints or ()))
         if len(commits) == 1:
-            return [_verdict(codes, firsts, seconds)]
-        return [_verdict(*each) for each in zip(codes, firsts, seconds, strict=True)]
+            return [verdict_of(codes, firsts, seconds)]
+        return [verdict_of(*each) for each in zip(codes, firsts, seconds, strict=True)]
 
 
-def _question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:
+def question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:
+    """The statement that commits these turns, and its values without those at both ends: the time, what is known."""
     extras = [wire.besides(commit) for commit in commits]
     if len(commits) == 1:
         (only,) = extras
@@ -69,7 +70,8 @@ def _question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:
     return sql.COMMIT_MANY, (*columns, wire.encoded_json(extras) if any(extras) else None)
 
 
-def _verdict(code: int, first: int, second: int) -> Verdict:
+def verdict_of(code: int, first: int, second: int) -> Verdict:
+    """The verdict in the words of the functions."""
     match code:
         case 0:
             return Committed(first, second)
