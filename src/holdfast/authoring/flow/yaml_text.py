@@ -31,7 +31,7 @@ _CONTROL: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000
 def read_yaml(text: str) -> Node:
     """The document. `Unreadable` says what is wrong and where; `UsageError` if the library is not installed."""
     try:
-        import yaml as library  # type: ignore[import-untyped]
+        import yaml as library
     except ImportError:
         raise UsageError(
             'flows in YAML need a library that is not installed: pip install "holdfast[flows]", or write them in JSON'
