@@ -28,7 +28,7 @@ def mermaid(model: Model) -> str:
 
 def svg(model: Model) -> str:
     """The machine as one SVG picture."""
-    boxes = [_box(node) for node in model.nodes.values()]
+    boxes = [box_of(node) for node in model.nodes.values()]
     labels = {cls: node.label for cls, node in model.nodes.items()}
     edges = [(node.label, labels[cls]) for node in model.nodes.values() for cls in node.targets]
     layout = lay_out(boxes, edges, [labels[cls] for cls in model.first])
@@ -71,6 +71,7 @@ def _note(node: Node) -> str:
     return f"{text} · undo {node.undo.function.__name__}" if node.undo is not None else text
 
 
-def _box(node: Node) -> Box:
+def box_of(node: Node) -> Box:
+    """A state's box, wide enough for what is said of it."""
     loops = node.definition is not None and node.definition.kind in {"stepped", "poll", "stream"}
     return Box(node.label, width_of(node.label, _note(node)), loops=loops)
