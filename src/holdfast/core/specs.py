@@ -50,8 +50,10 @@ class WorkflowSpec:
     where: str = ""
     is_remote: bool = False
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
-    style: Literal["", "machine"] = ""
+    style: Literal["", "machine", "flow"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
+    definition: bytes = b""  # of a flow: what its runs execute, stored with each of them; `code` is its hash
+    parts: tuple[Any, ...] = ()  # steps and workflows that came with it, and that it may call by name
 
     @property
     def label(self) -> str:

@@ -114,6 +114,7 @@ class Sim:
         if app is not None:
             inner = app.app if isinstance(app, sync.App) else app
             self._settings, self._resources = inner.settings, list(inner.resources)
+            self._registry.components.update(inner.registry.components)
             self._learn(list(inner.registry))
 
     def __repr__(self) -> str:
@@ -292,7 +293,8 @@ class Sim:
             patience=None,
             grace=timedelta(seconds=1),
         )
-        worker = Worker(self.store, Registry(), self._settings, options, replaced=self._values)
+        registry = Registry(components=self._registry.components)
+        worker = Worker(self.store, registry, self._settings, options, replaced=self._values)
         worker.engine.chance = _no_jitter
         worker.engine.bodies.stand_ins = self._steps
         self._loop.is_busy = lambda: len(worker.engine.bodies) > 0
@@ -305,7 +307,7 @@ class Sim:
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
         """Serves these workflows and those their code names."""
-        named: list[object] = named_by(_bodies_of(specs))
+        named: list[object] = named_by(self._bodies_of(specs))
         found: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
         fresh: list[WorkflowSpec] = []
         for spec in [*specs, *(workflow.spec for workflow in found)]:
@@ -320,13 +322,13 @@ class Sim:
     def _named_resources(self, specs: Iterable[WorkflowSpec]) -> list[Resource[Any]]:
         """What the bodies that will really run ask for: a faked step needs none of the real one's."""
         faked = {id(function) for function in self._steps}
-        return resources_named_by(_bodies_of(spec for spec in specs if not spec.is_remote), without=faked)
+        return resources_named_by(self._bodies_of(spec for spec in specs if not spec.is_remote), without=faked)
 
-
-def _bodies_of(specs: Iterable[WorkflowSpec]) -> Iterator[Callable[..., Any]]:
-    """The author's functions behind these definitions."""
-    for spec in specs:
-        yield from (spec.function, *spec.bodies)
+    def _bodies_of(self, specs: Iterable[WorkflowSpec]) -> Iterator[Callable[..., Any]]:
+        """The author's functions behind these definitions; those of a flow are what it calls."""
+        for spec in specs:
+            runs = (self._registry.executable(spec) if spec.style == "flow" else None) or spec
+            yield from (runs.function, *runs.bodies)
 
 
 def _way(a: Occupation, now: datetime) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from holdfast.adapters.blobs.folder import Folder
 from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
+from holdfast.core.definition import DefinitionBytes
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
 from holdfast.ports.inbox import Delivery, Message, Publication
 from holdfast.ports.journal import Commit, Verdict
@@ -110,7 +111,7 @@ class _Elsewhere:
                 stubs.append((name, data))
             else:
                 self._folder.put(name, data, self._inner.clock.now().timestamp())
-                stubs.append((name, Stub(name, len(data), tuple(names_in(data)))))
+                stubs.append((name, Stub(name, len(data), tuple(names_in(data)), isinstance(data, DefinitionBytes))))
         return tuple(stubs)
 
     # -- reading and removing ------------------------------------------------------------------------------------------
