@@ -67,9 +67,10 @@ def execute(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) ->
 
 
 def environment_of_programs() -> dict[str, str]:
-    """Ours, with .venv first on PATH."""
+    """Ours, with .venv first on PATH. Bytecode is kept: the tests start hundreds of processes."""
     path = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(VENV)}
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**ours, "PATH": path, "VIRTUAL_ENV": str(VENV)}
 
 
 class Stages:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import holdfast
 from benchmarks import page, profiling
 from benchmarks.machine import machine, versions
 from benchmarks.peers import PEERS, Peer
@@ -21,7 +24,6 @@ from benchmarks.scale import SCALES
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 NAMES = ("raw", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9")
-PROFILED_FOR_THE_PAGE = ("W1", "W3")
 TRIES = 2
 
 Measured = dict[str, dict[str, list[float]]]
@@ -119,6 +121,12 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+def compile_all() -> None:
+    """Bytecode of everything, ours and the peers', as a deployed program has it: no launch begins with a compiler."""
+    for folder in (HERE, Path(holdfast.__file__).parent, Path(sysconfig.get_path("purelib"))):
+        compileall.compile_dir(folder, quiet=2, workers=0)
+
+
 def main(arguments: Sequence[str]) -> int:
     """What `dev.py bench` runs."""
     options = parsed(arguments)
@@ -128,6 +136,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if options.profile:
         return profiling.main(options.profile, options.scale, options.folder)
+    compile_all()
     names = chosen(options.only)
     peers = () if options.alone else PEERS[options.store]
     rounds_wanted = max(1, options.rounds)
@@ -144,7 +153,7 @@ def main(arguments: Sequence[str]) -> int:
         show(lines_of(rounds, peer.name), peer.title)
     if is_record:
         facts["profiles"] = {
-            name: profiling.report(name, SCALES["full"], options.folder) for name in PROFILED_FOR_THE_PAGE
+            name: profiling.report(name, SCALES["full"], options.folder) for name in profiling.PROFILED
         }
         save(RESULTS, facts, rounds)
         page.write(load(RESULTS))

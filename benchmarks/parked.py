@@ -22,9 +22,9 @@ async def w7(scale: Scale, folder: Path) -> dict[str, float]:
     """Memory per run, and per second of idling: transactions, other statements, share of a processor."""
     with Connections() as connections:
         async with app_at(url_of(folder)) as app, app.worker():
-            await _park(app, max(AT_ONCE, scale.w7_runs // 20))
+            await park(app, max(AT_ONCE, scale.w7_runs // 20))
             before = _settled_bytes()
-            await _park(app, scale.w7_runs)
+            await park(app, scale.w7_runs)
             per_run = (_settled_bytes() - before) / scale.w7_runs
             await asyncio.sleep(min(1.0, scale.w7_seconds / 4))
             processor = await _processor_share(scale.w7_seconds)
@@ -43,7 +43,7 @@ def _reads(statements: Counter[str]) -> int:
     return sum(count for text, count in statements.items() if text.startswith("SELECT"))
 
 
-async def _park(app: App, runs: int) -> None:
+async def park(app: App, runs: int) -> None:
     """Starts them, some at a time, and waits until all have given their lease back."""
     store = (await app.client()).store
 

@@ -1,4 +1,4 @@
-"""Where a step's time goes: what is done per step (counted), and which layer's code does it (profiled).
+"""Where the time goes: what is done (counted), and which layer's code does it (profiled).
 
 Three passes over the same work, each on a new store: a plain one for the times, one that counts, one under cProfile in
 every thread. A profiler slows small functions most, so its times are used as shares of the plain pass's processor time.
@@ -9,24 +9,26 @@ from __future__ import annotations
 import asyncio
 import cProfile
 import logging
-import pstats
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from cProfile import label
 from pathlib import Path
 from typing import Any
 
 from benchmarks.counting import Connections, counted_hops, counted_syncs
+from benchmarks.launching import launch
 from benchmarks.layers import LAYERS, layer_of
+from benchmarks.parked import park
 from benchmarks.program import app_at, many, one
 from benchmarks.report import shown
 from benchmarks.scale import SCALES, Scale
 from benchmarks.throughput import BEST_CONCURRENCY, finished, url_of
 from holdfast import Call
 
-PROFILED = ("W1", "W2", "W3")
+PROFILED = ("W1", "W2", "W3", "W4", "W6", "W7")
 TOP = 25
 
 WAITING = ("'acquire' of '_thread", "'get' of '_queue", "'poll' of 'select")
@@ -36,20 +38,26 @@ Place = tuple[str, int, str]
 """File, line and function, as cProfile names them."""
 
 
-def calls_of(workload: str, scale: Scale) -> tuple[list[Call[Any]], int]:
-    """What is run, and how many steps that is."""
+def calls_of(workload: str, scale: Scale) -> tuple[list[Call[Any]], float]:
+    """What is run, and how many steps that is; of idling, which runs nothing, how many seconds."""
     if workload == "W1":
         return [one(n) for n in range(scale.w1_runs)], scale.w1_runs
+    if workload == "W4":
+        return [one(n) for n in range(scale.w4_runs)], scale.w4_runs
+    if workload == "W7":
+        return [], scale.w7_seconds
     if workload == "W2":
         return [many(scale.w2_steps)], scale.w2_steps
     return [many(scale.w3_steps) for _ in range(scale.w3_runs)], scale.w3_runs * scale.w3_steps
 
 
 class Profiles:
-    """cProfile in the calling thread and in every thread that begins in the block, by processor time."""
+    """cProfile in the calling thread and in every thread that begins later, by processor time. A thread is profiled
+    from its beginning; what it had done before `mark` is taken off."""
 
     def __init__(self) -> None:
         self._profiles: list[cProfile.Profile] = []
+        self._before: dict[Place, tuple[int, float]] = {}
 
     def begin(self, *_: object) -> None:
         """In the thread that calls it. Also what `threading.setprofile` calls in a new one."""
@@ -57,17 +65,31 @@ class Profiles:
         self._profiles.append(profile)
         profile.enable()
 
+    def mark(self) -> None:
+        """The work begins now, in this thread too."""
+        self._before = self._so_far()
+        self.begin()
+
     def result(self) -> dict[Place, tuple[int, float]]:
-        """Calls and own seconds of every function."""
-        found: dict[Place, tuple[int, float]] = {}
+        """Calls and own seconds of every function since the mark."""
         for profile in self._profiles:
             profile.disable()
-            stats: Any = pstats.Stats(profile)
-            for place, (_, calls, own, _, _) in stats.stats.items():
+        nothing = (0, 0.0)
+        found = {
+            place: (calls - self._before.get(place, nothing)[0], own - self._before.get(place, nothing)[1])
+            for place, (calls, own) in self._so_far().items()
+        }
+        return {place: (calls, own) for place, (calls, own) in found.items() if calls}
+
+    def _so_far(self) -> dict[Place, tuple[int, float]]:
+        found: dict[Place, tuple[int, float]] = {}
+        for profile in self._profiles:
+            for entry in profile.getstats():
+                place: Place = label(entry.code)
                 if any(word in place[2] for word in WAITING):
                     continue
                 before = found.get(place, (0, 0.0))
-                found[place] = (before[0] + calls, before[1] + own)
+                found[place] = (before[0] + entry.callcount, before[1] + entry.inlinetime)
         return found
 
 
@@ -75,10 +97,18 @@ async def _run(workload: str, scale: Scale, folder: Path, around: Callable[[], A
     """Seconds, and processor seconds, of the work itself; `around()` is a block around it."""
     async with app_at(url_of(folder, f"{time.monotonic_ns()}.db")) as app, app.worker(concurrency=BEST_CONCURRENCY):
         await finished(app, [many(1), one(1)])
+        if workload == "W7":
+            await park(app, scale.w7_runs)
         calls, _ = calls_of(workload, scale)
         with around():
             started, processed = time.perf_counter(), time.process_time()
-            await finished(app, calls)
+            if workload == "W7":
+                await asyncio.sleep(scale.w7_seconds)
+            elif workload == "W4":
+                for call in calls:
+                    await finished(app, [call])
+            else:
+                await finished(app, calls)
             return time.perf_counter() - started, time.process_time() - processed
 
 
@@ -97,7 +127,9 @@ class _Block:
 
 def profile(workload: str, scale: Scale, folder: Path) -> str:
     """The report."""
-    steps = calls_of(workload, scale)[1]
+    if workload == "W6":
+        return launch(scale, folder)
+    units, unit = calls_of(workload, scale)[1], "second" if workload == "W7" else "step"
     wall, processor = asyncio.run(_run(workload, scale, folder, lambda: _Block(_nothing, _nothing)))
     counts = _counted(workload, scale, folder)
     profiles = Profiles()
@@ -108,14 +140,26 @@ def profile(workload: str, scale: Scale, folder: Path) -> str:
 
     threading.setprofile(profiles.begin)
     try:
-        asyncio.run(_run(workload, scale, folder, lambda: _Block(profiles.begin, keep)))
+        asyncio.run(_run(workload, scale, folder, lambda: _Block(profiles.mark, keep)))
     finally:
         threading.setprofile(None)
-    each = processor / steps * 1e6
-    times = f"a step takes {shown(wall / steps * 1e6)} µs, {shown(each)} µs of them processor"
-    head = f"{workload}: {steps} steps, {shown(steps / wall)}/s; {times}"
-    counted = _said_counts(counts, stats, steps)
-    return "\n".join([head, "", *counted, "", *_said_layers(stats, each), "", *_said_functions(stats, steps, each)])
+    each = processor / units * 1e6
+    if unit == "second":
+        head = f"{workload}: {scale.w7_runs} runs asleep; a second of it takes {shown(each)} µs of processor"
+    else:
+        times = f"a step takes {shown(wall / units * 1e6)} µs, {shown(each)} µs of them processor"
+        head = f"{workload}: {shown(units)} steps, {shown(units / wall)}/s; {times}"
+    return "\n".join(
+        [
+            head,
+            "",
+            *_said_counts(counts, stats, units, unit),
+            "",
+            *_said_layers(stats, each, unit),
+            "",
+            *_said_functions(stats, units, each, unit),
+        ]
+    )
 
 
 def _nothing() -> None:
@@ -143,38 +187,40 @@ def _counted(workload: str, scale: Scale, folder: Path) -> Counter[str]:
     return found
 
 
-def _said_counts(counts: Counter[str], stats: dict[Place, tuple[int, float]], steps: int) -> Sequence[str]:
+def _said_counts(counts: Counter[str], stats: dict[Place, tuple[int, float]], units: float, unit: str) -> Sequence[str]:
     coded = Counter[str]()
     for (_, _, name), (calls, _) in stats.items():
         if "msgspec" in name:
             coded[next((kind for kind in ("encodes", "decodes") if kind[:-1] in name), "others")] += calls
     statements = Counter({text: count for text, count in counts.items() if text.startswith("SQL ")})
     rest = {text: count for text, count in counts.items() if not text.startswith("SQL ")}
-    commits = counts["SQL COMMIT"] / steps
-    lines = [f"per step   statements {sum(statements.values()) / steps:.2f}, commits {commits:.3f}"]
-    lines += [f"           {name} {count / steps:.3f}" for name, count in sorted(rest.items())]
-    lines += [f"           msgspec {name} {count / steps:.2f}" for name, count in sorted(coded.items())]
-    lines += [f"           {count / steps:8.3f}  {text[4:]}" for text, count in statements.most_common(12)]
+    commits = counts["SQL COMMIT"] / units
+    lines = [f"per {unit}   statements {sum(statements.values()) / units:.2f}, commits {commits:.3f}"]
+    lines += [f"           {name} {count / units:.3f}" for name, count in sorted(rest.items())]
+    lines += [f"           msgspec {name} {count / units:.2f}" for name, count in sorted(coded.items())]
+    lines += [f"           {count / units:8.3f}  {text[4:]}" for text, count in statements.most_common(12)]
     return lines
 
 
-def _said_layers(stats: dict[Place, tuple[int, float]], microseconds: float) -> Sequence[str]:
+def _said_layers(stats: dict[Place, tuple[int, float]], microseconds: float, unit: str) -> Sequence[str]:
     layers: Counter[str] = Counter()
     for (file, _, name), (_, own) in stats.items():
         layers[layer_of(file, name)] += own  # type: ignore[assignment]
     total = sum(layers.values()) or 1.0
     return [
-        f"{layer:32} {layers[layer] / total:6.1%}  {shown(layers[layer] / total * microseconds):>7} µs/step"
+        f"{layer:32} {layers[layer] / total:6.1%}  {shown(layers[layer] / total * microseconds):>7} µs/{unit}"
         for layer in sorted(LAYERS, key=lambda layer: -layers[layer])
         if layers[layer]
     ]
 
 
-def _said_functions(stats: dict[Place, tuple[int, float]], steps: int, microseconds: float) -> Sequence[str]:
+def _said_functions(
+    stats: dict[Place, tuple[int, float]], units: float, microseconds: float, unit: str
+) -> Sequence[str]:
     total = sum(own for _, own in stats.values()) or 1.0
     ordered = sorted(stats.items(), key=lambda entry: -entry[1][1])[:TOP]
     return [
-        f"{own / total * microseconds:7.1f} µs/step {calls / steps:8.2f} calls/step  {_named(place)}"
+        f"{own / total * microseconds:7.1f} µs/{unit} {calls / units:8.2f} calls/{unit}  {_named(place)}"
         for place, (calls, own) in ordered
     ]
 

@@ -78,7 +78,7 @@ async def _all_completed(app: App, runs: int) -> None:
 
 async def w6(scale: Scale, folder: Path) -> dict[str, float]:
     """A run with many completed steps taken back by a fresh process, until its next step begins."""
-    path = await _long_run(folder, scale.w6_steps)
+    path = await long_run(folder, scale.w6_steps)
     with Child("resuming", url_of(folder, path.name), "w6") as process:
         said = await asyncio.to_thread(process.line)
     end = said["step"]
@@ -92,7 +92,7 @@ async def w6(scale: Scale, folder: Path) -> dict[str, float]:
     }
 
 
-async def _long_run(folder: Path, steps: int) -> Path:
+async def long_run(folder: Path, steps: int) -> Path:
     """A store whose one run a worker left in its last step. Written without syncing: only its content counts."""
     path = folder / "long.db"
     store = await open_sqlite(url_of(folder, "made.db"), durability="off")

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.script.channels import Channel
@@ -16,8 +16,6 @@ from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
-from holdfast.client.compensating import compensate
-from holdfast.client.machine_logs import MachineLogs
 from holdfast.config import Configuration, StoreSettings, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
@@ -31,6 +29,9 @@ from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from holdfast.client.machine_logs import MachineLogs
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -283,10 +284,14 @@ class App:
 
     def logs(self) -> MachineLogs:
         """Keeps the logs of standalone machines in this app's store: `machine.run(…, store=app.logs(), id=…)`."""
+        from holdfast.client.machine_logs import MachineLogs
+
         return MachineLogs(self.client)
 
     async def compensate(self, id: str) -> Run[list[str]]:
         """Starts the run that undoes what the ended run of a machine left undone; its result names the states."""
+        from holdfast.client.compensating import compensate
+
         return await compensate(await self.client(), id)
 
     async def runs(

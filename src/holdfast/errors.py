@@ -9,8 +9,10 @@
     │   ├── NotAwaited                a step or child was called and never awaited
     │   ├── InvalidState              a handler returned, or a log names, what is no state of its machine
     │   └── DefinitionError           a step, workflow, signal, machine or app that cannot be
+    │       └── InvalidFlow           everything that is wrong with a flow, each with file, line and column
     ├── InvalidInput (ValueError)     a value was refused before anything was written
     │   ├── InvalidDuration · InvalidId · InvalidRetry · InvalidArguments
+    │   ├── InvalidExpression         an expression of a flow that does not parse; carries its place in the text
     │   ├── InvalidConfig             names the file or variable, and the key
     │   ├── NotEncodable              names the place: order.items[3].price
     │   ├── NotDecodable              stored bytes do not fit the annotation
@@ -22,6 +24,7 @@
     ├── ResultTimeout (TimeoutError)  result(timeout=) ran out; the run goes on
     ├── StepFailed                    a step's last failure, seen by its workflow
     │   └── OutcomeUnknown            a once=True step whose only attempt was cut off
+    ├── ExpressionFailed              an expression of a flow that has no value: a missing field, text plus number
     ├── StateFailed                   a state's last failure: which state, which attempt, and the path to it
     ├── FlowFailed                    what ended a flow: which step, and its last failure
     ├── SplitFailed                   too few branches of a split succeeded
@@ -55,11 +58,14 @@ __all__ = [
     "DefinitionError",
     "DiskFull",
     "Diverged",
+    "ExpressionFailed",
     "FlowFailed",
     "HoldfastError",
     "InvalidArguments",
     "InvalidConfig",
     "InvalidDuration",
+    "InvalidExpression",
+    "InvalidFlow",
     "InvalidId",
     "InvalidInput",
     "InvalidRetry",
@@ -74,6 +80,7 @@ __all__ = [
     "OutcomeUnknown",
     "PayloadTooLarge",
     "Permanent",
+    "Problem",
     "ResultTimeout",
     "RetryAfter",
     "RunCancelled",
@@ -117,6 +124,31 @@ class DefinitionError(UsageError):
     """A step, workflow, signal or app that cannot be, with the file and line."""
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a flow, or, as a warning, that is probably not meant. Lines and columns count from
+    1; they are 0 where there is no file."""
+
+    message: str
+    where: str = ""
+    line: int = 0
+    column: int = 0
+    is_warning: bool = False
+
+    def __str__(self) -> str:
+        place = f"{self.where}:{self.line}:{self.column}" if self.line else self.where
+        text = f"{place}: {self.message}" if place else self.message
+        return f"{text} (warning)" if self.is_warning else text
+
+
+class InvalidFlow(DefinitionError):
+    """A flow that cannot be; `problems` has everything that is wrong with it, in the order of the file."""
+
+    def __init__(self, text: str, *, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(text)
+        self.problems: tuple[Problem, ...] = tuple(problems)
+
+
 class InvalidState(UsageError):
     """What a handler returned, or a log names, is no state of its machine."""
 
@@ -139,6 +171,14 @@ class InvalidRetry(InvalidInput):
 
 class InvalidArguments(InvalidInput):
     """Arguments that do not fit the signature of a step or workflow."""
+
+
+class InvalidExpression(InvalidInput):
+    """An expression of a flow that does not parse; `offset` is the character, from 0, where it goes wrong."""
+
+    def __init__(self, message: str, *, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
 
 
 class InvalidConfig(InvalidInput):
@@ -233,6 +273,10 @@ class StepFailed(HoldfastError):
 
 class OutcomeUnknown(StepFailed):
     """A `once=True` step was cut off by a crash: it may or may not have taken effect."""
+
+
+class ExpressionFailed(HoldfastError):
+    """An expression of a flow has no value: a field is not there, or the types do not fit."""
 
 
 class StateFailed(HoldfastError):

@@ -63,11 +63,9 @@ def test_a_missing_docstring_is_found() -> None:
     assert list(undocumented("Thing", type("Thing", (), namespace))) == ["Thing", "Thing.verb", "Thing.asked"]
 
 
-def loaded_by(code: str) -> set[str]:
-    """The top-level packages a fresh interpreter holds after this code."""
-    report = (
-        "import json, sys; print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})), file=sys.stderr)"
-    )
+def modules_of(code: str) -> set[str]:
+    """The modules a fresh interpreter holds after this code."""
+    report = "import json, sys; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     answer = subprocess.run(
         [sys.executable, "-c", f"{code}\n{report}"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -75,10 +73,21 @@ def loaded_by(code: str) -> set[str]:
     return set(json.loads(answer.stderr.splitlines()[-1]))
 
 
+def loaded_by(code: str) -> set[str]:
+    """The top-level packages among them."""
+    return {name.split(".")[0] for name in modules_of(code)}
+
+
 @pytest.mark.parametrize("module", ["holdfast", "holdfast.sync"])
 def test_importing_is_light(module: str) -> None:
     """Contract: an import loads no optional package, no terminal library, and SQLite only when a store is opened."""
     assert not loaded_by(f"import {module}") & (OPTIONAL | WHEN_NEEDED)
+
+
+def test_an_app_of_scripts_loads_no_machines() -> None:
+    """Contract: a worker starts with what it serves; the other ways of writing workflows stay on the disk."""
+    loaded = modules_of("from holdfast import App, step, workflow\nApp('memory://')")
+    assert not {name for name in loaded if name.startswith(("holdfast.authoring.machine", "holdfast.core.machine_log"))}
 
 
 def test_help_is_light() -> None:

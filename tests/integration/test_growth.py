@@ -1,7 +1,8 @@
-"""A long run, and a store that does not grow for ever: snapshots, compaction, retention, and what must not change."""
+"""A long run, and a journal that does not grow for ever: snapshots, compaction, and what must not change."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from datetime import timedelta
@@ -19,10 +20,7 @@ from holdfast.core.snapshot import Snapshot
 from holdfast.core.timeline import timeline
 from holdfast.core.turn import Row, decode_rows, is_compacted
 from holdfast.engine.snapshots import compact
-from holdfast.engine.sweeping import Swept, sweep, sweepable
-from holdfast.ports.runs import Filter
 from holdfast.ports.store import Store
-from holdfast.worker.sweeping import sweep_if_free
 from tests.support.faults import FaultyStore
 from tests.support.world import World
 
@@ -51,6 +49,21 @@ async def lengthy(steps: int, size: int = 0) -> int:
 
 
 @workflow
+async def twice(first: int, second: int) -> str:
+    for number in range(first):
+        await count(number)
+    await go.wait()
+    for number in range(second):
+        await count(number)
+    return await go.wait()
+
+
+@workflow
+async def listening(times: int) -> int:
+    return len([await go.wait() for _ in range(times)])
+
+
+@workflow
 async def rounds(left: int) -> str:
     for number in range(20):
         await count(left * 100 + number)
@@ -67,16 +80,6 @@ async def falling(steps: int) -> int:
         effects[-1] += 1
         raise ValueError("once")
     return steps
-
-
-@workflow(keep="7d")
-async def brief() -> int:
-    return 1
-
-
-@workflow
-async def usual() -> int:
-    return 2
 
 
 async def rows_of(store: Store, run: str) -> list[Row]:
@@ -97,18 +100,11 @@ async def is_parked(run: Run[Any]) -> bool:
 
 
 async def parked(world: World, app: App, call: Any, run_id: str = "r") -> None:
-    """A run that has done all its steps and waits, its worker gone."""
+    """A run that has done all its steps and waits, its snapshots made, its worker gone."""
     async with world.worker(app) as worker:
         run = await app.start(call, id=run_id)
         await world.until(lambda: is_parked(run))
-        await world.until(lambda: not worker.engine.sessions)
-        if app.settings.snapshot_every:
-            no = await number_of(world.store, run_id)
-
-            async def has_snapshot() -> bool:
-                return no in await world.store.snapshots([no])
-
-            await world.until(has_snapshot)
+        await world.until(lambda: not worker.engine.sessions and worker.engine.snapshots.is_idle)
 
 
 async def resumed(world: World, app: App, run_id: str = "r") -> Any:
@@ -228,8 +224,6 @@ async def test_a_compacted_run_goes_on(world: World) -> None:
     """Promise: few rows are left, numbering goes on, a worker that never saw it resumes it, and nothing is repeated."""
     app = world.app(lengthy, **COMPACT)
     await parked(world, app, lengthy(60, LARGE if world.kind == "sqlite" else 0))
-    no = await number_of(world.store, "r")  # a run that outpaced its compaction is compacted at the next occasion
-    assert await is_short(world.store, "r") or await compact(world.store, "r", no, 1_000) > 0
     assert await is_short(world.store, "r")
     await world.store.drop_snapshots()
     await world.store.collect(timedelta(0))
@@ -248,17 +242,62 @@ async def test_a_compacted_run_goes_on(world: World) -> None:
 async def test_a_long_run_is_compacted_while_it_goes(world: World) -> None:
     """Promise: nobody has to ask for it. How soon depends on the machine, that it happens does not."""
     await parked(world, world.app(lengthy, **COMPACT), lengthy(400))
-    rows = await rows_of(world.store, "r")
-    assert is_compacted(rows[0])
-    assert len(rows) < 300
+    assert await is_short(world.store, "r")
+
+
+async def test_a_run_that_parks_while_its_snapshot_is_made_is_looked_at_again(still: World) -> None:
+    """Promise: rows written while a snapshot was under way get one of their own, though the run moves no more; and
+    nothing of the run is kept in memory for it."""
+    faulty = FaultyStore(still.store)
+    gate, is_there = asyncio.Event(), asyncio.Event()
+
+    async def wait(name: str, _: tuple[Any, ...]) -> None:
+        if name == "put_snapshot":
+            is_there.set()
+            await gate.wait()
+
+    faulty.before = wait
+    app = App(workflows=[twice], store=faulty.store, **COMPACT)
+    async with still.worker(app) as worker:
+        run = await app.start(twice(25, 35), id="r")
+        await is_there.wait()
+        await run.signal(go, "on")
+        await still.until(lambda: is_parked(run))
+        await still.until(lambda: worker.engine.is_quiet and effects[34] == 1)
+        gate.set()
+        await still.until(lambda: worker.engine.snapshots.is_idle)
+        assert await is_short(still.store, "r")
+        assert not worker.engine.snapshots._last
+        assert not worker.engine.snapshots._left
+
+
+async def test_a_run_that_parks_often_is_not_snapshotted_each_time(still: World) -> None:
+    """Promise: how often depends on how much was written, not on how often a run is given back."""
+    faulty = FaultyStore(still.store)
+    made: list[int] = []
+
+    async def note(name: str, args: tuple[Any, ...]) -> None:
+        if name == "put_snapshot":
+            made.append(args[1].ordinal)
+
+    faulty.before = note
+    app = App(workflows=[listening], store=faulty.store, **SMALL)
+    async with still.worker(app) as worker:
+        run = await app.start(listening(30), id="r")
+        for number in range(30):
+            await still.until(lambda: is_parked(run))
+            await run.signal(go, str(number))
+        assert await run.result("30s") == 30
+        await still.until(lambda: worker.engine.snapshots.is_idle)
+    assert 0 < len(made) <= 4
+    assert [other - one >= 15 for one, other in pairwise(made)] == [True] * (len(made) - 1)
 
 
 async def test_a_run_that_begins_anew_for_ever_stays_small(world: World) -> None:
     """Promise: what a `continue_as` left behind is not kept, neither in rows nor in segments."""
     app = world.app(rounds, **COMPACT)
     await parked(world, app, rounds(8))
-    no = await number_of(world.store, "r")
-    assert await is_short(world.store, "r") or await compact(world.store, "r", no, 1_000) > 0
+    assert await is_short(world.store, "r")
     [first, *_] = decode_rows(await rows_of(world.store, "r"))
     [event] = first.events
     assert isinstance(event, e.Compacted)
@@ -357,96 +396,3 @@ async def test_a_paused_run_is_compacted_and_goes_on(world: World) -> None:
         assert await run.status() is Status.PAUSED
         await run.resume()
     assert await resumed(world, app) == EXPECTED
-
-
-# -- retention ---------------------------------------------------------------------------------------------------------
-
-
-async def ended(world: World, app: App, *calls: tuple[Any, str]) -> None:
-    async with world.worker(app):
-        for call, run_id in calls:
-            run = await app.start(call, id=run_id)
-            assert await run.wait("30s") is Status.COMPLETED
-        await app.start(lengthy(0), id="waits")
-
-
-@pytest.mark.spec("stepflow.J12")
-async def test_ended_runs_go_after_their_time(still: World) -> None:
-    """Promise: those of a workflow with `keep=` after that, others after what the app says; running ones stay."""
-    app = still.app(brief, usual, lengthy)
-    await ended(still, app, (brief(), "b"), (usual(), "u"))
-    async with still.worker(app) as worker:
-        assert await sweep_if_free(worker) == Swept()
-        still.clock.advance(timedelta(days=8))
-        assert (await sweepable(still.store, timedelta(days=30))).removed.trees == 1
-        swept = await sweep_if_free(worker)
-        assert swept is not None
-        assert (swept.removed.trees, swept.removed.runs) == (1, 1)
-        assert [run is None for run in [await still.store.get(name) for name in ("b", "u", "waits")]] == [
-            True,
-            False,
-            False,
-        ]
-        still.clock.advance(timedelta(days=23))
-        swept = await sweep_if_free(worker)
-        assert swept is not None
-        assert swept.removed.trees == 1
-        assert await still.store.get("waits") is not None
-
-
-async def test_an_app_may_keep_runs_for_ever(still: World) -> None:
-    """Promise: `keep=None` removes nothing but what says it itself."""
-    app = still.app(brief, usual, lengthy, keep=None)
-    await ended(still, app, (brief(), "b"), (usual(), "u"))
-    still.clock.advance(timedelta(days=3000))
-    async with still.worker(app) as worker:
-        await sweep_if_free(worker)
-    assert await still.store.get("b") is None
-    assert await still.store.get("u") is not None
-
-
-async def test_one_worker_at_a_time_sweeps(still: World) -> None:
-    """Promise: while one is at it others leave it alone; its death ends its turn."""
-    app = still.app(usual, lengthy)
-    await ended(still, app, (usual(), "u"))
-    still.clock.advance(timedelta(days=31))
-    async with still.worker(app, id="one") as one, still.worker(still.app(usual), id="two") as two:
-        assert await still.store.take_duty("sweep", holder=one.options.instance, ttl=timedelta(minutes=2))
-        assert await sweep_if_free(two) is None
-        assert await still.store.get("u") is not None
-        still.clock.advance(timedelta(minutes=2))
-        swept = await sweep_if_free(two)
-        assert swept is not None
-        assert swept.removed.trees == 1
-        assert await sweep_if_free(one) is not None
-
-
-@pytest.mark.parametrize("verb", ["expired", "remove", "collect", "take_duty", "drop_duty"])
-@pytest.mark.parametrize("mode", ["refused", "answer lost"])
-async def test_a_sweep_that_breaks_is_done_by_the_next(still: World, verb: str, mode: Any) -> None:
-    """Promise: wherever it breaks, the next sweep removes the rest, and nothing but that."""
-    app = still.app(usual, lengthy)
-    await ended(still, app, *((usual(), f"u{number}") for number in range(3)))
-    still.clock.advance(timedelta(days=31))
-    faulty = FaultyStore(still.store)
-    faulty.fail(verb, 1, mode=mode)
-    async with still.worker(App(workflows=[usual], store=faulty.store)) as worker:
-        with pytest.raises(Exception, match="injected"):
-            await sweep_if_free(worker)
-        still.clock.advance(timedelta(minutes=3))
-        await sweep_if_free(worker)
-    assert [run.id for run in (await still.store.list(Filter())).runs] == ["waits"]
-    assert faulty.fired
-
-
-async def test_an_id_is_free_after_retention(still: World) -> None:
-    """Promise: the same id then starts a new run: idempotency by id lasts as long as the run is kept."""
-    app = still.app(usual, lengthy)
-    await ended(still, app, (usual(), "u"))
-    first = await number_of(still.store, "u")
-    still.clock.advance(timedelta(days=31))
-    await sweep(still.store, timedelta(days=30))
-    async with still.worker(app):
-        run = await app.start(usual(), id="u")
-        assert await run.result("30s") == 2
-    assert await number_of(still.store, "u") != first

@@ -369,8 +369,7 @@ class Engine:
                 close(kept.program, oldest)
         else:
             close(session.program, session.run.id)
-        self.snapshots.look(session.run, session.no)
-        self.snapshots.left(session.run.id)
+        self.snapshots.left(session.run, session.no)
         self.freed(is_over=session.run.end is not None)
 
     def _is_worth_memory(self, session: Session) -> bool:

@@ -30,14 +30,23 @@ class Snapshots:
         self._settings = settings
         self._spawn = spawn
         self._last: dict[str, int] = {}
-        self._busy: set[str] = set()
+        self._busy: dict[str, tuple[Run, int] | None] = {}  # what is under way, and the look that came meanwhile
+        self._left: set[str] = set()  # of those under way: runs that are no longer held
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._busy
 
     def look(self, run: Run, no: int) -> None:
-        """Makes a snapshot if the run has grown enough since the last; forgets those of a run that has ended."""
+        """Makes a snapshot if the run has grown enough since the last; forgets those of a run that has ended. While one
+        is under way the look waits for its end: what was written meanwhile is not forgotten, even if the run parks."""
         every = self._settings.snapshot_every
-        if not 0 < every <= run.ordinal or run.id in self._busy:
+        if not 0 < every <= run.ordinal:
             return
-        if run.end is not None:
+        if run.id in self._busy:
+            self._busy[run.id] = (run, no)
+        elif run.end is not None:
             self._last.pop(run.id, None)
             self._start(run.id, self._forget(run.id, no))
         elif is_due(every, run.ordinal, self._last.get(run.id, 0)):
@@ -47,13 +56,25 @@ class Snapshots:
         """A run was opened from a snapshot of that ordinal."""
         self._last[run] = ordinal
 
-    def left(self, run: str) -> None:
-        """The run is no longer held here."""
-        self._last.pop(run, None)
+    def left(self, run: Run, no: int) -> None:
+        """The run is no longer held here: a last look at it."""
+        self.look(run, no)
+        if run.id in self._busy:
+            self._left.add(run.id)
+        else:
+            self._last.pop(run.id, None)
 
     def _start(self, run: str, work: Coroutine[Any, Any, None]) -> None:
-        self._busy.add(run)
+        self._busy[run] = None
         self._spawn(work)
+
+    def _done(self, run: str) -> None:
+        waiting = self._busy.pop(run)
+        if waiting is not None:
+            self.look(*waiting)
+        if run in self._left and run not in self._busy:
+            self._left.discard(run)
+            self._last.pop(run, None)
 
     async def _take(self, run: str, no: int, ordinal: int) -> None:
         try:
@@ -63,7 +84,7 @@ class Snapshots:
             self._last[run] = ordinal  # not again at every look
             LOG.warning("run %s: no snapshot made: %s", run, error, extra={"event": "snapshot failed", "run": run})
         finally:
-            self._busy.discard(run)
+            self._done(run)
 
     async def _forget(self, run: str, no: int) -> None:
         try:
@@ -71,16 +92,19 @@ class Snapshots:
         except HoldfastError as error:
             LOG.warning("run %s: its snapshot stays until the run goes: %s", run, error)
         finally:
-            self._busy.discard(run)
+            self._done(run)
 
 
 async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings: Settings) -> int:
-    """Makes a snapshot of all rows but the newest, and compacts up to it if the journal has grown long. Returns the
-    ordinal it reaches (0: there was nothing to make)."""
+    """Makes a snapshot of all rows but the newest, and compacts up to it if the journal has grown long; nothing if the
+    one that is stored suffices. Returns the ordinal it reaches (0: there is none)."""
     journal = (await read_journals(store, {no: ordinal}, 1))[no]
+    known = journal.snapshot.ordinal if journal.snapshot is not None else 0
+    if not is_due(settings.snapshot_every, ordinal, known):
+        return known
     made = await _made(store, run, no, journal)
     if made is None:
-        return journal.snapshot.ordinal if journal.snapshot is not None else 0
+        return known
     past, blobs, last = made
     if not await store.put_snapshot(no, to_snapshot(past, last.ordinal, last.checksum), blobs):
         return 0

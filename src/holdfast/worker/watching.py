@@ -19,26 +19,52 @@ FIRST_LOOK = 0.002
 """Seconds to the next look for changes of other processes right after one; `options.look` when all is quiet."""
 
 
+class Looks:
+    """Looks for changes, as a timer and not as a task: an idle worker does little else."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._loop = asyncio.get_running_loop()
+        self._poll = worker.options.poll.total_seconds()
+        self._longest = self._pause = worker.options.look.total_seconds()
+        self._compared_at = self._loop.time()
+        self._seen: int = worker.store.changes()
+        self._has_news = False
+
+    async def comparison(self) -> None:
+        """Returns when it is time for the next one."""
+        self._is_due: asyncio.Future[None] = self._loop.create_future()
+        self._timer = self._loop.call_later(self._pause, self._look)
+        try:
+            await self._is_due
+        finally:
+            self._timer.cancel()
+        self._compared_at, self._has_news = self._loop.time(), False
+
+    def _look(self) -> None:
+        self._pause = min(self._pause * 1.25, self._longest)
+        try:
+            changes = self._worker.store.changes()
+        except Exception as error:  # noqa: BLE001 the task that waits raises it
+            self._is_due.set_exception(error)
+            return
+        if changes != self._seen:
+            self._seen, self._pause, self._has_news = changes, FIRST_LOOK, True
+            self._worker.work_hinted.set()
+        since = self._loop.time() - self._compared_at
+        if since >= self._poll or (self._has_news and since >= self._longest):
+            self._is_due.set_result(None)
+        else:
+            self._timer = self._loop.call_later(self._pause, self._look)
+
+
 async def watch_until_stopped(worker: Worker) -> None:
     """Hints for the claim loop, news for the sessions."""
-    loop = asyncio.get_running_loop()
-    poll, longest_look = worker.options.poll.total_seconds(), worker.options.look.total_seconds()
-    compared_at = loop.time()
-    seen = worker.store.changes()
-    pause = longest_look
-    has_news = False
+    looks = Looks(worker)
     while not worker.is_stopped:
-        await asyncio.sleep(pause)
-        pause = min(pause * 1.25, longest_look)
         try:
-            changes = worker.store.changes()
-            if changes != seen:
-                seen, pause, has_news = changes, FIRST_LOOK, True
-                worker.work_hinted.set()
-            since = loop.time() - compared_at
-            if since >= poll or (has_news and since >= longest_look):
-                compared_at, has_news = loop.time(), False
-                await worker.engine.check_held(worker.options.instance)
+            await looks.comparison()
+            await worker.engine.check_held(worker.options.instance)
         except StoreError as error:
             LOG.warning("held runs not compared, trying again: %s", error)
         except Exception:
