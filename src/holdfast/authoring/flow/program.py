@@ -16,15 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from holdfast.authoring.flow.evaluating import evaluate, is_true
 from holdfast.authoring.flow.expressions import Expression, Fields, Items, references
+from holdfast.authoring.flow.model import Invoke
 from holdfast.authoring.flow.performing import Performer
 from holdfast.authoring.flow.plan import Node, Plan
 from holdfast.authoring.flow.schemas import check_output
+from holdfast.authoring.flow.targets import StepTarget
 from holdfast.authoring.script.verdicts import marked
 from holdfast.errors import FlowFailed, HoldfastError, RunFailed, StepFailed
 
 if TYPE_CHECKING:
-    from holdfast.authoring.flow.performing import Target
+    from holdfast.authoring.flow.targets import Target
     from holdfast.authoring.script.program import ScriptProgram
+
+AT_ONCE = 100
+"""How many steps of one run have bodies in flight at once; an `each` counts as one, and has a limit of its own."""
 
 Phase: TypeAlias = Literal["asked", "gate", "work", "running", "otherwise", "fallback"]
 
@@ -47,6 +52,9 @@ class Driver:
         self._waited_for_by: dict[int, list[int]] = {}
         self._ready: deque[int] = deque()
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._targets = targets
+        self._in_work = 0
+        self._in_line: deque[Node] = deque()
         self._over: asyncio.Future[None] = program.loop.outcome_future()
         self.looked_at: int = 0
         """Steps and references that were looked at so far: what a run costs."""
@@ -136,18 +144,37 @@ class Driver:
             self._settle(node, None, is_there=False)
 
     def _begin(self, node: Node) -> None:
+        """Begins the step's work, or, if so many bodies run already, puts it in line. What only waits is not counted:
+        a step that others wait for always gets its turn."""
         self._phases[node.place] = "running"
+        if not self._has_body(node):
+            self._start(node)
+        elif self._in_work < AT_ONCE:
+            self._in_work += 1
+            self._start(node)
+        else:
+            self._in_line.append(node)
+
+    def _has_body(self, node: Node) -> bool:
+        does = node.step.does
+        return isinstance(does, Invoke) and isinstance(self._targets[does.target], StepTarget)
+
+    def _start(self, node: Node) -> None:
         self._tasks[node.place] = self._program.loop.create_task(self._perform(node), name=node.step.name)
 
     async def _perform(self, node: Node) -> None:
         try:
             value = await self._performer.perform(node.step)
         except Exception as error:  # noqa: BLE001 whatever it is, it is the step's failure
-            del self._tasks[node.place]
             self._failed(node, error)
         else:
-            del self._tasks[node.place]
             self._settle(node, value)
+        del self._tasks[node.place]
+        if self._has_body(node):
+            self._in_work -= 1
+            if self._in_line and not self._over.done():
+                self._in_work += 1
+                self._start(self._in_line.popleft())
         self._go_on()
 
     def _settle(self, node: Node, value: Any, *, is_there: bool = True) -> None:
