@@ -42,8 +42,8 @@ class App:
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; without it that of the
     configuration: `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
-    definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended runs stay (None: for ever; a workflow may say
-    it for its own), `snapshot_every` and `compact_after` how many journal rows of a run lie between two snapshots and
+    definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended
+    runs stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows of a run lie between two snapshots and
     before it is compacted, `blobs` where large payloads are: in the "store", or in a folder that all workers share
     ("file:///shared/folder"). `config` is for tests; else it is looked for when it is first needed.
     """
@@ -110,8 +110,8 @@ class App:
         return f"<App {without_secrets(self.url)} with {len(self.registry)} workflow(s)>"
 
     def serve(self, what: AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str) -> None:
-        """Adds a workflow, every workflow of a module, or of the module of that name; flows may call them, and the steps
-        of that module, by name."""
+        """Adds a workflow, every workflow of a module, or of the module of that name. Flows may call them, and the
+        module's steps, by name."""
         if isinstance(what, AnyWorkflow | AnyStep):
             self._serve(what)
             return

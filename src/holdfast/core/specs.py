@@ -53,6 +53,7 @@ class WorkflowSpec:
     style: Literal["", "machine", "flow"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
     definition: bytes = b""  # of a flow: what its runs execute, stored with each of them; `code` is its hash
+    declared: int = 0  # how many steps a flow names: they may all run, whatever the app's step limit
     parts: tuple[Any, ...] = ()  # steps and workflows that came with it, and that it may call by name
 
     @property

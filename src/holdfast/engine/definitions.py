@@ -1,4 +1,4 @@
-"""Which definition a run executes: the one registered here, or, for a flow, the snapshot that was stored with its start.
+"""Which definition a run executes: the one registered here, or, for a flow, the snapshot stored with its start.
 
 Whoever lacks a definition, or a component it calls, leaves the run to others: that is a matter of deployment, never the
 run's failure.

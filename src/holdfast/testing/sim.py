@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from holdfast import sync
 from holdfast.adapters.memory.clock import VirtualClock
@@ -24,11 +24,12 @@ from holdfast.authoring.script.resources import Resource, resources_named_by
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
-from holdfast.client.run import events_of
+from holdfast.client.run import ClientRun, events_of
 from holdfast.core.doing import Occupation
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
+from holdfast.core.turn import Turn
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, UnknownWorkflow
 from holdfast.testing.fake import Fake
@@ -85,8 +86,8 @@ class SimRun(sync.Run[R_co]):
 
     def follow(self, *, after: int = 0) -> Iterator[JournalEvent]:
         """The journal so far. It does not wait for more."""
-        rows = self._sim.call(self._sim.store.history(self.id, after_seq=after, limit=1_000_000))
-        return iter([event for row in rows for event in events_of(row)])
+        turns: list[Turn] = self._sim.call(cast("ClientRun[R_co]", self._run).history())
+        return iter([event for turn in turns if turn.seq > after for event in events_of(turn)])
 
 
 class Sim:

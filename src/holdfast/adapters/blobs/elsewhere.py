@@ -15,9 +15,9 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.adapters.blobs.folder import Folder
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
-from holdfast.core.definition import DefinitionBytes
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
 from holdfast.ports.inbox import Delivery, Message, Publication
 from holdfast.ports.journal import Commit, Verdict

@@ -118,7 +118,9 @@ class Transaction:
             elif isinstance(data, Stub):
                 self.tables.blobs[name] = Blob(None, data.size, kind_of(data, kind), self.now, frozenset(data.names))
             else:
-                self.tables.blobs[name] = Blob(data, len(data), kind_of(data, kind), self.now, frozenset(names_in(data)))
+                self.tables.blobs[name] = Blob(
+                    data, len(data), kind_of(data, kind), self.now, frozenset(names_in(data))
+                )
 
     def refer(self, no: int, body: bytes) -> None:
         """The run refers to the blobs that the body names, as far as they are there."""

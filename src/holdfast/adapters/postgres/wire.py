@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.adapters.sql.rows import maybe_micros
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
 from holdfast.core.references import names_in
 from holdfast.core.turn import Row, micros
-from holdfast.core.definition import DefinitionBytes
 from holdfast.ports.blobs import BlobData, Stub
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit
@@ -169,7 +169,7 @@ class Known:
 
 
 def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None, int, list[str], bool]]:
-    """Blobs to be kept: name, bytes (None: they are elsewhere), size, the names in them, whether they are definitions."""
+    """Blobs to be kept: name, bytes (None: they are elsewhere), size, names in them, whether definitions."""
     return [
         (name, None, data.size, list(data.names), data.is_definition)
         if isinstance(data, Stub)

@@ -64,7 +64,7 @@ async def approval(
 
 async def _answer(program: ScriptProgram, name: str, key: str, until: datetime | None) -> Answer | None:
     """The next signal; None if the time runs out first."""
-    return await WaitCall(
+    answer: Answer | None = await WaitCall(
         program,
         program.take_key(key),
         HERE,
@@ -75,6 +75,7 @@ async def _answer(program: ScriptProgram, name: str, key: str, until: datetime |
         default=NO_DEFAULT if until is None else None,
         has_sender=True,
     )
+    return answer
 
 
 def _read(program: ScriptProgram, answer: Answer) -> dict[str, Any] | None:

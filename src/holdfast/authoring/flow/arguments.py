@@ -92,3 +92,12 @@ class FlowArguments(Arguments):
         found = {name: values.get(name, one.default) for name, one in declared.items()}
         plain: dict[str, Any] = _anything.round_trip(found, "vars")[1]
         return plain
+
+
+def secrets_in(data: bytes | msgspec.Raw) -> list[Any]:
+    """The values of the secret variables in a run's start."""
+    try:
+        start = msgspec.json.decode(data, type=Start)
+    except msgspec.MsgspecError:
+        return []
+    return [start.vars[name] for name in start.secrets if name in start.vars]

@@ -21,6 +21,7 @@ from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.sagas import Saga
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.core.payload import Shape, hash_of
+from holdfast.core.redaction import Redaction
 from holdfast.core.retry import Retry
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import NotAllowedHere
@@ -51,6 +52,7 @@ def flow_spec(
         where=where or f"definition {hash_of(data)[:12]}",
         style="flow",
         definition=data,
+        declared=len(definition.steps),
         parts=parts,
     )
 
@@ -77,6 +79,7 @@ def bound(spec: WorkflowSpec, find: Callable[[str], Target | None]) -> WorkflowS
 
     async def drive(input: Any, vars: dict[str, Any]) -> Any:
         program = require_program(f"flow {spec.name}")
+        program.redaction = Redaction(vars.get(name) for name in plan.definition.secrets)
         driver = Driver(plan, targets, program, input, vars)
         if not plan.definition.saga:
             return await driver.run()

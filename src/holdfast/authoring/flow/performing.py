@@ -16,7 +16,7 @@ from holdfast.authoring.script.context import Place
 from holdfast.core.durations import parse_duration
 from holdfast.core.guards import is_list
 from holdfast.core.payload import Shape
-from holdfast.errors import ExpressionFailed, HoldfastError
+from holdfast.errors import ExpressionFailed, HoldfastError, StepLimitExceeded
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
@@ -46,6 +46,14 @@ class Performer:
         items = evaluate(each.over, self._known)
         if not is_list(items):
             raise ExpressionFailed(f"each: in: is {type(items).__name__}, not a list")
+        limit = self._program.settings.step_limit
+        if limit is not None and len(items) > limit:  # before the first of them begins, not in the middle
+            raise StepLimitExceeded(
+                f"each: {len(items)} items, and a run has at most {limit} steps besides those its flow declares: give "
+                "it fewer, start a batch, or raise App(step_limit=…)",
+                limit=limit,
+                count=len(items),
+            )
         results: list[Any] = [None] * len(items)
         waiting = iter(enumerate(items))
 

@@ -2,8 +2,8 @@
 
 The driver is a coroutine on the script's deterministic loop, so replay, retries, timers, children, undoing and every
 promise about crashes are the script's. It keeps, for each step, how many steps it still waits for; when one settles,
-only those that wait for it are looked at, so the work of a run is in proportion to its steps and references. Which steps
-are skipped is derived again on replay and is not journaled.
+only those that wait for it are looked at, so the work of a run is in proportion to its steps and references. Which
+steps are skipped is derived again on replay and is not journaled.
 
 A step's key is its name; those of the items of an `each` are `boxes.0`, `boxes.1`, …
 """
@@ -193,7 +193,7 @@ class Driver:
         if is_own and node.step.fallback is not None:
             self._wait(node, "fallback", node.fallback)
         elif not self._over.done():
-            self._over.set_exception(self._failure(node, error))
+            self._over.set_exception(self._failure(node.step.name, error))
 
     # -- ends ----------------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class Driver:
             value = self._evaluated(definition.output)
             check_output(definition, value)
         except HoldfastError as error:
-            raise marked(_flow_failed(definition.name, "", error)) from error
+            raise self._failure("", error) from error
         return value
 
     def _evaluated(self, tree: Expression) -> Any:
@@ -218,8 +218,13 @@ class Driver:
                     return None
                 return evaluate(tree, self._known)
 
-    def _failure(self, node: Node, error: Exception) -> BaseException:
-        return marked(_flow_failed(self._plan.definition.name, node.step.name, error))
+    def _failure(self, step: str, error: Exception) -> BaseException:
+        failed = _flow_failed(self._plan.definition.name, step, error)
+        redaction = self._program.redaction
+        if redaction:  # an expression that does not fit says what it was given
+            failed.args = (redaction.text(str(failed)),)
+            failed.message = redaction.text(failed.message)
+        return marked(failed)
 
     def _deadlock(self) -> BaseException:
         names = [self._plan.nodes[place].step.name for place in self._phases if place not in self._settled]
