@@ -1,12 +1,15 @@
 """The heartbeat: one thread per worker, one row for all its runs, so a blocked event loop does not lose leases.
 
 The same thread looks for the runs of workers that went away: a beat that is also a check frees a bounded number of
-them, and checks follow each other while there were some.
+them, and checks follow each other while there were some. Every beat is told when the next lease of anybody runs out, so
+a check comes just then. Among workers that are alive that moment is always farther away than the next beat: nobody
+checks more often because of it.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +21,44 @@ from holdfast.ports.leases import Beat, Heart
 LOG = logging.getLogger("holdfast.worker")
 AGAIN = 0.001
 """One check frees a bounded number of orphans; checks follow each other while there were some."""
+
+LEAST_PAUSE, LONGEST_SPREAD = 0.01, 0.2
+"""How long after a lease has run out it is looked for: at least, and at most more than that. By chance, so that the
+workers of a fleet do not all look at once."""
+
+
+class Checks:
+    """When to look for the runs of others: now and then, and just after a lease has run out. Knows no clock."""
+
+    def __init__(self, interval: float | None, spread: float) -> None:
+        self._interval = float("inf") if interval is None else interval
+        self._spread = spread
+        self._regular_at = self._expiry_at = float("inf")
+
+    @property
+    def at(self) -> float:
+        """The next one."""
+        return min(self._regular_at, self._expiry_at)
+
+    def begin(self, now: float) -> None:
+        """The first regular one is still to come."""
+        self._regular_at = now + self._interval
+
+    def learn(self, beat: Beat, now: float, chance: float, *, was_check: bool) -> None:
+        """What a beat said. `chance` is between 0 and 1."""
+        if self._interval == float("inf"):
+            return
+        if was_check:
+            self._regular_at = now + (AGAIN if beat.orphaned else self._interval)
+        self._expiry_at = float("inf")
+        if beat.next_expiry is not None:
+            left = max(0.0, (beat.next_expiry - beat.now).total_seconds())
+            self._expiry_at = now + left + LEAST_PAUSE + chance * self._spread
+
+    def put_off(self, until: float) -> None:
+        """The store did not answer: not before then."""
+        self._regular_at = max(self._regular_at, until)
+        self._expiry_at = max(self._expiry_at, until)
 
 
 class Heartbeat:
@@ -40,7 +81,10 @@ class Heartbeat:
     ) -> None:
         self._heart = heart
         self._interval = ttl.total_seconds() / 3
-        self._check_interval = None if check_interval is None else check_interval.total_seconds()
+        self._checks = Checks(
+            None if check_interval is None else check_interval.total_seconds(),
+            spread=min(LONGEST_SPREAD, self._interval / 4),
+        )
         self._frees = frees
         self._progress = progress
         self._recovery = recovery
@@ -60,10 +104,11 @@ class Heartbeat:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        beat_at = time.monotonic() + self._interval
-        check_at = self._next_check()
-        while not self._stop.wait(max(0.0, min(beat_at, check_at) - time.monotonic())):
-            is_check = time.monotonic() >= check_at
+        checks = self._checks
+        beat_at = time.monotonic()  # at once: somebody's lease may have run out already
+        checks.begin(beat_at)
+        while not self._stop.wait(max(0.0, min(beat_at, checks.at) - time.monotonic())):
+            is_check = time.monotonic() >= checks.at
             try:
                 self._also()
                 beat = self._heart.beat(
@@ -73,18 +118,14 @@ class Heartbeat:
                 pause = min(0.5, self._interval / 3)
                 LOG.warning("heartbeat not accepted, trying again in %.1f s: %s", pause, error)
                 beat_at = time.monotonic() + pause
-                check_at = max(check_at, beat_at)
+                checks.put_off(beat_at)
                 continue
             except Exception:
                 LOG.exception("heartbeat broke")
                 beat_at = time.monotonic() + self._interval
-                check_at = max(check_at, beat_at)
+                checks.put_off(beat_at)
                 continue
             beat_at = time.monotonic() + self._interval
-            if is_check:
-                check_at = time.monotonic() + AGAIN if beat.orphaned else self._next_check()
+            checks.learn(beat, time.monotonic(), random.random(), was_check=is_check)
             self._on_beat(beat)
         self._heart.close()
-
-    def _next_check(self) -> float:
-        return float("inf") if self._check_interval is None else time.monotonic() + self._check_interval

@@ -14,7 +14,7 @@ from holdfast import App, Run, Signal, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.leases import Beat
-from holdfast.worker.heartbeat import Heartbeat
+from holdfast.worker.heartbeat import LEAST_PAUSE, Checks, Heartbeat
 from tests.support.faults import FaultyStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -102,6 +102,59 @@ def test_orphans_are_freed_in_passes_that_follow_each_other() -> None:
     heartbeat = beating(heart, lambda _: None, ttl=1.5)
     heart.wait(21)  # at every third of the lease this would take 10 s, and the wait below fail
     heartbeat.stop()
+
+
+@pytest.mark.spec("stepflow.R18")
+def test_a_lease_that_runs_out_is_looked_for_just_then() -> None:
+    """Promise: a check comes when a lease runs out, not at the next regular check; a beat of its holder puts it off."""
+    checks = Checks(5.0, spread=0.2)
+    checks.begin(100.0)
+    assert checks.at == 105.0
+    checks.learn(_expiring(15), 100.0, 0.5, was_check=False)
+    assert checks.at == 105.0
+    checks.learn(_expiring(2), 101.0, 0.5, was_check=False)
+    assert checks.at == pytest.approx(103.0 + LEAST_PAUSE + 0.1)
+    checks.learn(_expiring(14), 102.0, 0.5, was_check=False)
+    assert checks.at == 105.0
+    checks.learn(QUIET, 105.0, 0.5, was_check=True)
+    assert checks.at == 110.0
+
+
+def test_the_workers_of_a_fleet_do_not_look_at_once() -> None:
+    """Promise: checks after a lease that ran out are spread, each a little later than the end of the lease."""
+
+    def at(chance: float) -> float:
+        checks = Checks(5.0, spread=0.2)
+        checks.learn(_expiring(2), 0.0, chance, was_check=False)
+        return checks.at
+
+    assert [at(chance) for chance in (0.0, 0.5, 1.0)] == pytest.approx([2.01, 2.11, 2.21])
+
+
+def test_a_lease_that_has_run_out_is_looked_for_at_once_and_again() -> None:
+    """Promise: as long as somebody dead holds runs, checks go on without waiting; who never checks does not begin."""
+    checks = Checks(5.0, spread=0.2)
+    checks.learn(_expiring(-3), 0.0, 0.0, was_check=True)
+    assert checks.at == pytest.approx(LEAST_PAUSE)
+    checks.put_off(0.5)
+    assert checks.at == 0.5
+    never = Checks(None, spread=0.2)
+    never.begin(0.0)
+    never.learn(_expiring(-3), 0.0, 0.0, was_check=False)
+    assert never.at == float("inf")
+
+
+def _expiring(left: float) -> Beat:
+    return Beat(NOW, has_lapsed=False, orphaned=0, next_expiry=NOW + timedelta(seconds=left))
+
+
+def test_a_worker_that_begins_looks_at_once_after_the_dead() -> None:
+    """Promise: runs whose lease ran out before a worker began are not left until its first regular check."""
+    heart = ScriptedHeart(_expiring(0))
+    heartbeat = beating(heart, lambda _: None, ttl=600)
+    heart.wait(2)
+    heartbeat.stop()
+    assert heart.freeing[:2] == [0, 10]
 
 
 def test_a_heartbeat_that_never_began_can_be_stopped() -> None:

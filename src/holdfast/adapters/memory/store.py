@@ -193,7 +193,10 @@ class MemoryStore(Keeping):
             orphans = (
                 run for run in list(self._tables.runs.values()) if run.instance and not self._is_live(run.instance)
             )
-            return Beat(write.now, has_lapsed, len(write.free(islice(orphans, frees))))
+            freed = len(write.free(islice(orphans, frees)))
+            holders = {run.instance for run in self._tables.runs.values()} - {"", instance}
+            expiries = (self._expiry(x, write.now) if self._is_live(x) else write.now for x in holders)
+            return Beat(write.now, has_lapsed, freed, min(expiries, default=None))
 
     async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""

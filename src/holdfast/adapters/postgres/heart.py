@@ -11,6 +11,7 @@ from datetime import timedelta
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.sql.rows import maybe_instant
 from holdfast.core.turn import instant
 from holdfast.ports.leases import Beat
 
@@ -44,12 +45,12 @@ class PostgresHeart:
         )
         with self._lock:
             asked = time.monotonic_ns()
-            ((moment, has_lapsed, orphaned, hints),) = self._link.ask(sql.BEAT, values, patience=self._patience)
+            ((moment, has_lapsed, orphaned, expiry, hints),) = self._link.ask(sql.BEAT, values, patience=self._patience)
             answered = time.monotonic_ns()
         if answered - asked < 1_000_000_000:  # a slow answer says little about the time
             self._moments.server.saw(moment, asked, answered)
         self._tell(hints)
-        return Beat(instant(moment), has_lapsed, orphaned)
+        return Beat(instant(moment), has_lapsed, orphaned, maybe_instant(expiry))
 
     def close(self) -> None:
         """Gives the connection back."""

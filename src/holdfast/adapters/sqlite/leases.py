@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from holdfast.adapters.sql.rows import encoded, is_live, run_row
+from holdfast.adapters.sql.rows import encoded, is_live, maybe_instant, run_row
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.system.process import is_gone, process_mark
@@ -88,16 +88,24 @@ class Renew(msgspec.Struct, frozen=True):
         has_lapsed = lease is None or not is_live(lease, boot, second)
         expires = second + self.ttl // _MICROSECOND
         transaction.run(sql.RENEW, (boot, expires, transaction.now, self.progress, self.recovery, self.instance))
-        freed = self._free_the_dead(transaction, boot, second) if self.frees > 0 else 0
-        return Beat(instant(transaction.now), has_lapsed, freed)
+        freed, expiry = self._meet_others(transaction, boot, second)
+        return Beat(instant(transaction.now), has_lapsed, freed, maybe_instant(expiry))
 
-    def _free_the_dead(self, transaction: Transaction, boot: str, second: int) -> int:
-        live = {row[0] for row in transaction.rows(sql.LEASES) if is_live(row[1:], boot, second)}
+    def _meet_others(self, transaction: Transaction, boot: str, second: int) -> tuple[int, int | None]:
+        """Frees runs of the dead; how many, and when the first lease of the others runs out."""
         freed = 0
+        expiries: list[int] = []
         for (holder,) in transaction.rows(sql.HOLDERS):
-            if holder not in live and freed < self.frees:
-                freed += len(free(transaction, holder, self.frees - freed))
-        return freed
+            if holder == self.instance:
+                continue
+            lease = transaction.row(sql.LEASE, (holder,))
+            if lease is not None and is_live(lease, boot, second):
+                expiries.append(transaction.now + lease[1] - second)
+                continue
+            freed += len(free(transaction, holder, self.frees - freed))
+            if transaction.row(sql.HOLDS, (holder,)) is not None:
+                expiries.append(transaction.now)
+        return freed, min(expiries, default=None)
 
 
 class Take:

@@ -300,7 +300,16 @@ SELECT boot, expires, has_ended, runs.worker, runs.instance, runs.epoch FROM run
 JOIN workers ON workers.instance = runs.instance WHERE runs.id = ? AND runs.instance <> ''
 """
 HELD = "SELECT id, epoch, inbox_last FROM runs WHERE instance = ? AND instance <> ''"
-HOLDERS = "SELECT DISTINCT instance FROM runs WHERE instance <> ''"
+HOLDS = "SELECT 1 FROM runs WHERE instance = ? AND instance <> '' LIMIT 1"
+# holders: met one by one over their index, so ten thousand held runs cost as many steps as there are holders.
+HOLDERS = """
+WITH RECURSIVE holders (instance) AS (
+    SELECT min(instance) FROM runs WHERE instance <> ''
+    UNION ALL
+    SELECT (SELECT min(instance) FROM runs WHERE instance <> '' AND instance > holders.instance) FROM holders
+    WHERE instance IS NOT NULL)
+SELECT instance FROM holders WHERE instance IS NOT NULL
+"""
 
 # -- workers -----------------------------------------------------------------------------------------------------------
 
@@ -314,7 +323,6 @@ ON CONFLICT (instance) DO UPDATE SET worker = excluded.worker, queues = excluded
     has_ended = 0, progress = excluded.progress
 """
 SIBLINGS = "SELECT instance, pid, host, mark, boot FROM workers WHERE worker = ? AND instance <> ?"
-LEASES = "SELECT instance, boot, expires, has_ended FROM workers"
 LEASE = "SELECT boot, expires, has_ended, worker FROM workers WHERE instance = ?"
 LEASED_DEFINITIONS = "SELECT definitions FROM workers WHERE has_ended = 0 AND boot = ? AND expires > ?"
 RENEW = """

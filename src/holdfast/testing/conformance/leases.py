@@ -89,6 +89,36 @@ class LeasesSuite(Suite):
         assert [heart.beat().orphaned for _ in range(4)] == [100, 100, 30, 0]
         assert len(await world.store.held("i1")) == 0
 
+    async def test_a_beat_says_when_the_next_lease_runs_out(self, world: World) -> None:
+        """Contract: the first of all other instances that hold runs; one that holds nothing does not count."""
+        await world.worker("watching")
+        heart = world.store.heart("watching", TTL)
+        assert heart.beat().next_expiry is None
+        await world.held_run("a", instance="i1")
+        first = world.clock.now() + TTL
+        world.clock.advance(seconds(3))
+        await world.held_run("b", instance="i2")
+        await world.worker("idle")
+        await world.held_run("own", instance="watching")
+        world.clock.advance(seconds(2))
+        assert heart.beat().next_expiry == heart.beat(frees=0).next_expiry == first
+        world.store.heart("i1", TTL).beat()
+        assert heart.beat().next_expiry == first + seconds(3)
+
+    async def test_a_lease_that_has_run_out_is_said_to_run_out_now(self, world: World) -> None:
+        """Contract: as long as somebody dead holds runs, whatever they are; then the next of the living."""
+        for count in range(3):
+            await world.held_run(f"r{count}", instance="i1")
+        ended = await world.held_run("e", instance="i2")
+        world.clock.advance(TTL * 0.9)
+        await world.held_run("live", instance="i3")
+        world.clock.advance(TTL * 0.2)
+        now = world.clock.now()
+        heart = world.store.heart("i3", TTL)
+        assert [heart.beat(frees=frees).next_expiry for frees in (0, 3, 1, 1)] == [now, now, None, None]
+        assert (await world.get(ended.id)).instance == ""
+        assert world.store.heart("i4", TTL).beat().next_expiry == now + TTL
+
     async def test_a_late_heartbeat_says_that_the_lease_had_lapsed(self, world: World) -> None:
         """Contract: `has_lapsed` once; the runs nobody took are still held."""
         await world.held_run("r")

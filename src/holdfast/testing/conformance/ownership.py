@@ -149,7 +149,8 @@ class OwnershipSuite(Suite):
         heart = world.store.heart("i2", TTL)
         for _ in range(3):
             world.clock.advance(TTL * 0.9)
-            assert heart.beat(frees=0) == Beat(world.clock.now(), has_lapsed=False, orphaned=0)
+            now = world.clock.now()
+            assert heart.beat(frees=0) == Beat(now, has_lapsed=False, orphaned=0, next_expiry=now)
         assert await world.store.lease("mine") is not None
         assert (await world.get("dead")).instance == "i1"
 

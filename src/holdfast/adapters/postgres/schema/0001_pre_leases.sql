@@ -75,12 +75,13 @@ BEGIN
 END
 $$;
 
--- beat: renews an instance, then frees a bounded number of runs whose holder is not alive. Locks one row of workers;
--- holders are met one by one over their index, so ten thousand held runs cost as many steps as there are holders.
+-- beat: renews an instance, then frees a bounded number of runs whose holder is not alive, and says when the first lease
+-- of the other holders runs out: now, if some of the dead still hold runs. Locks one row of workers; holders are met one
+-- by one over their index, so ten thousand held runs cost as many steps as there are holders.
 CREATE FUNCTION beat(
     given bigint, given_boot text, given_second bigint, own text, ttl bigint, new_progress text,
     new_recovery text, most integer,
-    OUT moment bigint, OUT has_lapsed boolean, OUT orphaned integer, OUT hints text[])
+    OUT moment bigint, OUT has_lapsed boolean, OUT orphaned integer, OUT next_expiry bigint, OUT hints text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     second bigint := _second(given_second);
@@ -97,10 +98,19 @@ BEGIN
     WHERE instance = own;
     LOOP
         SELECT min(instance) INTO holder FROM runs WHERE instance <> '' AND instance > holder;
-        EXIT WHEN holder IS NULL OR cardinality(hints) >= most;
+        EXIT WHEN holder IS NULL;
+        CONTINUE WHEN holder = own;
         SELECT * INTO lease FROM workers WHERE instance = holder;
-        IF NOT FOUND OR NOT _is_live(lease, boot_now, second) THEN
+        IF FOUND AND _is_live(lease, boot_now, second) THEN
+            next_expiry := least(next_expiry, moment + lease.expires - second);
+            CONTINUE;
+        END IF;
+        IF cardinality(hints) < most THEN
             hints := hints || _free(moment, holder, most - cardinality(hints));
+        END IF;
+        PERFORM 1 FROM runs WHERE instance = holder AND instance <> '' LIMIT 1;
+        IF FOUND THEN
+            next_expiry := moment;
         END IF;
     END LOOP;
     orphaned := cardinality(hints);
