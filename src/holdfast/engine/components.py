@@ -1,8 +1,8 @@
 """What flows may call, by name: the steps and workflows of an app.
 
 A component is known as `module.function`, by its own name (`name=`), and, if a module was served, by its name there.
-Two components may share a short name as long as no flow uses it; full names are never shared. Only what was given to the
-app is found here: nothing is imported by a name found in data.
+Two components may share a short name as long as no flow uses it; full names are never shared. Only what was given to
+the app is found here: nothing is imported by a name found in data.
 """
 
 from __future__ import annotations
