@@ -42,10 +42,11 @@ class App:
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; without it that of the
     configuration: `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
-    definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended
-    runs stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows of a run lie between two snapshots and
-    before it is compacted, `blobs` where large payloads are: in the "store", or in a folder that all workers share
-    ("file:///shared/folder"). `config` is for tests; else it is looked for when it is first needed.
+    definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended runs
+    stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows
+    of a run lie between two snapshots and before it is compacted, `blobs` where large payloads are: in the "store", or
+    in a folder that all workers share ("file:///shared/folder"). `config` is for tests; else it is looked for when it
+    is first needed.
     """
 
     def __init__(
@@ -118,7 +119,10 @@ class App:
         module = importlib.import_module(what) if isinstance(what, str) else what
         if not isinstance(module, ModuleType):
             raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
-        found = {name: x for name, x in vars(module).items() if isinstance(x, AnyWorkflow | AnyStep)}
+        values: dict[str, Any] = vars(module)
+        found: dict[str, AnyWorkflow[..., Any] | AnyStep[..., Any]] = {
+            name: value for name, value in values.items() if isinstance(value, AnyWorkflow | AnyStep)
+        }
         if not found:
             raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow and no step")
         for name, one in found.items():
