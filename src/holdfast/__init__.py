@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from holdfast.authoring.script.workflows import Call, remote, workflow
     from holdfast.core.machine_log import LogRow
+    from holdfast.core.manifest import Manifest, ManifestEntry
     from holdfast.core.retry import Retry
     from holdfast.core.status import Status
     from holdfast.errors import (
@@ -83,6 +84,8 @@ __all__ = [
     "LogRow",
     "LoggingObserver",
     "Machine",
+    "Manifest",
+    "ManifestEntry",
     "More",
     "NotInRun",
     "Observer",
@@ -143,6 +146,7 @@ _HOMES = {
     ),
     "holdfast.authoring.script.workflows": "Call remote workflow",
     "holdfast.core.machine_log": "LogRow",
+    "holdfast.core.manifest": "Manifest ManifestEntry",
     "holdfast.core.retry": "Retry",
     "holdfast.core.status": "Status",
     "holdfast.errors": (

@@ -32,6 +32,7 @@ from holdfast.worker.worker import Worker
 
 if TYPE_CHECKING:
     from holdfast.client.machine_logs import MachineLogs
+    from holdfast.core.manifest import Manifest
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -331,6 +332,17 @@ class App:
     async def waiting(self, topic: Channel[Any]) -> list[str]:
         """Ids of the runs that wait on the topic now."""
         return await (await self.client()).watching(topic)
+
+    async def manifest(self, *, observe: int = 20) -> Manifest:
+        """What this app can run, as typed values: every workflow with its kind, version, parts and schemas.
+
+        Of each script the newest `observe` runs in the store are looked at, to say what it has asked for so far; with
+        0 the store is not opened.
+        """
+        from holdfast.client.manifests import check_observe, manifest
+
+        client = await self.client() if check_observe(observe) else None
+        return await manifest(self.registry, self.settings.step_retry, client, observe)
 
     def replace(self, resource: Resource[T], value: T) -> None:
         """Gives steps this value instead of opening the resource: for tests."""

@@ -38,6 +38,7 @@ from holdfast.authoring.script.verbs import (
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, remote, workflow
 from holdfast.core.durations import Duration
+from holdfast.core.manifest import Manifest
 from holdfast.core.retry import Retry
 from holdfast.core.status import Status
 from holdfast.errors import NotAllowedHere
@@ -327,6 +328,10 @@ class App:
     def waiting(self, topic: Channel[Any]) -> list[str]:
         """Ids of the runs that wait on the topic now."""
         return self._portal.call(self.app.waiting(topic))
+
+    def manifest(self, *, observe: int = 20) -> Manifest:
+        """What this app can run, as typed values."""
+        return self._portal.call(self.app.manifest(observe=observe))
 
 
 async def _next(items: Any) -> Any:

@@ -61,6 +61,7 @@ HIDDEN = {
 """Members that are for the parts of Holdfast, by class; `*` for all."""
 
 STEPS, WORKFLOWS = "holdfast.authoring.script.steps", "holdfast.authoring.script.workflows"
+MANIFEST, PARTS = "holdfast.core.manifest", ("ManifestPart", "Checkpoint", "RetryPolicy")
 PAGES = (
     Page(
         "holdfast",
@@ -84,6 +85,7 @@ PAGES = (
             Section("In both", ("current", "Current", "log")),
             Section("Messages", ("Signal", "Topic", "RunVar")),
             Section("Applications", ("App", "Run", "Call", "Status", "RunView", "JournalEvent")),
+            Section("What an app can run", ("Manifest", "ManifestEntry"), "", tuple((x, MANIFEST) for x in PARTS)),
             Section(
                 "Machines",
                 (

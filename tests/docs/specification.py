@@ -8,7 +8,7 @@ A test names the rows it shows with `@pytest.mark.spec("openworkflow.O42")`.
 
 from __future__ import annotations
 
-from tests.docs import machine_rows, storage_rows
+from tests.docs import batch_rows, machine_rows, storage_rows
 
 ROWS: dict[str, str] = {
     "openworkflow.O1": "no server: client and workers meet in the store, which is queue and log",
@@ -134,6 +134,7 @@ ROWS: dict[str, str] = {
     "traps.B10": "one source of truth: rows equal the fold of the events",
     **storage_rows.ROWS,
     **machine_rows.ROWS,
+    **batch_rows.ROWS,
 }
 
 DECISIONS: dict[str, str] = {
@@ -142,4 +143,5 @@ DECISIONS: dict[str, str] = {
     "vectorbea.V16": "group commit: turns that are ready together share one transaction and one fsync (ADR 0005)",
     **storage_rows.DECISIONS,
     **machine_rows.DECISIONS,
+    **batch_rows.DECISIONS,
 }

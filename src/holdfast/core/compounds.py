@@ -138,6 +138,15 @@ class Union(Node):
     def children(self) -> Iterable[Node]:
         return self.members
 
+    @property
+    def is_optional(self) -> bool:
+        """Whether None is one of the members."""
+        return self._or_none
+
+    def tagged(self) -> list[tuple[str | None, Node]]:
+        """The members but None, each with the tag it is stored under; None where JSON itself tells them apart."""
+        return [(None if self.is_plain else tag, member) for tag, member in self._by_tag.items()]
+
     def accepts(self, value: object) -> bool:
         return any(member.accepts(value) for member in self.members)
 

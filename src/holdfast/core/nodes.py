@@ -126,6 +126,11 @@ class Choice(Node):
         super().__init__(annotation)
         self._members = members
 
+    @property
+    def names(self) -> list[str]:
+        """What is stored for each."""
+        return list(self._members)
+
     def accepts(self, value: object) -> bool:
         return any(is_same(member, value) for member in self._members.values())
 

@@ -25,6 +25,7 @@ import msgspec
 from holdfast.core.annotations import Unsupported, hints_of
 from holdfast.core.codec import MAX_PAYLOAD, Codec, compile_codec, is_too_deep
 from holdfast.core.diagnose import MAX_DEPTH
+from holdfast.core.schemas import JsonSchema, schema_of
 from holdfast.errors import DefinitionError, InvalidArguments, NotDecodable
 
 __all__ = [
@@ -86,6 +87,11 @@ class Shape(Generic[T]):
         except Unsupported as error:
             raise DefinitionError(f"{self.what}: {error}") from None
         return self._codec
+
+    def schema(self) -> JsonSchema:
+        """The JSON Schema of what is stored; `{}`, which allows everything, where there is no annotation."""
+        self.check()
+        return schema_of(self.annotation)
 
     def encode(self, value: T, path: str = "") -> bytes:
         """The JSON of `value`, proven to come back equal; `NotEncodable` names the place under `path`."""
@@ -157,6 +163,12 @@ class Arguments:
         self._make = made
         self._codec = compile_codec(made)
         return self._codec
+
+    def schema(self) -> JsonSchema:
+        """The JSON Schema of a call as it is stored: an object by parameter name."""
+        if self._make is None:
+            self.check()
+        return schema_of(self._make, is_call=True)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The call's arguments by parameter name, defaults applied; `InvalidArguments` if they do not fit."""

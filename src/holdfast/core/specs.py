@@ -33,6 +33,20 @@ class StepSpec:
     advice: str = ""  # to a body that uses a workflow's verb
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a definition declares of one of its parts: a state of a machine, a step of a flow. For the manifest."""
+
+    name: str
+    kind: str  # of a state: how it is declared, or "final"; of a step: "call", "each", "wait", …
+    leads_to: tuple[str, ...] = ()  # states that may follow
+    needs: tuple[str, ...] = ()  # steps that come before
+    calls: tuple[str, ...] = ()  # functions, steps or workflows it is made of
+    retry: Retry | None = None
+    timeout: timedelta | None = None
+    has_undo: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkflowSpec:
     """A workflow of one version."""
@@ -50,11 +64,10 @@ class WorkflowSpec:
     where: str = ""
     is_remote: bool = False
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
-    style: Literal["", "machine", "flow"] = ""
+    style: Literal["", "machine"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
-    definition: bytes = b""  # of a flow: what its runs execute, stored with each of them; `code` is its hash
-    declared: int = 0  # how many steps a flow names: they may all run, whatever the app's step limit
-    parts: tuple[Any, ...] = ()  # steps and workflows that came with it, and that it may call by name
+    parts: Callable[[], tuple[Part, ...]] = tuple  # what it declares, read when somebody asks
+    is_internal: bool = False  # Holdfast's own: served, but nothing an author declared
 
     @property
     def label(self) -> str:

@@ -45,6 +45,15 @@ class Node:
         """The place of a character of its text, as closely as it can be told."""
         return self.mark if self.lead < 0 else Mark(self.mark.line, self.mark.column + self.lead + offset)
 
+    def child(self, part: str | int) -> Node | None:
+        """The member of that name or number."""
+        found: Node | None = None
+        if is_dict(self.value):
+            found = self.value.get(part)
+        elif is_list(self.value) and isinstance(part, int) and 0 <= part < len(self.value):
+            found = self.value[part]
+        return found
+
     def shown(self) -> str:
         """The value for a message: bounded."""
         if is_dict(self.value) or is_list(self.value):
@@ -79,10 +88,10 @@ def find(root: Node, path: Sequence[str | int]) -> Node:
     """The node at that path, or the last one on the way to it."""
     node = root
     for part in path:
-        inside: Any = node.value
-        if not (part in inside if is_dict(inside) else is_list(inside) and part in range(len(inside))):
+        inside = node.child(part)
+        if inside is None:
             break
-        node = cast("Node", inside[part])
+        node = inside
     return node
 
 

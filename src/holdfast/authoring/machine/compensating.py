@@ -71,5 +71,6 @@ def compensation_spec(model: Model, resources: Sequence[Resource[Any]]) -> Workf
         result=Shape(list[str], what=what),
         retry=Retry.none,
         where=model.where,
+        is_internal=True,
         bodies=(*model.functions(), *(one.function for one in resources)),
     )

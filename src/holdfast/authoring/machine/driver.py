@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.machine.marks import Again, ItemOutcome, is_more
@@ -27,7 +27,7 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.payload import Arguments, Shape, hash_of
 from holdfast.core.retry import Retry
-from holdfast.core.specs import WorkflowSpec
+from holdfast.core.specs import Part, WorkflowSpec
 from holdfast.errors import InvalidState, StateFailed, StepFailed
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def workflow_spec(model: Model, resources: Sequence[Resource[Any]]) -> WorkflowS
             return await Driver(model, steps, program).run(state)
 
     drive.__annotations__ = {"state": first or Any}
-    several = NextShape(model.states, what=what)
+    several = NextShape(model.states, what=what, labels=[model.nodes[cls].label for cls in model.first])
     return WorkflowSpec(
         name=model.name,
         version=model.version,
@@ -62,6 +62,7 @@ def workflow_spec(model: Model, resources: Sequence[Resource[Any]]) -> WorkflowS
         code=hash_of("".join(code_of(x) for x in model.functions()).encode())[:16],
         where=model.where,
         style="machine",
+        parts=lambda: _parts(model),
         bodies=(*model.functions(), *(one.function for one in resources)),
     )
 
@@ -72,7 +73,32 @@ def needs_steps(node: Node) -> bool:
 
 
 def _final_shape(model: Model, what: str) -> Shape[Any]:
-    return NextShape(model.states, what=f"{what}, its final state")
+    finals = [node.label for node in model.nodes.values() if node.is_final]
+    return NextShape(model.states, what=f"{what}, its final state", labels=finals)
+
+
+def _parts(model: Model) -> tuple[Part, ...]:
+    """The states, as the manifest shows them."""
+    return tuple(
+        Part(
+            node.label,
+            node.definition.kind if node.definition is not None else "final",
+            leads_to=tuple(model.nodes[target].label for target in node.targets),
+            retry=(node.definition.retry or model.options.retry) if node.definition is not None else None,
+            timeout=node.definition.timeout if node.definition is not None else None,
+            calls=tuple(x.__name__ for x in _functions(node)),
+            has_undo=node.undo is not None,
+        )
+        for node in model.nodes.values()
+    )
+
+
+def _functions(node: Node) -> Iterator[Callable[..., Any]]:
+    if node.definition is not None:
+        definition = node.definition
+        yield from definition.branches
+        yield from (x for x in (definition.load, definition.each, definition.source) if x is not None)
+        yield definition.function
 
 
 class Driver:

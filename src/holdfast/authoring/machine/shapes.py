@@ -7,7 +7,7 @@ state had before it was renamed still reads.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from holdfast.authoring.machine.marks import Again, More, is_more
 from holdfast.core.codec import Codec, compile_codec
 from holdfast.core.payload import Arguments, Shape
+from holdfast.core.schemas import JsonSchema, joined, under_tag
 from holdfast.errors import InvalidArguments, InvalidState, NotDecodable
 
 MORE = "+more"
@@ -72,6 +73,14 @@ class States:
             )
         return b"{" + _encode(label) + b":" + self.encode(state, path) + b"}"
 
+    def schema(self, labels: Iterable[str]) -> JsonSchema:
+        """The JSON Schema of these states, each under its label."""
+        chosen = list(labels)
+        schemas, defs = joined(self._shapes[self._by_label[label]].schema() for label in chosen)
+        tagged = [under_tag(label, schema) for label, schema in zip(chosen, schemas, strict=True)]
+        alone = tagged[0] if len(tagged) == 1 else {"anyOf": tagged}
+        return {**alone, "$defs": defs} if defs else alone
+
     def untag(self, data: bytes | msgspec.Raw) -> Any:
         """The inverse of `tag`."""
         label, value = untagged(data, f"machine {self.machine}")
@@ -90,16 +99,21 @@ def untagged(data: bytes | msgspec.Raw, what: str) -> tuple[str, bytes]:
 class NextShape(Shape[Any]):
     """What a handler returns: the next state, or a cursor, or a pause."""
 
-    __slots__ = ("_cursor", "_states")
+    __slots__ = ("_cursor", "_labels", "_states")
 
-    def __init__(self, states: States, *, what: str, cursor: Any = None) -> None:
+    def __init__(self, states: States, *, what: str, cursor: Any = None, labels: Sequence[str] = ()) -> None:
         super().__init__(Any, what=what)
+        self._labels = tuple(labels)
         self._states = states
         self._cursor: Shape[Any] = Shape(cursor if cursor is not None else Any, what=f"{what}: its cursor")
 
     def check(self) -> Codec:
         """The parts check themselves when the machine is built."""
         return compile_codec(Any)
+
+    def schema(self) -> JsonSchema:
+        """Of the states it may be."""
+        return self._states.schema(self._labels)
 
     def encode(self, value: Any, path: str = "") -> bytes:
         """As JSON."""
@@ -137,6 +151,12 @@ class Parts(Arguments):
     def check(self) -> Codec:
         """The parts check themselves when the machine is built."""
         return compile_codec(Any)
+
+    def schema(self) -> JsonSchema:
+        """An object by name."""
+        schemas, defs = joined(shape.schema() for shape in self._shapes)
+        named = {"type": "object", "properties": dict(zip(self.names, schemas, strict=True)), "required": [*self.names]}
+        return {**named, "$defs": defs} if defs else named
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """By name."""

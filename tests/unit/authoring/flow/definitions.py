@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from holdfast.authoring.flow.expressions import Binary, Expression, Fields, Items, Path, Text, Unary, Value
+from holdfast.authoring.flow.expressions import ROOTS, Binary, Expression, Fields, Items, Path, Text, Unary, Value
 from holdfast.authoring.flow.model import (
     Approve,
     Definition,
@@ -32,11 +32,7 @@ scalars = (
 jsons: st.SearchStrategy[Any] = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2), max_leaves=4
 )
-paths = st.builds(
-    Path,
-    st.sampled_from(["input", "steps", "vars", "item"]),
-    st.lists(names | st.integers(0, 3), max_size=3).map(tuple),
-)
+paths = st.builds(Path, st.sampled_from(ROOTS), st.lists(names | st.integers(0, 3), max_size=3).map(tuple))
 operators = st.sampled_from(["+", "-", "*", "/", "==", "!=", "<", "<=", ">", ">=", "and", "or", "??"])
 conditions: st.SearchStrategy[Expression] = (
     paths | st.builds(Binary, operators, paths, paths | scalars.map(Value)) | st.builds(Unary, st.just("not"), paths)

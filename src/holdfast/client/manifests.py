@@ -1,0 +1,43 @@
+"""The manifest of an app, with what its store has seen of each script."""
+
+from __future__ import annotations
+
+from holdfast.client.client import Client
+from holdfast.core.manifest import Checkpoint, Manifest, entry_of, kind_of, manifest_of, observed
+from holdfast.core.retry import Retry
+from holdfast.core.specs import WorkflowSpec
+from holdfast.core.turn import Turn, decode_row
+from holdfast.engine.registry import Registry
+from holdfast.errors import InvalidInput
+from holdfast.ports.runs import Filter
+
+ROWS = 200
+"""Rows read of each journal that is looked at: its beginning says what a script asks for."""
+
+
+async def manifest(registry: Registry, step_retry: Retry, client: Client | None, observe: int) -> Manifest:
+    """One entry for each workflow an author declared. Of each script the newest `observe` runs are looked at."""
+    entries = [
+        entry_of(spec, await _checkpoints(client, spec, observe) if client is not None else ())
+        for spec in registry
+        if not spec.is_internal
+    ]
+    return manifest_of(entries, step_retry)
+
+
+def check_observe(observe: int) -> int:
+    """How many runs of each script to look at: 0 needs no store."""
+    if isinstance(observe, bool) or not 0 <= observe <= 1000:
+        raise InvalidInput(f"observe={observe!r}: how many runs of each script to look at, from 0 to 1,000")
+    return observe
+
+
+async def _checkpoints(client: Client, spec: WorkflowSpec, observe: int) -> tuple[Checkpoint, ...]:
+    if kind_of(spec) != "script":
+        return ()
+    page = await client.store.list(Filter(workflow=spec.name, version=spec.version), limit=observe)
+    return observed([await _beginning(client, row.id) for row in page.runs])
+
+
+async def _beginning(client: Client, run: str) -> list[Turn]:
+    return [decode_row(row) for row in await client.store.history(run, limit=ROWS)]
