@@ -281,8 +281,8 @@ def test_retries_and_timeouts_of_the_flow_come_before_the_steps_own() -> None:
     async def slow() -> None:
         await asyncio.sleep(60)
 
-    patient = flow("patient", {"a": {"call": "flaky", "retry": {"attempts": 3}}}, "${steps.a}", parts=(flaky,))
-    brief = flow("brief", {"a": {"call": "slow", "timeout": "5s"}}, "${steps.a}", parts=(slow,))
+    patient = flow("patient", {"a": {"call": "flaky", "retry": {"attempts": 3}}}, "${steps.a}", brings=(flaky,))
+    brief = flow("brief", {"a": {"call": "slow", "timeout": "5s"}}, "${steps.a}", brings=(slow,))
     with Sim() as sim:
         run = sim.start(patient(None))
         sim.advance("1m")
@@ -359,7 +359,7 @@ def test_a_child_that_fails_is_tried_again_as_the_flow_says() -> None:
         return n
 
     again = flow(
-        "again", {"s": {"call": "shaky", "with": {"n": 7}, "retry": {"attempts": 3}}}, "${steps.s}", parts=(shaky,)
+        "again", {"s": {"call": "shaky", "with": {"n": 7}, "retry": {"attempts": 3}}}, "${steps.s}", brings=(shaky,)
     )
     with Sim() as sim:
         run = sim.start(again(None))

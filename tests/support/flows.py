@@ -11,8 +11,8 @@ from holdfast.authoring.flow.workflow import Flow
 
 
 def flow(
-    name: str, steps: dict[str, Any], output: Any = None, *, parts: tuple[Any, ...] = (), **more: Any
+    name: str, steps: dict[str, Any], output: Any = None, *, brings: tuple[Any, ...] = (), **more: Any
 ) -> Flow[Any, Any]:
     """A flow of these steps."""
     whole = {"holdfast": 1, "name": name, **more, "steps": steps, "output": output}
-    return Flow(definition_from(msgspec.json.encode(whole)), where=f"{name}.json", parts=parts)
+    return Flow(definition_from(msgspec.json.encode(whole)), where=f"{name}.json", brings=brings)

@@ -61,10 +61,10 @@ class Registry:
         self._added[spec.name, spec.version] = spec
         if spec.style == "flow":
             self._flows[spec.code] = spec
-            self._add_parts(spec)
+            self._add_brought(spec)
 
-    def _add_parts(self, flow: WorkflowSpec) -> None:
-        for part in flow.parts:
+    def _add_brought(self, flow: WorkflowSpec) -> None:
+        for part in flow.brings:
             self.components.add(part)
             if isinstance(part, AnyWorkflow):
                 for spec in part.specs():
@@ -141,7 +141,7 @@ class Registry:
         if known is None:
             from holdfast.authoring.flow.binding import bound
 
-            self._add_parts(spec)
+            self._add_brought(spec)
             known = bound(spec, self._target)
             if known is not None:
                 self._bound[spec.code] = known

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from holdfast.authoring.flow.arguments import FlowArguments
 from holdfast.authoring.flow.format import definition_from
-from holdfast.authoring.flow.model import Definition
+from holdfast.authoring.flow.model import Approve, Definition, FlowStep, Invoke, Sleep, Wait
 from holdfast.authoring.flow.plan import Plan, plan_of
 from holdfast.authoring.flow.program import Driver
 from holdfast.authoring.flow.targets import ChildTarget, StepTarget, Target
@@ -23,7 +23,7 @@ from holdfast.authoring.script.steps import AnyStep
 from holdfast.core.payload import Shape, hash_of
 from holdfast.core.redaction import Redaction
 from holdfast.core.retry import Retry
-from holdfast.core.specs import WorkflowSpec
+from holdfast.core.specs import Part, WorkflowSpec
 from holdfast.errors import NotAllowedHere
 
 __all__ = ["Target", "bound", "flow_spec", "target_of", "targets_of"]
@@ -35,7 +35,7 @@ def flow_spec(
     where: str = "",
     takes: Any = Any,
     gives: Any = Any,
-    parts: tuple[Any, ...] = (),
+    brings: tuple[Any, ...] = (),
 ) -> WorkflowSpec:
     """A flow as the engine knows workflows, not yet bound. `takes` and `gives` are the types its callers use."""
     definition = _plan(data).definition
@@ -53,7 +53,8 @@ def flow_spec(
         style="flow",
         definition=data,
         declared=len(definition.steps),
-        parts=parts,
+        brings=brings,
+        parts=lambda: parts_of(definition),
     )
 
 
@@ -91,6 +92,21 @@ def bound(spec: WorkflowSpec, find: Callable[[str], Target | None]) -> WorkflowS
         function=drive,
         bodies=tuple(body for target in targets.values() for body in target.bodies),
     )
+
+
+def parts_of(definition: Definition) -> tuple[Part, ...]:
+    """What a flow declares, step by step."""
+    return tuple(_part(step) for step in definition.steps)
+
+
+def _part(step: FlowStep) -> Part:
+    does = step.does
+    calls = (does.target,) if isinstance(does, Invoke) else ()
+    kind = "each" if step.each is not None else _KINDS[type(does)]
+    return Part(step.name, kind, needs=step.after, calls=calls, retry=step.retry, timeout=step.timeout)
+
+
+_KINDS: dict[type, str] = {Invoke: "call", Wait: "wait", Sleep: "sleep", Approve: "approve"}
 
 
 @functools.lru_cache(maxsize=128)

@@ -20,7 +20,7 @@ O = TypeVar("O")  # noqa: E741 its output
 class Flow(AnyWorkflow[[I], O], Generic[I, O]):
     """A workflow declared as data: from `load_flow`, or from `FlowBuilder.build`.
 
-    `definition` is what runs execute, stored with each of them by its hash. `parts` are steps and workflows that came
+    `definition` is what runs execute, stored with each of them by its hash. `brings` are steps and workflows that came
     with it (a builder's), served together with the flow; everything else it calls is what its app serves.
     """
 
@@ -31,7 +31,7 @@ class Flow(AnyWorkflow[[I], O], Generic[I, O]):
         where: str = "",
         takes: Any = Any,
         gives: Any = Any,
-        parts: tuple[Any, ...] = (),
+        brings: tuple[Any, ...] = (),
     ) -> None:
         self.definition = definition
         self.name: str = definition.name
@@ -40,7 +40,7 @@ class Flow(AnyWorkflow[[I], O], Generic[I, O]):
         self.__name__: str = definition.name
         self.__doc__ = definition.description or None
         self._types = (takes, gives)
-        self._parts = parts
+        self._brings = brings
 
     def __repr__(self) -> str:
         return f"<flow {self.name}{' ' + self.version if self.version else ''} ({self.where})>"
@@ -50,7 +50,7 @@ class Flow(AnyWorkflow[[I], O], Generic[I, O]):
         """What the engine needs to know."""
         takes, gives = self._types
         data = definition_bytes(self.definition)
-        return flow_spec(data, where=self.where, takes=takes, gives=gives, parts=self._parts)
+        return flow_spec(data, where=self.where, takes=takes, gives=gives, brings=self._brings)
 
     @property
     def hash(self) -> str:
