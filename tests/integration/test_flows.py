@@ -310,6 +310,7 @@ def test_a_saga_undoes_completed_steps_in_reverse() -> None:
     assert done == ["price", "pack eu", "refuse", "undo eu/", "undo 1000"]
 
 
+@pytest.mark.spec("stem.S40")
 def test_cancel_and_pause() -> None:
     nap = flow(
         "nap", {"n": {"sleep": "${input}"}, "p": {"call": "pack", "with": {"sku": "x"}, "needs": ["n"]}}, "${steps.p}"
@@ -456,6 +457,7 @@ def test_secrets_are_shown_nowhere() -> None:
         assert done[0] == "pack s-hunter22"
 
 
+@pytest.mark.spec("stepflow.X10")
 def test_a_deadlock_is_an_error_and_never_a_hang() -> None:
     """Contract: a definition that nobody checked, whose steps wait for each other, fails the run and names them."""
     knot = flow(
@@ -470,7 +472,8 @@ def test_a_deadlock_is_an_error_and_never_a_hang() -> None:
         sim.start(knot(None)).result()
 
 
-async def test_from_sync_code_and_with_a_real_worker(tmp_path: Any) -> None:
+@pytest.mark.spec("stepflow.B3")
+async def test_with_a_real_worker(tmp_path: Any) -> None:
     """Contract: the definition is a blob of its own kind, written with the start in one transaction."""
     app = App(f"sqlite:///{tmp_path}/flows.db", workflows=[ORDER, *COMPONENTS])
     async with app.worker():

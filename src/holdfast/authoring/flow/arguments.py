@@ -33,7 +33,7 @@ class FlowArguments(Arguments):
     __slots__ = ("_definition", "_input")
 
     def __init__(self, definition: Definition, input: Shape[Any]) -> None:
-        self.what = f"flow {definition.name}"
+        self.what: str = f"flow {definition.name}"
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         self.names: tuple[str, ...] = ("input", "vars")
         self.signature: inspect.Signature = inspect.Signature(

@@ -39,7 +39,7 @@ class Plain(Shape[Any]):
 
     def __init__(self, typed: Shape[Any]) -> None:
         super().__init__(Any, what=typed.what)
-        self.typed = typed
+        self.typed: Shape[Any] = typed
 
     def check(self) -> Codec:
         """The annotation is checked."""
