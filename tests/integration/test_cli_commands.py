@@ -67,6 +67,7 @@ def test_a_day_in_the_life_of_a_project(project: Place) -> None:
         assert (doctor.returncode, "problem" in doctor.stdout) == (0, False), doctor.stdout
         worker.send(signal.SIGTERM)
         assert worker.code() == 0
+    assert "nothing found" in project.ok("lint")
     assert shown(project, "verify") == {"runs": 4, "rows": shown(project, "verify")["rows"], "problems": []}
     assert [line.split("\t")[0] for line in project.ok("runs").splitlines()] == ["d", "c", "b", "a"]
     assert 'result    "order a is paid with payment-a"' in project.ok("show", "a")

@@ -66,6 +66,7 @@ class WorkflowSpec:
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
     style: Literal["", "machine", "flow"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
+    replayed: tuple[Callable[..., Any], ...] = ()  # those of them that run again on every replay
     parts: Callable[[], tuple[Part, ...]] = tuple  # what it declares, read when somebody asks
     definition: bytes = b""  # of a flow: what its runs execute, stored with each of them; `code` is its hash
     declared: int = 0  # how many steps a flow names: they may all run, whatever the app's step limit

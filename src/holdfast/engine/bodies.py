@@ -129,12 +129,14 @@ class Bodies:
         task.add_done_callback(self._tasks.discard)
         return body
 
+    def chosen(self, spec: StepSpec) -> StepSpec:
+        """What really runs for a step."""
+        return self.stand_ins.get(spec.function, spec) if self.stand_ins else spec
+
     async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
         body.has_begun = True
         attempt = body.attempt
-        spec = attempt.command.spec
-        if self.stand_ins:
-            spec = self.stand_ins.get(spec.function, spec)
+        spec = self.chosen(attempt.command.spec)
         try:
             args, kwargs = spec.arguments.decode(attempt.command.args)
             scope = self._scope(attempt)
@@ -173,13 +175,17 @@ class Bodies:
             advice=attempt.command.spec.advice,
         )
 
+    def forsake(self) -> None:
+        """Lets go of the threads; what still runs is left as it is."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
     async def close(self) -> None:
         """Cancels what still runs and lets go of the threads without waiting for them."""
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=1)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.forsake()
 
 
 def _stopped(body: Body) -> Broke:

@@ -357,7 +357,7 @@ class Engine:
         consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
         session.rebuilt(run, program, consumed, events, fresh[-1].no if fresh else seen)
 
-    def left(self, session: Session, *, is_warm: bool) -> None:
+    def left(self, session: Session, *, is_warm: bool, is_over: bool) -> None:
         """A session ended: its program stays warm, or is closed."""
         if self.sessions.get(session.run.id) is session:
             del self.sessions[session.run.id]
@@ -370,7 +370,7 @@ class Engine:
         else:
             close(session.program, session.run.id)
         self.snapshots.left(session.run, session.no)
-        self.freed(is_over=session.run.end is not None)
+        self.freed(is_over=is_over)
 
     def _is_worth_memory(self, session: Session) -> bool:
         return len(self._warm) < SPARE or parking.wakes_soon(session.run, session.program, self.clock.now())

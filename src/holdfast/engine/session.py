@@ -159,7 +159,7 @@ class Session:
         telling.dropped(self, why, event)
         self._flight.stop_all(why)
         self._flight.forget()
-        self._leave(is_warm=False)
+        self._leave(is_warm=False, is_over=False)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -338,11 +338,12 @@ class Session:
             failure = Failure(type=STOPPED, message="abandoned before its body began")
             self._inputs.append(e.StepFailed(key=key, failure=failure, attempts=step.attempt))
 
-    def _leave(self, *, is_warm: bool) -> None:
+    def _leave(self, *, is_warm: bool, is_over: bool | None = None) -> None:
+        """`is_over`: the run has ended; unless said, as its fold says, which is ahead of the store after a fence."""
         self._set_resting(False)
         self._is_gone = True
         self._pace.stop()
-        self.engine.left(self, is_warm=is_warm)
+        self.engine.left(self, is_warm=is_warm, is_over=self.run.end is not None if is_over is None else is_over)
 
     def landed(self, event: e.AnyEvent | None) -> None:
         """A body's one outcome."""

@@ -17,5 +17,6 @@
 
 from holdfast.testing.fake import Fake
 from holdfast.testing.sim import Sim, SimRun
+from holdfast.testing.sweep import Finding, SweepFailed, SweepReport, crash_sweep
 
-__all__ = ["Fake", "Sim", "SimRun"]
+__all__ = ["Fake", "Finding", "Sim", "SimRun", "SweepFailed", "SweepReport", "crash_sweep"]

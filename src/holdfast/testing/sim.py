@@ -25,6 +25,7 @@ from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
 from holdfast.client.run import ClientRun, events_of
+from holdfast.config import RecoverySettings
 from holdfast.core.doing import Occupation
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
@@ -98,8 +99,8 @@ class Sim:
     """
 
     def __init__(self, app: App | sync.App | None = None, *, now: datetime = BEGINNING) -> None:
-        self._clock = VirtualClock(now)
-        self.store: MemoryStore = MemoryStore(self._clock)
+        self._clock = self._make_clock(now)
+        self.store: MemoryStore = self._make_store()
         self._loop = VirtualLoop(self._clock)
         self._registry = Registry()
         self._client = Client(self.store, self._registry)
@@ -221,7 +222,7 @@ class Sim:
         self._started()
 
         def has_ended() -> bool:
-            row = _at_once(self.store.get(until_end_of))
+            row = at_once(self.store.get(until_end_of))
             return row is not None and row.status.is_terminal
 
         self._loop.settle(step, has_ended if until_end_of else None)
@@ -286,16 +287,16 @@ class Sim:
         options = WorkerOptions(
             id="sim",
             is_configured=True,
-            instance="sim",
+            instance=self._instance,
             ttl=NEVER,
             poll=NEVER,
             look=NEVER,
             sweep=NEVER,
             patience=None,
             grace=timedelta(seconds=1),
+            recovery=RecoverySettings(enabled=False),  # nobody looks around by the real clock
         )
-        registry = Registry(components=self._registry.components)
-        worker = Worker(self.store, registry, self._settings, options, replaced=self._values)
+        worker = self._hired(options)
         worker.engine.chance = _no_jitter
         worker.engine.bodies.stand_ins = self._steps
         self._loop.is_busy = lambda: len(worker.engine.bodies) > 0
@@ -305,6 +306,21 @@ class Sim:
         self._client.serve(worker)
         self._worker = worker
         return worker
+
+    # -- what a crash sweep does in another way ------------------------------------------------------------------------
+
+    _instance = "sim"
+
+    def _make_clock(self, now: datetime) -> VirtualClock:
+        return VirtualClock(now)
+
+    def _make_store(self) -> MemoryStore:
+        return MemoryStore(self._clock)
+
+    def _hired(self, options: WorkerOptions) -> Worker:
+        """The worker, not yet started."""
+        registry = Registry(components=self._registry.components)
+        return Worker(self.store, registry, self._settings, options, replaced=self._values)
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
         """Serves these workflows and those their code names."""
@@ -354,7 +370,7 @@ def _short(left: timedelta) -> str:
     return format_duration(whole if left >= timedelta(seconds=1) else left).replace(" ", "")
 
 
-def _at_once(work: Coroutine[Any, Any, T]) -> T:
+def at_once(work: Coroutine[Any, Any, T]) -> T:
     """The result of something that never waits, as the memory store's methods."""
     try:
         work.send(None)

@@ -103,6 +103,10 @@ class Heartbeat:
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
+    def leave(self) -> None:
+        """Ends the thread without waiting for it."""
+        self._stop.set()
+
     def _run(self) -> None:
         checks = self._checks
         beat_at = time.monotonic()  # at once: somebody's lease may have run out already

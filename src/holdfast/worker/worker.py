@@ -266,6 +266,17 @@ class Worker:
             )
         await self._close()
 
+    def forsake(self) -> None:
+        """Lets go of threads and listeners and says nothing to the store: the end of a worker that was killed, in a
+        simulation whose process lives on."""
+        self.is_stopping = self.is_stopped = True
+        self._unsubscribe()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        if self._heartbeat is not None:
+            self._heartbeat.leave()
+        self.engine.bodies.forsake()
+
     async def _close(self) -> None:
         self.is_stopped = True
         self._unsubscribe()

@@ -64,6 +64,11 @@ def workflow_spec(model: Model, resources: Sequence[Resource[Any]]) -> WorkflowS
         style="machine",
         parts=lambda: _parts(model),
         bodies=(*model.functions(), *(one.function for one in resources)),
+        replayed=tuple(
+            node.definition.function
+            for node in model.nodes.values()
+            if node.definition is not None and not needs_steps(node)
+        ),
     )
 
 

@@ -152,6 +152,20 @@ class ScriptProgram:
         return self.cursor is not None or self.loop.unwinding
 
     @property
+    def has_swallowed_cancel(self) -> bool:
+        """Whether the run was cancelled, and its body returned all the same."""
+        main = self._main
+        return self.cancel is not None and main is not None and main.done() and _has_returned(main)
+
+    @property
+    def left_tasks(self) -> list[str]:
+        """Tasks that go on though the body has ended: nobody awaited them."""
+        main = self._main
+        if main is None or not main.done() or not _has_returned(main):
+            return []
+        return [str(getattr(task.get_coro(), "__qualname__", task)) for task in self.loop.unfinished_tasks()]
+
+    @property
     def rng(self) -> random.Random:
         """Random numbers that follow from the run, the same in every pass over the same arguments."""
         if self._random is None:
@@ -371,6 +385,10 @@ class ScriptProgram:
         loop = self.loop
         loop.now = at.timestamp()
         loop.reset_budget()
+
+
+def _has_returned(task: asyncio.Task[Any]) -> bool:
+    return not task.cancelled() and task.exception() is None
 
 
 _begun: set[ScriptProgram] = set()

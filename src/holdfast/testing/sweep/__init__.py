@@ -1,0 +1,20 @@
+"""Crash sweeps: does a user's workflow survive a crash at every point?
+
+::
+
+    sweeping     crash_sweep: perform once, then once for every point passed
+    performing   one performance: workers come and go, the story is told to its end
+    actors       a worker whose store and bodies obey the stage
+    stage        the world of a performance, and what is ordered to happen in it
+    points       where a run can be disturbed
+    memory       what code keeps outside the journal, put back before each performance
+    watching     what workflow code asks that it must not: clocks, chance, files
+    ending       what is compared
+    judging      what is wrong
+    report       how it is said
+"""
+
+from holdfast.testing.sweep.report import Finding, SweepFailed, SweepReport
+from holdfast.testing.sweep.sweeping import crash_sweep
+
+__all__ = ["Finding", "SweepFailed", "SweepReport", "crash_sweep"]

@@ -1,0 +1,332 @@
+"""The workers of a performance: simulations on one store, with a door to the store and bodies that obey the stage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, cast
+
+from holdfast import sync
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.app import App
+from holdfast.authoring.script import _stdlib
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.messages import encode_event
+from holdfast.core.passes import Beginning
+from holdfast.core.program import Program
+from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
+from holdfast.core.turn import Turn
+from holdfast.engine.bodies import Attempt, Bodies, Body, Outcome
+from holdfast.engine.registry import Registry
+from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.ports.inbox import Message
+from holdfast.ports.journal import Commit, Committed, Verdict
+from holdfast.ports.leases import Taken
+from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.store import Store
+from holdfast.testing.fake import Fake
+from holdfast.testing.sim import Sim, at_once
+from holdfast.testing.sweep.points import body_place, row_place
+from holdfast.testing.sweep.stage import Execution, Stage
+from holdfast.testing.sweep.watching import Watch
+from holdfast.worker.options import WorkerOptions
+from holdfast.worker.worker import Worker
+
+HOPS = 50
+"""Passes of the event loop that a late outcome waits: those of the same moment are there by then."""
+
+
+class Actor(Sim):
+    """One worker of a performance, in a process of its own as far as it can tell."""
+
+    def __init__(self, stage: Stage, app: App | sync.App | None, fakes: Sequence[Fake], watch: Watch) -> None:
+        self._stage = stage
+        self._watch = watch
+        self._hand: Worker | None = None
+        self.programs: list[_WatchedProgram] = []
+        stage.processes += 1
+        self._instance = f"sim-{stage.processes}"
+        super().__init__(app)
+        self._loop.set_exception_handler(_ignore)
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._loop.set_task_factory(self._make_task)
+        self.use(*fakes)
+
+    def _make_clock(self, now: datetime) -> VirtualClock:
+        return self._stage.clock
+
+    def _make_store(self) -> MemoryStore:
+        return self._stage.store
+
+    def _hired(self, options: WorkerOptions) -> Worker:
+        door = cast("Store", _Door(self._stage))
+        registry = _WatchedRegistry(self)
+        worker = Worker(door, registry, self._settings, options, replaced=self._values)
+        worker.engine.bodies = _StagedBodies(worker, self._stage)
+        self._hand = worker
+        return worker
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **options)
+        self._tasks.append(task)
+        return task
+
+    def watched(self, program: Program) -> _WatchedProgram:
+        """The program, observed."""
+        made = _WatchedProgram(program, self._stage, self._watch)
+        self.programs.append(made)
+        return made
+
+    def bury(self) -> None:
+        """Ends what a killed worker left in memory; nothing of it reaches the store."""
+        if self._hand is not None:  # it may have been killed while it started
+            self._hand.forsake()
+        for program in self.programs:
+            program.close()
+        for task in self._tasks:
+            _end(task)
+        self._client.close()
+        self._is_closed = True
+        self._loop.close()
+
+
+def _end(task: asyncio.Task[Any]) -> None:
+    coroutine: Any = task.get_coro()
+    if not task.done():
+        with suppress(RuntimeError, HoldfastError):  # it refuses to end; nobody will run it again
+            coroutine.close()
+
+
+def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    return None
+
+
+class _Door:
+    """The store, as a worker of a performance sees it."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._inner = stage.store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def create(
+        self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
+    ) -> Creation:
+        made = await self._inner.create(new, key_since=key_since, instance=instance, worker=worker, first=first)
+        last = new.row if first is None else first.row
+        self._stage.kill_if("after commit of", row_place(last.run, self._stage.root, last.ordinal))
+        return made
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        self._before(batch)
+        verdicts = await self._inner.commit(batch)
+        if self._after(batch, verdicts):  # sent again, as the engine does: the store knows it
+            verdicts = await self._inner.commit(batch)
+        return verdicts
+
+    def commit_now(self, commit: Commit) -> Verdict | None:
+        self._before([commit])
+        verdict = self._inner.commit_now(commit)
+        if self._after([commit], [verdict]):
+            raise StoreUnavailable("the answer was lost")
+        return verdict
+
+    def _before(self, batch: Sequence[Commit]) -> None:
+        stage = self._stage
+        for commit in batch:
+            run = commit.row.run
+            if run in stage.landed:  # then it is the crash after the body
+                stage.landed.discard(run)
+            else:
+                stage.kill_if("before commit of", row_place(run, stage.root, commit.row.ordinal))
+
+    def _after(self, batch: Sequence[Commit], verdicts: Sequence[Verdict | None]) -> bool:
+        """Whether the answer is lost."""
+        stage, is_lost = self._stage, False
+        for commit, verdict in zip(batch, verdicts, strict=True):
+            if not isinstance(verdict, Committed):
+                continue
+            run = commit.row.run
+            place = row_place(run, stage.root, commit.row.ordinal)
+            stage.settle(commit.row)
+            stage.kill_if("after commit of", place)
+            is_lost |= stage.meets("answer lost of", place)
+            is_open = not commit.is_terminal and run == stage.root
+            if is_open and stage.meets("cancel after", place):
+                event = e.CancelRequested(message="sweep", reason="cancelled by the sweep", actor="crash_sweep")
+                at_once(self._inner.send(Message(run=run, id="sweep", kind="cancel", body=encode_event(event))))
+        return is_lost
+
+
+class _StagedBodies(Bodies):
+    """Bodies whose beginning and end are points of the sweep."""
+
+    def __init__(self, worker: Worker, stage: Stage) -> None:
+        super().__init__(worker.surroundings, 8)
+        self._stage = stage
+
+    def chosen(self, spec: StepSpec) -> StepSpec:
+        """What really runs, watched for what it does to its arguments."""
+        found = super().chosen(spec)
+        return found if found.executor == "process" else replace(found, function=_observed(found, self._stage))
+
+    def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
+        """Starts it, unless the worker is killed before."""
+        stage, command = self._stage, attempt.command
+        place = body_place(attempt.run, stage.root, command.key, attempt.number)
+        name = command.spec.name
+        stage.kill_if("before", place, name)
+        stage.executions.append(
+            Execution(
+                attempt.run,
+                command.key,
+                name,
+                attempt.number,
+                command.spec.once,
+                (attempt.run, command.key) in stage.settled,
+            )
+        )
+
+        def landed(body: Body, outcome: Outcome) -> None:
+            if body.is_stopping:
+                report(body, outcome)
+                return
+            stage.kill_if("after", place, name)
+            if stage.meets("lease lost in", place, name):
+                _steal(stage.store, attempt.run)
+            if stage.meets("two workers in", place, name):
+                _outside_of_the_loop(stage.go_on)
+            if len(self) > 1 and stage.meets("late", place, name):
+                _later(HOPS, lambda: report(body, outcome))
+                return
+            stage.landed.add(attempt.run)
+            report(body, outcome)
+
+        return super().start(attempt, landed)
+
+
+def _observed(spec: StepSpec, stage: Stage) -> Callable[..., Any]:
+    """The body; one that changes an argument and returns nothing has had its work thrown away."""
+
+    def compare(before: bytes, value: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if value is None and spec.arguments.encode(args, kwargs) != before:
+            stage.note(
+                f"step {spec.name} changes its argument and returns nothing",
+                "a step gets a copy of its arguments, so the workflow never sees the change: return what is changed",
+            )
+
+    async def in_loop(*args: Any, **kwargs: Any) -> Any:
+        before = spec.arguments.encode(args, kwargs)
+        value = await spec.function(*args, **kwargs)
+        compare(before, value, args, kwargs)
+        return value
+
+    def in_thread(*args: Any, **kwargs: Any) -> Any:
+        before = spec.arguments.encode(args, kwargs)
+        value = spec.function(*args, **kwargs)
+        compare(before, value, args, kwargs)
+        return value
+
+    return in_loop if spec.executor == "async" else in_thread
+
+
+def _later(hops: int, then: Callable[[], None]) -> None:
+    if hops:
+        asyncio.get_running_loop().call_soon(_later, hops - 1, then)
+    else:
+        then()
+
+
+def _steal(store: MemoryStore, run: str) -> None:
+    """Somebody took the run and gave it back: whoever held it is fenced."""
+    taken = at_once(store.take(run, instance="somebody else", steal=True))
+    if isinstance(taken, Taken):
+        row = taken.run
+        at_once(store.release(row.no, epoch=row.epoch, until=store.clock.now(), inbox_seen=row.inbox_read))
+
+
+def _outside_of_the_loop(work: Callable[[], None]) -> None:
+    """Runs other event loops while this one stands still in a callback."""
+    loop = _stdlib.get_running_loop()
+    task = None if loop is None else asyncio.current_task(loop)
+    if loop is not None and task is not None:
+        _stdlib.leave_task(loop, task)
+    _stdlib.set_running_loop(None)
+    try:
+        work()
+    finally:
+        _stdlib.set_running_loop(loop)
+        if loop is not None and task is not None:
+            _stdlib.enter_task(loop, task)
+
+
+class _WatchedRegistry(Registry):
+    def __init__(self, actor: Actor) -> None:
+        super().__init__()
+        self._actor = actor
+
+    def program(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> Program:
+        return self._actor.watched(super().program(spec, beginning, settings))
+
+
+class _WatchedProgram:
+    """A program whose code is watched while it runs, whatever its style."""
+
+    def __init__(self, inner: Program, stage: Stage, watch: Watch) -> None:
+        self._inner = inner
+        self._stage = stage
+        self._watch = watch
+        self._is_closed = False
+
+    @property
+    def has_begun(self) -> bool:
+        return self._inner.has_begun
+
+    def activate(self, at: datetime, inputs: Sequence[e.Input]) -> list[c.Command]:
+        with self._watch:
+            commands = self._inner.activate(at, inputs)
+        self._look(commands)
+        return commands
+
+    def replay(self, turns: Sequence[Turn]) -> None:
+        with self._watch:
+            self._inner.replay(turns)
+
+    def next_timer(self) -> datetime | None:
+        return self._inner.next_timer()
+
+    def due_timers(self, now: datetime) -> list[str]:
+        return self._inner.due_timers(now)
+
+    def open_steps(self) -> Mapping[str, c.RunStep]:
+        return self._inner.open_steps()
+
+    def close(self) -> bool:
+        if self._is_closed:
+            return True
+        self._is_closed = True
+        return self._inner.close()
+
+    def _look(self, commands: Sequence[c.Command]) -> None:
+        """What only the program knows about its end."""
+        if not commands or not isinstance(commands[-1], c.Complete | c.Stop):
+            return
+        if getattr(self._inner, "has_swallowed_cancel", False):
+            self._stage.note(
+                "the workflow was cancelled, caught the CancelledError and returned",
+                "Clean up in `finally`, or raise it again: `except asyncio.CancelledError: …; raise`. "
+                "`except Exception` does not catch it, a bare `except` does.",
+            )
+        left: list[str] = getattr(self._inner, "left_tasks", [])
+        for name in left if isinstance(commands[-1], c.Complete) else ():
+            self._stage.note(
+                f"the workflow returned while its task {name} was not done",
+                "What it had still to do is never done. Await it, or use `async with asyncio.TaskGroup()`.",
+            )

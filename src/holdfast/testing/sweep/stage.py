@@ -1,0 +1,106 @@
+"""One performance of a run, with the disturbances that were ordered.
+
+The world of a performance is a memory store and a clock; the workers that come and go in it are simulations of their
+own (`actors`). A worker that is killed is never run again: its event loop stops in the middle of a callback, so nothing
+of it happens any more, as when a process is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.core import events as e
+from holdfast.core.turn import Row, decode_row
+from holdfast.testing.sim import BEGINNING, at_once
+from holdfast.testing.sweep.points import Kind, Point
+
+
+class Killed(SystemExit):
+    """Ends an event loop at once: asyncio lets it pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A body that began. `has_outcome`: its step's outcome was durable before."""
+
+    run: str
+    key: str
+    step: str
+    attempt: int
+    is_once: bool
+    has_outcome: bool
+
+
+@dataclass(slots=True)
+class Stage:
+    """What one performance shares: the world, what is to happen in it, and what has happened."""
+
+    root: str
+    ordered: tuple[Point, ...] = ()
+    clock: VirtualClock = field(default_factory=lambda: VirtualClock(BEGINNING))
+    store: MemoryStore = field(init=False)
+    passed: list[Point] = field(default_factory=list[Point])
+    done: list[Point] = field(default_factory=list[Point])
+    executions: list[Execution] = field(default_factory=list[Execution])
+    notes: dict[str, str] = field(default_factory=dict[str, str])
+    """What was seen of the author's code, with what to do: a cancel swallowed, a clock read, an argument changed."""
+    rows_at_crash: list[Row] = field(default_factory=list[Row])
+    processes: int = 0
+    landed: set[str] = field(default_factory=set[str])
+    settled: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Steps whose results are durable: (run, key)."""
+    go_on: Callable[[], None] = lambda: None
+    """Lets a second worker do the rest."""
+
+    def __post_init__(self) -> None:
+        self.store = MemoryStore(self.clock)
+
+    def meets(self, kind: Kind, place: str, step: str = "") -> bool:
+        """Notes that a point is passed, and says whether its disturbance is to happen now."""
+        point = Point(kind, place, step)
+        self.passed.append(point)
+        if len(self.done) == len(self.ordered) or not self.ordered[len(self.done)].is_same(point):
+            return False
+        self.done.append(point)
+        if len(self.done) == 1:
+            self.rows_at_crash = self.journal()
+        return True
+
+    def kill_if(self, kind: Kind, place: str, step: str = "") -> None:
+        """Kills the worker if that was ordered."""
+        if self.meets(kind, place, step):
+            raise Killed(str(self.done[-1]))
+
+    def settle(self, row: Row) -> None:
+        """Takes note of the results in a row that was just written."""
+        if b'"done"' not in row.body and b'"continued"' not in row.body:
+            return
+        for event in decode_row(row).events:
+            if isinstance(event, e.StepCompleted):
+                self.settled.add((row.run, event.key))
+            elif isinstance(event, e.Continued):
+                self.settled = {known for known in self.settled if known[0] != row.run}
+
+    def note(self, what: str, advice: str) -> None:
+        """Something about the author's code, said once."""
+        self.notes.setdefault(what, advice)
+
+    def journal(self) -> list[Row]:
+        """The rows of the swept run and of every run below it, in order."""
+        return at_once(self.store.read_tree(self.root, limit=1_000_000))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything ordered has happened."""
+        return len(self.done) == len(self.ordered)
+
+    @property
+    def since(self) -> Sequence[Point]:
+        """The points passed after the last disturbance."""
+        if not self.done:
+            return self.passed
+        last = max(number for number, point in enumerate(self.passed) if point == self.done[-1])
+        return self.passed[last + 1 :]
