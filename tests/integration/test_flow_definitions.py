@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Signal, Status, step
+from holdfast import App, Run, Signal, Status, step
 from holdfast.errors import DefinitionError
 from tests.support.flows import flow
 from tests.support.world import World
@@ -61,7 +61,7 @@ async def test_a_changed_file_does_not_change_running_runs(world: World) -> None
     await parked(world, world.app(BEFORE, add, times))
     changed = world.app(AFTER, add, times)
     async with world.worker(changed):
-        old = await changed.get("r")
+        old: Run[Any] = await changed.get("r")
         await old.signal(go, 10)
         assert await old.result(timeout="1m") == 15
         new = await changed.start(AFTER(2))
@@ -75,7 +75,7 @@ async def test_a_worker_needs_the_components_and_not_the_file(world: World) -> N
     await parked(world, world.app(BEFORE, add, times))
     without = world.app(add, times)
     async with world.worker(without):
-        run = await without.get("r")
+        run: Run[Any] = await without.get("r")
         await run.signal(go, 10)
         assert await run.result(timeout="1m") == 15
 
@@ -105,7 +105,7 @@ async def test_a_run_of_an_older_definition_whose_component_is_gone_waits_for_on
     gone = sums("times", version="")
     other = flow("sums", {"t": {"call": "times", "with": {"x": 1, "y": 2}}}, "${steps.t}")
     async with still.worker(still.app(other, times)):
-        run = await still.app().get("r")
+        run: Run[Any] = await still.app().get("r")
         await run.signal(go, 10)
         await still.until(lambda: _is_put_off(run))
         assert "flow sums calls add, which is not registered here" in (await run.view()).note
@@ -133,6 +133,7 @@ def test_a_name_that_two_components_share_is_refused_where_it_is_used() -> None:
 def test_components_are_known_by_module_and_function_too() -> None:
     shop = ModuleType("shop")
     vars(shop).update(plus=add)
+    app = App("memory://", workflows=[shop])
     for target in (f"{__name__}.add", "shop.plus", "add"):
         named = flow("named", {"a": {"call": target, "with": {"x": 1, "y": 2}}}, "${steps.a}")
         app = App("memory://", workflows=[named, shop])
