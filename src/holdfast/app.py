@@ -16,6 +16,7 @@ from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
+from holdfast.client.transactions import borrow, settle
 from holdfast.config import Configuration, StoreSettings, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
@@ -262,6 +263,7 @@ class App:
         queue: str = "default",
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        connection: object | None = None,
     ) -> Run[R]:
         """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
 
@@ -271,6 +273,8 @@ class App:
         - `deadline`: ends a run that takes longer; instead of the workflow's own
         - `queue`, `priority`: which workers take it, and before which others (higher first)
         - `attributes`: texts to find it by
+        - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
+          PostgreSQL a psycopg connection, or SQLAlchemy's on psycopg; on SQLite the one of `app.connection()`
         """
         return await (await self.client()).start(
             call,
@@ -281,7 +285,24 @@ class App:
             queue=queue,
             priority=priority,
             attributes=attributes,
+            connection=connection,
         )
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Any]:
+        """`async with app.connection() as connection:` — a transaction in the database of the journal, for your tables.
+
+        It commits at the end of the block and rolls back if that raises. Given to `start(…, connection=)`, run and rows
+        are there together, or neither is. On SQLite it is an `apsw.Connection`, and nobody else writes to the file
+        until the block ends: keep it short. On PostgreSQL it is a `psycopg.AsyncConnection`.
+        """
+        transaction = await borrow((await self.client()).store, is_async=True)
+        try:
+            yield transaction.connection
+        except BaseException:
+            await transaction.roll_back()
+            raise
+        await settle(transaction)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
         """The run of that id, from anywhere; `RunNotFound`."""
