@@ -68,11 +68,13 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The keys of one kind of mapping. `name` is what messages call it."""
+    """The keys of one kind of mapping. `name` is what messages call it; `needs` has keys that are nothing without
+    another one."""
 
     name: str
     about: str
     keys: tuple[Key, ...]
+    needs: tuple[tuple[str, str], ...] = ()
 
 
 FLOW: Final = Table(
@@ -113,6 +115,7 @@ STEP: Final = Table(
         Key("description", "text", "For people."),
         Key("metadata", "json", "Anything, for tools of your own."),
     ),
+    (("else", "if"), ("with", "call"), ("each", "call"), ("retry", "call"), ("timeout", "call")),
 )
 
 ACTIONS: Final = ("call", "wait", "sleep", "approve")
@@ -137,6 +140,7 @@ TABLES: Final[Mapping[str, Table]] = {
             Key("timeout", "duration", "The longest to wait."),
             Key("default", "value", "The result if the time runs out. Without it, the step fails then."),
         ),
+        (("default", "timeout"),),
     ),
     "approve": Table(
         "an approval",
@@ -148,6 +152,7 @@ TABLES: Final[Mapping[str, Table]] = {
             Key("timeout", "duration", "The longest to wait for an answer."),
             Key("then", Choice(("approve", "deny"), "then"), "What happens at the timeout. Default: deny."),
         ),
+        (("then", "timeout"),),
     ),
     "then": Table(
         "an escalation",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -9,7 +10,18 @@ from typing import Any, Final, NamedTuple
 from holdfast.core.guards import is_dict, is_list
 from holdfast.errors import InvalidFlow, Problem
 
-__all__ = ["MAX_NESTING", "MAX_SIZE", "Mark", "Node", "Unreadable", "find", "from_plain", "refused", "to_plain"]
+__all__ = [
+    "MAX_NESTING",
+    "MAX_SIZE",
+    "Mark",
+    "Node",
+    "Unreadable",
+    "find",
+    "from_plain",
+    "number",
+    "refused",
+    "to_plain",
+]
 
 MAX_NESTING: Final = 64
 """Levels of a file: no flow that people write comes near."""
@@ -106,3 +118,21 @@ def refused(what: str, problems: Sequence[Problem]) -> InvalidFlow:
 
 SHOWN: Final = 100
 """Problems that one message lists; the error itself has all."""
+
+
+def number(text: str) -> int | float | None:
+    """A number as YAML and JSON write it; None if no journal could hold it: 64 bits, or a finite float."""
+    digits = text.lstrip("+-")
+    if digits[:2] in {"0o", "0x"}:
+        value = int(digits, 0) if len(digits) < 30 else _TOO_LARGE
+    elif digits.isdigit():
+        significant = digits.lstrip("0") or "0"
+        value = int(significant) if len(significant) <= 20 else _TOO_LARGE
+    else:
+        found = float(text)
+        return found if math.isfinite(found) else None
+    value = -value if text.startswith("-") else value
+    return value if -(2**63) <= value < 2**64 else None
+
+
+_TOO_LARGE: Final = 2**64

@@ -85,10 +85,6 @@ class Reader:
     def _step(self, name: str, node: Node, found: dict[str, Any]) -> FlowStep:
         does = self._action(node, found)
         each = found.get("each")
-        for key, needed in (("else", "if"), ("with", "call"), ("each", "call"), ("retry", "call"), ("timeout", "call")):
-            if key in found and needed not in node.value:
-                there = " (a wait has a timeout of its own, inside)" if key == "timeout" else ""
-                self.say(node.value[key].key, f"{key!r} is for steps with {needed!r}{there}")
         return FlowStep(
             name=name,
             does=does,
@@ -113,7 +109,7 @@ class Reader:
             self.say(node.mark, f"a step does something: add {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}")
         match said[:1]:
             case ["wait"]:
-                return self._wait(node.value["wait"], found.get("wait", {}))
+                return self._wait(found.get("wait", {}))
             case ["sleep"]:
                 return self._sleep(node.value["sleep"], found.get("sleep", NULL))
             case ["approve"]:
@@ -127,9 +123,7 @@ class Reader:
         self.say(node.value["with"].mark, "'with' has the arguments by name: with: {id: ${input.id}}")
         return NOTHING
 
-    def _wait(self, node: Node, found: dict[str, Any]) -> Wait:
-        if "default" in found and "timeout" not in node.value:
-            self.say(node.value["default"].key, "'default' is the result at the timeout: add one, such as timeout: 3d")
+    def _wait(self, found: dict[str, Any]) -> Wait:
         return Wait(found.get("signal", ""), found.get("timeout"), found.get("default"))
 
     def _sleep(self, node: Node, duration: Expression) -> Sleep:
@@ -140,8 +134,6 @@ class Reader:
 
     def _approve(self, node: Node, found: dict[str, Any], depth: int = 0) -> Approve:
         then: Any = found.get("then", "deny")
-        if "then" in found and "timeout" not in node.value:
-            self.say(node.value["then"].key, "'then' is what happens at the timeout: add one, such as timeout: 2d")
         if is_dict(then):
             inner = node.value["then"].value.get("escalate")
             if depth == MAX_ESCALATIONS:
@@ -178,6 +170,9 @@ class Reader:
         for key in table.keys:
             if key.required and key.name not in node.value:
                 self.say(node.mark, f"{what} needs {key.name!r}: {_lowered(key)}")
+        for name, other in table.needs:
+            if name in node.value and other not in node.value:
+                self.say(node.value[name].key, f"{name!r} needs {other!r} beside it")
         return found
 
     def _read(self, node: Node, kind: Kind, name: str) -> Any:
@@ -230,11 +225,11 @@ class Reader:
         return _WRONG
 
     def _retry(self, node: Node, found: dict[str, Any]) -> Any:
-        unlimited = found.pop("unlimited", False)
-        if unlimited and "attempts" in found:
+        unlimited, attempts = found.pop("unlimited", False), found.pop("attempts", None)
+        if unlimited and attempts is not None:
             self.say(node.value["unlimited"].key, "'unlimited' and 'attempts' contradict each other: keep one")
         try:
-            return Retry(None if unlimited else found.pop("attempts", 10), **found)
+            return Retry(None if unlimited else attempts or 10, **found)
         except InvalidRetry as error:
             self.say(node.mark, str(error).removeprefix("Retry: "))
             return _WRONG
@@ -260,9 +255,11 @@ class Reader:
     def _condition(self, node: Node, name: str) -> Any:
         value = self._value(node, 0)
         if isinstance(node.value, str) and "${" not in node.value:
-            self.say(node.mark, f"{name!r} is a condition: write ${{{node.value.strip()}}}")
-        elif not isinstance(node.value, (bool, str)):
+            self.say(node.mark, f"{name!r} is a condition: write ${{{node.value.strip()[:100]}}}")
+            return _WRONG
+        if not isinstance(node.value, (bool, str)):
             self.say(node.mark, f"{name!r} is a condition such as ${{input.cents > 100}}, not {node.shown()}")
+            return _WRONG
         return value
 
     def _json(self, node: Node, name: str, *, is_schema: bool) -> Any:

@@ -37,7 +37,7 @@ operators = st.sampled_from(["+", "-", "*", "/", "==", "!=", "<", "<=", ">", ">=
 conditions: st.SearchStrategy[Expression] = (
     paths | st.builds(Binary, operators, paths, paths | scalars.map(Value)) | st.builds(Unary, st.just("not"), paths)
 )
-mixed = st.builds(lambda text, path: Text((text, path)), st.text("ab$ {", min_size=1, max_size=3), paths)
+mixed = st.tuples(st.text("ab$ {", min_size=1, max_size=3), paths).map(Text)
 
 
 def _larger(trees: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
