@@ -36,6 +36,11 @@ class Checks:
         self._regular_at = self._expiry_at = float("inf")
 
     @property
+    def are_on(self) -> bool:
+        """Whether this worker looks at all."""
+        return self._interval != float("inf")
+
+    @property
     def at(self) -> float:
         """The next one."""
         return min(self._regular_at, self._expiry_at)
@@ -46,7 +51,7 @@ class Checks:
 
     def learn(self, beat: Beat, now: float, chance: float, *, was_check: bool) -> None:
         """What a beat said. `chance` is between 0 and 1."""
-        if self._interval == float("inf"):
+        if not self.are_on:
             return
         if was_check:
             self._regular_at = now + (AGAIN if beat.orphaned else self._interval)
@@ -109,8 +114,10 @@ class Heartbeat:
 
     def _run(self) -> None:
         checks = self._checks
-        beat_at = time.monotonic()  # at once: somebody's lease may have run out already
-        checks.begin(beat_at)
+        beat_at = time.monotonic() + self._interval
+        checks.begin(time.monotonic())
+        if checks.are_on:
+            beat_at = time.monotonic()  # at once: somebody's lease may have run out already
         while not self._stop.wait(max(0.0, min(beat_at, checks.at) - time.monotonic())):
             is_check = time.monotonic() >= checks.at
             try:
