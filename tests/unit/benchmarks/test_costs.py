@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class Costs:
 
 
 @asynccontextmanager
-async def counted(folder: Path) -> AsyncIterator[tuple[App, Callable[[list[Call[Any]]], Any]]]:
+async def counted(folder: Path) -> AsyncGenerator[tuple[App, Callable[[list[Call[Any]]], Any]]]:
     """An app with a worker that looks and beats so seldom that only the work itself is counted: not even at its start,
     for it does not look after the runs of others."""
     config = Configuration(recovery=RecoverySettings(enabled=False))
