@@ -12,8 +12,6 @@ ROWS: dict[str, str] = {
     "stepflow.M15": "items are read by index, or in the order in which they ended",
     "stepflow.M21": "how many items are completed, failed, cancelled and running is kept with every turn",
     "stepflow.X1": "one run, N items; the failure of one touches no other; an empty batch completes",
-    "stepflow.X2": "at most so many items at a time; a limit of one finishes a parent that waits for its child",
-    "stepflow.X3": "a batch of no items completes at once, with its end in the journal",
     "stepflow.X9": "depth-first: an item keeps its place until it has ended",
 }
 

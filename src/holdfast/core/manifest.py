@@ -117,7 +117,7 @@ def manifest_of(entries: Iterable[ManifestEntry], step_retry: Retry) -> Manifest
 def entry_of(spec: WorkflowSpec, checkpoints: tuple[Checkpoint, ...] = ()) -> ManifestEntry:
     """What a definition says of itself."""
     kind = kind_of(spec)
-    parts = tuple(_part(part, position) for position, part in enumerate(spec.outline()))
+    parts = tuple(_part(part, position) for position, part in enumerate(spec.parts()))
     names = [part.name for part in parts]
     return ManifestEntry(
         id=hash_of(msgspec.json.encode([spec.name, kind, spec.version, names]))[:16],

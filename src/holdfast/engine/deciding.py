@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -48,7 +49,7 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
     limit = rules.settings.step_limit
     if limit is not None:
         asked = sum(1 for x in (*inputs, *draft.outputs) if isinstance(x, COUNTED))
-        if asked and run.attempts + asked > limit and not rules.spec_of(run).is_unlimited:
+        if asked and run.attempts + asked > limit and run.attempts + asked > (limit := _limit_of(run, limit, rules)):
             failure = limit_exceeded(run.attempts + asked, limit)
             draft.outputs = [e.Failed(failure=failure, imposed=True)]
             draft.commands = ()
@@ -56,6 +57,12 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
     if draft.is_terminal:
         draft.outputs[-1] = _with_undone(run, draft)
     return draft
+
+
+def _limit_of(run: Run, limit: int, rules: Rules) -> int:
+    """A limit is for what might go on for ever: what a flow declares comes on top, and a batch asks for its items."""
+    spec = rules.spec_of(run)
+    return sys.maxsize if spec.is_unlimited else limit + spec.declared
 
 
 def impose_end(run: Run, at: datetime, inputs: list[e.AnyEvent], *, left: tuple[str, ...]) -> Draft:

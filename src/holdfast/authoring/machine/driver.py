@@ -62,7 +62,7 @@ def workflow_spec(model: Model, resources: Sequence[Resource[Any]]) -> WorkflowS
         code=hash_of("".join(code_of(x) for x in model.functions()).encode())[:16],
         where=model.where,
         style="machine",
-        outline=lambda: _parts(model),
+        parts=lambda: _parts(model),
         bodies=(*model.functions(), *(one.function for one in resources)),
         replayed=tuple(
             node.definition.function
