@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
+from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
+from holdfast.client.transactions import borrow, settle
 from holdfast.config import Configuration, StoreSettings, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
@@ -42,17 +44,18 @@ class App:
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; without it that of the
     configuration: `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
-    definitions, modules, or names of modules. `keep` says how long ended runs stay (None: for ever; a workflow may say
-    it for its own), `snapshot_every` and `compact_after` how many journal rows of a run lie between two snapshots and
-    before it is compacted, `blobs` where large payloads are: in the "store", or in a folder that all workers share
-    ("file:///shared/folder"). `config` is for tests; else it is looked for when it is first needed.
+    definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended runs
+    stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows
+    of a run lie between two snapshots and before it is compacted, `blobs` where large payloads are: in the "store", or
+    in a folder that all workers share ("file:///shared/folder"). `config` is for tests; else it is looked for when it
+    is first needed.
     """
 
     def __init__(
         self,
         url: str | None = None,
         *,
-        workflows: Iterable[AnyWorkflow[..., Any] | ModuleType | str] = (),
+        workflows: Iterable[AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str] = (),
         resources: Iterable[Resource[Any]] = (),
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
@@ -109,26 +112,32 @@ class App:
     def __repr__(self) -> str:
         return f"<App {without_secrets(self.url)} with {len(self.registry)} workflow(s)>"
 
-    def serve(self, what: AnyWorkflow[..., Any] | ModuleType | str) -> None:
-        """Adds a workflow, every workflow of a module, or of the module of that name."""
-        if isinstance(what, AnyWorkflow):
+    def serve(self, what: AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str) -> None:
+        """Adds a workflow, every workflow of a module, or of the module of that name. Flows may call them, and the
+        module's steps, by name."""
+        if isinstance(what, AnyWorkflow | AnyStep):
             self._serve(what)
             return
         module = importlib.import_module(what) if isinstance(what, str) else what
         if not isinstance(module, ModuleType):
             raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
-        values: list[Any] = list(vars(module).values())
-        found: list[AnyWorkflow[..., Any]] = [x for x in values if isinstance(x, AnyWorkflow)]
+        values: dict[str, Any] = vars(module)
+        found: dict[str, AnyWorkflow[..., Any] | AnyStep[..., Any]] = {
+            name: value for name, value in values.items() if isinstance(value, AnyWorkflow | AnyStep)
+        }
         if not found:
-            raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow")
-        for workflow in found:
-            self._serve(workflow)
+            raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow and no step")
+        for name, one in found.items():
+            self._serve(one, f"{module.__name__}.{name}")
 
-    def _serve(self, workflow: AnyWorkflow[..., Any]) -> None:
-        if workflow.is_open:
-            self.registry.add_later(workflow.specs)
+    def _serve(self, one: AnyWorkflow[..., Any] | AnyStep[..., Any], *names: str) -> None:
+        self.registry.components.add(one, *names)
+        if isinstance(one, AnyStep):
+            return
+        if one.is_open:
+            self.registry.add_later(one.specs)
         else:
-            self.registry.add(workflow.spec)
+            self.registry.add(one.spec)
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
@@ -254,6 +263,7 @@ class App:
         queue: str = "default",
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        connection: object | None = None,
     ) -> Run[R]:
         """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
 
@@ -263,6 +273,8 @@ class App:
         - `deadline`: ends a run that takes longer; instead of the workflow's own
         - `queue`, `priority`: which workers take it, and before which others (higher first)
         - `attributes`: texts to find it by
+        - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
+          PostgreSQL a psycopg connection, or SQLAlchemy's on psycopg; on SQLite the one of `app.connection()`
         """
         return await (await self.client()).start(
             call,
@@ -273,7 +285,24 @@ class App:
             queue=queue,
             priority=priority,
             attributes=attributes,
+            connection=connection,
         )
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Any]:
+        """`async with app.connection() as connection:` — a transaction in the database of the journal, for your tables.
+
+        It commits at the end of the block and rolls back if that raises. Given to `start(…, connection=)`, run and rows
+        are there together, or neither is. On SQLite it is an `apsw.Connection`, and nobody else writes to the file
+        until the block ends: keep it short. On PostgreSQL it is a `psycopg.AsyncConnection`.
+        """
+        transaction = await borrow((await self.client()).store, is_async=True)
+        try:
+            yield transaction.connection
+        except BaseException:
+            await transaction.roll_back()
+            raise
+        await settle(transaction)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
         """The run of that id, from anywhere; `RunNotFound`."""

@@ -37,11 +37,13 @@ from holdfast.authoring.script.verbs import (
     uuid4,
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, remote, workflow
+from holdfast.client.transactions import borrow, settle
 from holdfast.core.durations import Duration
 from holdfast.core.manifest import Manifest
 from holdfast.core.retry import Retry
 from holdfast.core.status import Status
-from holdfast.errors import NotAllowedHere
+from holdfast.errors import InvalidInput, NotAllowedHere
+from holdfast.ports.transactions import holding
 
 __all__ = [
     "App",
@@ -274,8 +276,19 @@ class App:
         queue: str = "default",
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        connection: object | None = None,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+
+        `connection` joins your open transaction, as that of `holdfast.App.start` does.
+        """
+        if hasattr(connection, "__aenter__") and not hasattr(connection, "__enter__"):
+            call.close()
+            raise InvalidInput(
+                f"connection= is a {type(connection).__qualname__}, which belongs to an event loop of yours. In "
+                "blocking code give a psycopg.Connection, a SQLAlchemy Connection or Session, or that of "
+                "`with app.connection()`."
+            )
         made = self.app.start(
             call,
             id=id,
@@ -285,8 +298,25 @@ class App:
             queue=queue,
             priority=priority,
             attributes=attributes,
+            connection=connection,
         )
         return Run(self._portal.call(made), self._portal)
+
+    @contextmanager
+    def connection(self) -> Generator[Any]:
+        """`with app.connection() as connection:` — a transaction in the database of the journal, for your tables.
+
+        As that of `holdfast.App`; on PostgreSQL it is a `psycopg.Connection`.
+        """
+        store = self._portal.call(self.app.client()).store
+        transaction = self._portal.call(borrow(store, is_async=False))
+        holding.set(transaction)
+        try:
+            yield transaction.connection
+        except BaseException:
+            self._portal.call(transaction.roll_back())
+            raise
+        self._portal.call(settle(transaction))
 
     def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
         """The run of that id, from anywhere; `RunNotFound`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -69,7 +69,7 @@ def scrubbed(data: bytes) -> tuple[str, dict[str, list[tuple[object, ...]]], dic
 
 
 @asynccontextmanager
-async def opened(kind: str, folder: Path) -> AsyncIterator[Store]:
+async def opened(kind: str, folder: Path) -> AsyncGenerator[Store]:
     store: Store
     match kind:
         case "memory":

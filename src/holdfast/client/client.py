@@ -17,6 +17,7 @@ from holdfast.client.run import ClientRun, view_of
 from holdfast.client.waiting import Waiting, nowhere
 from holdfast.core import events as e
 from holdfast.core.commands import carry
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_id, check_name
 from holdfast.core.messages import encode_event
@@ -97,8 +98,12 @@ class Client:
         queue: str = "default",
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        connection: object | None = None,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there."""
+        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+
+        With `connection` it is made in the open transaction of that, and is there when the caller commits.
+        """
         _refuse_in_workflow(call)
         spec = call.spec
         run_id = check_id(id, "run id") if id is not None else secrets.token_hex(12)
@@ -120,11 +125,15 @@ class Client:
             value=value,
             blob=blob,
         )
+        if spec.definition:
+            blobs[spec.code] = DefinitionBytes(spec.definition)
         digest = hash_of(canonical(call.args))
         new, turn = new_run(run_id, started, now, blobs=blobs, input_hash=digest)
         local = self.local if delay is None else None
         run: ClientRun[R] = ClientRun(self, run_id, spec)
-        if local is not None and local.wants(spec.name, spec.version, started.queue):
+        if connection is not None:
+            made = await self.store.create_within(connection, new, key_since=now - KEY_WINDOW)
+        elif local is not None and local.wants(spec.name, spec.version, started.queue):
             run.expect()
             made = await local.make(new, turn, key_since=now - KEY_WINDOW, is_named=id is not None)
         else:

@@ -11,10 +11,11 @@ from holdfast.ports.inbox import Inbox
 from holdfast.ports.journal import Journal
 from holdfast.ports.leases import Leases
 from holdfast.ports.runs import Runs
+from holdfast.ports.transactions import Transactions
 from holdfast.ports.upkeep import Upkeep
 
 
-class Store(Journal, Runs, Inbox, Leases, Blobs, Upkeep, Protocol):
+class Store(Journal, Runs, Inbox, Leases, Blobs, Upkeep, Transactions, Protocol):
     """Everything durable, behind one door."""
 
     @property

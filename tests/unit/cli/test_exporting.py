@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
+from holdfast.adapters.sqlite import open_sqlite
 from holdfast.testing import replay
 from tests.unit.cli.conftest import Cli
+
+
+async def make(file: Path) -> None:
+    """A new, empty store."""
+    await (await open_sqlite(file)).close()
 
 
 def test_a_run_becomes_a_fixture_and_comes_back(cli: Cli) -> None:
@@ -16,6 +25,7 @@ def test_a_run_becomes_a_fixture_and_comes_back(cli: Cli) -> None:
     assert "is there already" in cli("export", "greeting", "-o", "greeting.json").error
     assert "already: nothing was imported" in cli("import", "greeting.json").error
     other = f"sqlite:///{cli.folder / 'other.db'}"
+    asyncio.run(make(cli.folder / "other.db"))
     assert "run greeting imported" in cli.ok("import", "greeting.json", "--url", other)
     assert "all hold" in cli.ok("verify", "--url", other)
     assert cli("runs", "--url", other, "--json").code == 0

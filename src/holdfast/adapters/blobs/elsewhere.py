@@ -7,7 +7,7 @@ in the store's own transactions. Whatever has no blobs is handed on as it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, cast
@@ -15,6 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.adapters.blobs.folder import Folder
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
@@ -22,12 +23,30 @@ from holdfast.ports.inbox import Delivery, Message, Publication
 from holdfast.ports.journal import Commit, Verdict
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import Store
+from holdfast.ports.transactions import OpenTransaction, Settlement
 from holdfast.ports.upkeep import Collected
 
 
 def with_folder(store: Store, folder: Folder) -> Store:
     """The same store, its blobs in the folder."""
     return cast("Store", _Elsewhere(store, folder))
+
+
+class _Lent:
+    """A lent transaction whose turn may bring blobs."""
+
+    def __init__(self, inner: OpenTransaction, moved: Callable[[Commit], Awaitable[Commit]]) -> None:
+        self._inner = inner
+        self._moved = moved
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def commit(self, turn: Commit | None = None) -> Settlement:
+        """See `ports.transactions`."""
+        if turn is not None and turn.blobs:
+            turn = await self._moved(turn)
+        return await self._inner.commit(turn)
 
 
 class _Elsewhere:
@@ -43,7 +62,7 @@ class _Elsewhere:
     async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
         """See `ports.journal`."""
         if any(commit.blobs for commit in batch):
-            batch = [await self._moved(commit) for commit in batch]
+            batch = [await self.moved(commit) for commit in batch]
         return await self._inner.commit(batch)
 
     def commit_now(self, commit: Commit) -> Verdict | None:
@@ -63,8 +82,18 @@ class _Elsewhere:
         if new.blobs:
             new = msgspec.structs.replace(new, blobs=await self._stubs(new.blobs))
         if first is not None and first.blobs:
-            first = await self._moved(first)
+            first = await self.moved(first)
         return await self._inner.create(new, key_since=key_since, instance=instance, worker=worker, first=first)
+
+    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
+        """See `ports.transactions`. If the caller rolls back, nobody refers to the bytes, and they are collected."""
+        if new.blobs:
+            new = msgspec.structs.replace(new, blobs=await self._stubs(new.blobs))
+        return await self._inner.create_within(connection, new, key_since=key_since)
+
+    async def transact(self, *, is_async: bool) -> OpenTransaction:
+        """See `ports.transactions`."""
+        return cast("OpenTransaction", _Lent(await self._inner.transact(is_async=is_async), self.moved))
 
     async def send(self, message: Message) -> Delivery:
         """See `ports.inbox`."""
@@ -89,7 +118,8 @@ class _Elsewhere:
             [(_, data)] = await self._stubs([(name, data)])
         return await self._inner.put_blob(data, kind=kind)
 
-    async def _moved(self, commit: Commit) -> Commit:
+    async def moved(self, commit: Commit) -> Commit:
+        """The same turn, its bytes in the folder."""
         blobs = dict(await self._stubs(commit.blobs.items()))
         if commit.children:
             children = [
@@ -110,7 +140,7 @@ class _Elsewhere:
                 stubs.append((name, data))
             else:
                 self._folder.put(name, data, self._inner.clock.now().timestamp())
-                stubs.append((name, Stub(name, len(data), tuple(names_in(data)))))
+                stubs.append((name, Stub(name, len(data), tuple(names_in(data)), isinstance(data, DefinitionBytes))))
         return tuple(stubs)
 
     # -- reading and removing ------------------------------------------------------------------------------------------

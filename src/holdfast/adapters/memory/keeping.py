@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from threading import Lock
 
@@ -15,13 +15,19 @@ from holdfast.adapters.memory.transaction import Transaction
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row
-from holdfast.errors import BlobNotFound, CorruptJournal
+from holdfast.errors import BlobNotFound, CorruptJournal, InvalidInput, NotAllowedHere
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
+from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.transactions import OpenTransaction
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
 
 __all__ = ["Keeping"]
+
+_NO_DATABASE = (
+    "the store is memory://, which has no database to share a transaction with. Use sqlite:///… or postgresql://…."
+)
 
 
 class Keeping:
@@ -57,6 +63,19 @@ class Keeping:
     def changes(self) -> int:
         """Never rises: no other process sees this memory."""
         return 0
+
+    @property
+    def is_exclusive(self) -> bool:
+        """See `ports.transactions`."""
+        return False
+
+    async def transact(self, *, is_async: bool) -> OpenTransaction:
+        """See `ports.transactions`: refused."""
+        raise NotAllowedHere(f"{_NO_DATABASE} In a test put a Fake in the place of a step with tx=True.")
+
+    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
+        """See `ports.transactions`: refused."""
+        raise InvalidInput(f"connection=: {_NO_DATABASE}")
 
     async def condition(self) -> Condition:
         """See `ports.condition`."""

@@ -54,13 +54,7 @@ class Entries:
         return [answers[place] for place in range(len(work))]
 
     def _create(self, entries: Sequence[NewEntry]) -> list[Creation]:
-        news = [
-            wire.new_run(
-                entry.new, since=entry.key_since, instance=entry.instance, worker=entry.worker, first=entry.first
-            )
-            for entry in entries
-        ]
-        sent = wire.encoded_json(news)
+        sent = sent_as(entries)
         firsts = [entry.first for entry in entries if entry.first is not None]
         rows, is_again = ask_knowing(
             self._link,
@@ -68,23 +62,41 @@ class Entries:
             lambda is_again, known: (self._moments.wall(), sent, is_again, known),
             firsts,
         )
-        creations: list[Creation] = []
-        hints: list[str] = []
-        for code, is_ours, first_seq, first_inbox, woken, *columns in rows:
-            run = run_row(tuple(columns))
-            if code == MADE or (code == BY_ID and is_ours and is_again):  # by our earlier try, whose answer was lost
-                creations.append(Made(run, None if first_seq is None else Committed(first_seq, first_inbox)))
-            else:
-                creations.append(Existing(run, by_key=code == BY_KEY))
-            hints += woken
-        self._tell(dict.fromkeys(hints))
-        return creations
+        self._tell(dict.fromkeys(run for row in rows for run in woken_by(row)))
+        return [creation_of(row, is_again=is_again) for row in rows]
 
     def _send(self, messages: Sequence[Message]) -> list[Delivery]:
         sent = wire.encoded_json([wire.message(one) for one in messages])
         ((words,),) = self._link.ask(sql.SEND, (self._moments.wall(), sent))
         self._tell(dict.fromkeys(one.run for one, word in zip(messages, words, strict=True) if word == "accepted"))
         return [_delivery(word) for word in words]
+
+
+def sent_as(entries: Iterable[NewEntry]) -> str:
+    """Runs to be made, as `create_runs` takes them."""
+    return wire.encoded_json(
+        [
+            wire.new_run(
+                entry.new, since=entry.key_since, instance=entry.instance, worker=entry.worker, first=entry.first
+            )
+            for entry in entries
+        ]
+    )
+
+
+def creation_of(row: Sequence[Any], *, is_again: bool) -> Creation:
+    """What `create_runs` says of one run. `is_again`: an earlier try of ours may have made it."""
+    code, is_ours, first_seq, first_inbox, _, *columns = row
+    run = run_row(tuple(columns))
+    if code == MADE or (code == BY_ID and is_ours and is_again):
+        return Made(run, None if first_seq is None else Committed(first_seq, first_inbox))
+    return Existing(run, by_key=code == BY_KEY)
+
+
+def woken_by(row: Sequence[Any]) -> Sequence[str]:
+    """Whom the run's making is to be told to."""
+    woken: Sequence[str] = row[4]
+    return woken
 
 
 def _answered(group: Sequence[tuple[int, Any]], ask: Callable[[Sequence[Any]], Sequence[Any]]) -> dict[int, Any]:

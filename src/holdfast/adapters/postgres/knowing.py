@@ -7,14 +7,14 @@ none of it, so it is not sent along: a function that needs it refuses with what 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import psycopg
 
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres import wire
-from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.postgres.link import Values
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
 from holdfast.errors import StoreError
@@ -22,6 +22,14 @@ from holdfast.ports.journal import Commit
 
 NEEDS = "HF001"
 """The SQLSTATE by which a function asks for what it cannot write by itself."""
+
+
+class Asks(Protocol):
+    """Whoever a question can be put to."""
+
+    def ask(self, statement: str, values: Values = ()) -> list[Any]:
+        """All rows."""
+        ...
 
 
 class Asked(msgspec.Struct):
@@ -33,7 +41,7 @@ class Asked(msgspec.Struct):
 
 
 def ask_knowing(
-    link: Link, statement: str, values: Callable[[bool, str | None], Sequence[Any]], commits: Sequence[Commit]
+    link: Asks, statement: str, values: Callable[[bool, str | None], Sequence[Any]], commits: Sequence[Commit]
 ) -> tuple[list[Any], bool]:
     """The answer, and whether an earlier try may have been carried out. `values` are made of that and of what is
     known; `commits` are the turns whose ends may be asked for."""
@@ -52,7 +60,7 @@ def ask_knowing(
                 raise
 
 
-def _learn(link: Link, problem: BaseException | None, known: wire.Known, commits: Sequence[Commit]) -> bool:
+def _learn(link: Asks, problem: BaseException | None, known: wire.Known, commits: Sequence[Commit]) -> bool:
     """Finds what the server asked for. An end never changes, so what is found now holds when it is sent."""
     if not isinstance(problem, psycopg.Error) or problem.sqlstate != NEEDS:
         return False

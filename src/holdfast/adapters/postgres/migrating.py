@@ -43,8 +43,8 @@ def _texts(*names: str) -> tuple[str, ...]:
 
 def migrations() -> tuple[Migration, ...]:
     """All of them, in order; the first has number 1."""
-    first = _texts("0001_pre_tables.sql", "0001_pre_turns.sql", "0001_pre_leases.sql", "0001_pre_upkeep.sql")
-    return (Migration(first),)
+    parts = ("tables", "turns", "transactions", "leases", "upkeep")
+    return (Migration(_texts(*(f"0001_pre_{part}.sql" for part in parts))),)
 
 
 # state: what is there. Locks nothing. A schema without `meta` is new, or somebody else's.

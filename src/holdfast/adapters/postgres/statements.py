@@ -20,6 +20,13 @@ SELECT codes, firsts, seconds, hints FROM {s}.commit_many(
     %b::text[], %b::text[], %b::text[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[],
     %b::integer[], %b::bigint[], %b::text::jsonb, %b::text::jsonb)
 """
+COMMIT_WITHIN = """
+SELECT code, first, second, hints FROM {s}.commit_within(
+    %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bytea, %b::bytea, %b::text, %b::text,
+    %b::text, %b::bytea, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bigint, %b::text::jsonb,
+    %b::text::jsonb)
+"""
+OUTCOME_OF = "SELECT code, first, second FROM {s}.outcome_of(%b::bigint, %b::bigint, %b::bigint, %b::bytea)"
 CREATE = """
 SELECT code, is_ours, first_seq, first_inbox, hints, (run).*
 FROM {s}.create_runs(%b::bigint, %b::text::jsonb, %b::boolean, %b::text::jsonb)
@@ -46,6 +53,19 @@ SELECT code, expires_at, (run).* FROM {s}.take(
 REINSTATE = "SELECT {s}.reinstate(%b::bigint, %b::text, %b::text, %b::bigint)"
 RELEASE = "SELECT {s}.release(%b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::text)"
 RELEASE_ALL = "SELECT {s}.release_all(%b::bigint, %b::text)"
+
+# -- of a transaction that is not ours alone. Under the savepoint one question may fail without the rest ---------------
+
+BEGIN = """
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+SET LOCAL tcp_keepalives_idle = 3; SET LOCAL tcp_keepalives_interval = 1; SET LOCAL tcp_keepalives_count = 3
+"""
+SAVEPOINT = "SAVEPOINT holdfast"
+KEEP = "RELEASE SAVEPOINT holdfast"
+UNDO = "ROLLBACK TO SAVEPOINT holdfast"
+COMMIT = "COMMIT"
+ROLLBACK = "ROLLBACK"
+DISCARD = "DISCARD ALL"
 
 # -- reads -------------------------------------------------------------------------------------------------------------
 
@@ -103,6 +123,13 @@ SIBLINGS = "SELECT instance, pid, host, boot, mark FROM {s}.workers WHERE worker
 WORKERS = "SELECT * FROM {s}.known_workers(%b::bigint)"
 LEASE = "SELECT * FROM {s}.lease_of(%b::bigint, %b::text, %b::bigint, %b::text)"
 TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+# identity: which database of which cluster of servers this is, and what a transaction in it can do. Locks nothing.
+IDENTITY = """
+SELECT (SELECT system_identifier FROM pg_control_system()), oid::bigint, datname,
+    current_setting('transaction_isolation'), current_setting('transaction_read_only')
+FROM pg_database WHERE datname = current_database()
+"""
 
 # -- list: a head, any of the conditions (most are in `adapters.sql.listing`), a tail ----------------------------------
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.adapters.postgres import leases, reading
+from holdfast.adapters.postgres import leases, reading, wire
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.address import Address, parse_address
 from holdfast.adapters.postgres.clock import Moments
@@ -23,6 +23,7 @@ from holdfast.adapters.postgres.entries import Entries, Entry, NewEntry
 from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.keeping import Keeping
 from holdfast.adapters.postgres.lane import Lane, closed
+from holdfast.adapters.postgres.lending import Lending
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrating import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
@@ -86,12 +87,13 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(Keeping):
+class PostgresStore(Keeping, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
         self, address: Address, dialler: Dialler, moments: Moments, connection: TimedConnection, max_connections: int
     ) -> None:
+        Lending.__init__(self, max(1, max_connections - _OTHERS))
         self._address = address
         self._dialler = dialler
         self._moments = moments
@@ -103,6 +105,7 @@ class PostgresStore(Keeping):
         self._links = [first]  # all of them: whoever lost one, closing the store closes its connection
         self._idle = [first]  # append and pop are atomic
         self._threads = ThreadPoolExecutor(max(1, max_connections - _OTHERS), thread_name_prefix="holdfast-store")
+        self._turns: Turns | None = None
         self._turns_lane: Lane[Sequence[Commit]] | None = None
         self._entries_lane: Lane[Entry] | None = None
         self._is_closed = False
@@ -140,6 +143,7 @@ class PostgresStore(Keeping):
         for lane in (self._turns_lane, self._entries_lane):
             if lane is not None:
                 lane.close()
+        self._end_lending()
         self._threads.shutdown()
         self._notices.close()
         for link in self._links:
@@ -154,14 +158,18 @@ class PostgresStore(Keeping):
         if self._turns_lane is None:
             self._check_open()
             link = self._link()
-            self._turns_lane = Lane("holdfast-turns", Turns(link, self._moments, self._tell).perform, link.drop)
+            self._turns = Turns(link, self._moments, self._tell)
+            self._turns_lane = Lane("holdfast-turns", self._turns.perform, link.drop)
         self._check_process()
         verdicts: Sequence[Verdict] = await self._turns_lane.ask(batch)
         return verdicts
 
     def commit_now(self, commit: Commit) -> Verdict | None:
-        """See `ports.journal`. Never: a server that does not answer would block the event loop."""
-        return None
+        """See `ports.journal`. Waits for some milliseconds: a server that does not answer blocks no event loop."""
+        if self._turns is None or self._is_closed or wire.besides(commit) is not None:
+            return None
+        self._check_process()
+        return self._turns.now(commit)
 
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
         """See `ports.journal`."""
@@ -322,8 +330,7 @@ class PostgresStore(Keeping):
         return await self._run(lambda link: link.ask(statement, values))
 
     async def _run(self, ask: Callable[[Link], T]) -> T:
-        self._check_process()
-        self._check_open()
+        self._check_usable()
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._lend, ask)
 
     def _lend(self, ask: Callable[[Link], T]) -> T:
@@ -346,6 +353,10 @@ class PostgresStore(Keeping):
         if told:
             self._listeners.tell(told)
             self._notices.send()
+
+    def _check_usable(self) -> None:
+        self._check_process()
+        self._check_open()
 
     def _check_open(self) -> None:
         if self._is_closed:

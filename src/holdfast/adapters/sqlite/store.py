@@ -18,13 +18,14 @@ import apsw
 
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, maybe_instant, maybe_micros, run_row, worker_row
-from holdfast.adapters.sqlite import audit, leases, messages, trees
+from holdfast.adapters.sqlite import audit, joining, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.keeping import Keeping
+from holdfast.adapters.sqlite.lent import LentTransaction
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.listing import page
 from holdfast.adapters.sqlite.location import Location
@@ -37,13 +38,14 @@ from holdfast.adapters.sqlite.writer import Writer
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant, micros
-from holdfast.errors import StoreRefused
+from holdfast.errors import NotAllowedHere, StoreRefused
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Commit, Tree, Verdict
 from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
+from holdfast.ports.transactions import holding
 
 T = TypeVar("T")
 Rows: TypeAlias = list[Row]  # `list` is a verb of the port
@@ -274,6 +276,23 @@ class SqliteStore(Keeping):
         rows = [worker_row(row, boot, second) for row in self._rows(sql.WORKERS)]
         return sorted(rows, key=lambda row: not row.is_live)
 
+    # -- transactions --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_exclusive(self) -> bool:
+        """See `ports.transactions`."""
+        return True
+
+    async def transact(self, *, is_async: bool) -> LentTransaction:
+        """See `ports.transactions`. There is one kind of connection."""
+        self._check_writable()
+        return await self._writer.lend(self._open_writable)
+
+    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
+        """See `ports.transactions`."""
+        self._check_process()
+        return joining.create(self._writer.lent, connection, CreateRun(new, micros(key_since), "", ""), self.url)
+
     # -- condition -----------------------------------------------------------------------------------------------------
 
     async def condition(self) -> Condition:
@@ -288,7 +307,7 @@ class SqliteStore(Keeping):
     # -- how -----------------------------------------------------------------------------------------------------------
 
     async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T:
-        self._check_process()
+        self._check_writable()
         return await self._writer.run(operation, is_large=is_large)
 
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T:
@@ -299,8 +318,20 @@ class SqliteStore(Keeping):
         return self._read(lambda connection: fetch(connection, statement, values))
 
     def _link(self) -> Link:
-        path, durability = self._location.path, self._durability
-        return Link(lambda: open_writable(path, durability))
+        return Link(self._open_writable)
+
+    def _open_writable(self) -> apsw.Connection:
+        return open_writable(self._location.path, self._durability)
+
+    def _check_writable(self) -> None:
+        """Whoever has borrowed the only write transaction would wait for themselves."""
+        self._check_process()
+        held, lent = holding.get(), self._writer.lent
+        if held is not None and lent is not None and lent.is_open and held.connection is lent.connection:
+            raise NotAllowedHere(
+                "this code holds the only write transaction of the store, so another write would wait for ever. Start "
+                "runs with connection=…, and do everything else before or after the transaction."
+            )
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

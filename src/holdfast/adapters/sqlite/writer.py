@@ -9,7 +9,7 @@ An outbox is emptied one turn of its event loop later, so requests made together
 the hops to the thread and back (0.1 ms). While requests keep coming one by one they do not even wait that turn. The
 inline path tries once and never waits: if another process writes, the request goes to the thread, which may wait.
 Whoever holds `_lock` owns the connection. Answers are given only after COMMIT. There is no timer: while one transaction
-is synced, the next one gathers.
+is synced, the next one gathers. A transaction that is lent waits in the same queue, and then the others wait for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+import apsw
+
 from holdfast.adapters.sqlite.attempt import Hints, perform
+from holdfast.adapters.sqlite.lent import LentTransaction
 from holdfast.adapters.sqlite.link import CHECKPOINT_PAGES, Link
 from holdfast.adapters.sqlite.outbox import Outbox, Request
 from holdfast.adapters.sqlite.transaction import Operation
@@ -46,7 +49,9 @@ class Writer:
         self._on_commit = on_commit
         self._lock = threading.Lock()  # owns the link
         self._gate = threading.Lock()  # nothing enters the queue after its end
-        self._queue: SimpleQueue[Request | None] = SimpleQueue()  # None: look up (a checkpoint is due, or the end)
+        # None: look up (a checkpoint is due, or the end)
+        self._queue: SimpleQueue[Request | LentTransaction | None] = SimpleQueue()
+        self.lent: LentTransaction | None = None
         self._is_closed = False
         self._of_thread = _OfThread()
         self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
@@ -81,6 +86,17 @@ class Writer:
         result: T = request.outcome()
         return result
 
+    async def lend(self, connect: Callable[[], apsw.Connection]) -> LentTransaction:
+        """A write transaction on a connection of its own, once it has begun. Until it ends nobody else writes here."""
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loan = LentTransaction(connect, self._clock, self._on_commit, granted)
+        with self._gate:
+            if self._is_closed:
+                raise _closed()
+            self._queue.put(loan)
+        await granted
+        return loan
+
     def changes(self) -> int:
         """Rises when somebody else has written; while the connection is busy, what was seen last."""
         if not self._lock.acquire(blocking=False):
@@ -102,6 +118,8 @@ class Writer:
             was_closed, self._is_closed = self._is_closed, True
         if was_closed:
             return
+        if (lent := self.lent) is not None:
+            lent.give_up()
         self._queue.put(None)
         self._thread.join()
         with self._lock:
@@ -146,28 +164,42 @@ class Writer:
     def _serve(self) -> None:
         is_last = False
         while not is_last:
-            requests, is_last = self._gathered()
+            requests, loan, is_last = self._gathered()
             if requests:
                 with self._lock:
                     hints = perform(requests, self._link, self._clock, is_patient=True)
                 self._on_commit(hints or ())
                 _answer(requests)
+            if loan is not None:
+                self._serve_loan(loan)
             if self._link.wal_pages >= CHECKPOINT_PAGES:
                 with self._lock:
                     self._link.checkpoint()
 
-    def _gathered(self) -> tuple[list[Request], bool]:
-        """What waits, once something does; and whether it is the last."""
+    def _serve_loan(self, loan: LentTransaction) -> None:
+        with self._lock:
+            self.lent = loan
+            try:
+                if self._is_closed:
+                    loan.give_up()
+                loan.serve()
+            finally:
+                self.lent = None
+
+    def _gathered(self) -> tuple[list[Request], LentTransaction | None, bool]:
+        """What waits, once something does, up to the first loan; that; and whether it is the last."""
         requests: list[Request] = []
         request = self._queue.get()
         with suppress(Empty):
             while request is not None:
+                if isinstance(request, LentTransaction):
+                    return requests, request, self._is_closed and self._queue.empty()
                 requests.append(request)
                 if len(requests) == _MOST_AT_ONCE:
-                    return requests, False
+                    return requests, None, False
                 request = self._queue.get_nowait()
-            return requests, self._is_closed and self._queue.empty()
-        return requests, False
+            return requests, None, self._is_closed and self._queue.empty()
+        return requests, None, False
 
 
 def _answer(requests: list[Request]) -> None:

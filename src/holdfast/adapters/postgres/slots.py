@@ -1,0 +1,49 @@
+"""So many at a time, whichever thread or event loop they are of. First come, first served."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+
+
+class Slots:
+    """A semaphore that event loops wait for and any thread gives back to."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._lock = threading.Lock()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Waits for a free one."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was ours already
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """One is free: for whoever waits longest."""
+        with self._lock:
+            while self._waiting:
+                turn = self._waiting.popleft()
+                try:
+                    turn.get_loop().call_soon_threadsafe(self._grant, turn)
+                except RuntimeError:  # its loop was closed: nobody waits there any more
+                    continue
+                return
+            self._free += 1
+
+    def _grant(self, turn: asyncio.Future[None]) -> None:
+        if turn.done():
+            self.give_back()
+        else:
+            turn.set_result(None)

@@ -1,0 +1,20 @@
+"""Borrowing a write transaction of the store, for as long as a block lasts."""
+
+from __future__ import annotations
+
+from holdfast.ports.store import Store
+from holdfast.ports.transactions import OpenTransaction, RolledBack, holding
+
+
+async def borrow(store: Store, *, is_async: bool) -> OpenTransaction:
+    """Begins one for the code that runs here."""
+    transaction = await store.transact(is_async=is_async)
+    holding.set(transaction)
+    return transaction
+
+
+async def settle(transaction: OpenTransaction) -> None:
+    """Commits, or raises the reason why nothing of it was kept."""
+    settled = await transaction.commit()
+    if isinstance(settled, RolledBack):
+        raise settled.error

@@ -1,0 +1,84 @@
+"""Transactions shared with the store: somebody's own writes and the store's are durable together, or neither is."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from holdfast.ports.journal import Commit, Verdict
+from holdfast.ports.runs import Creation, NewRun
+
+
+class RolledBack(msgspec.Struct, frozen=True, gc=False):
+    """The transaction did not commit, and never will: nothing of it was kept. `error` says why."""
+
+    error: Exception
+
+
+Settlement: TypeAlias = Verdict | RolledBack
+
+
+class OpenTransaction(Protocol):
+    """A write transaction of the store's own database, lent to somebody who writes to their own tables in it."""
+
+    @property
+    def connection(self) -> Any:
+        """What the borrower writes with: a connection of the store's driver. It cannot commit or roll back."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be settled."""
+        ...
+
+    async def commit(self, turn: Commit | None = None) -> Settlement:
+        """Commits what the borrower wrote and, with it, the turn.
+
+        The turn is applied like `Journal.commit` does, fenced by epoch and ordinal, and everything becomes durable in
+        one transaction: `Committed`. `Fenced`: everything was rolled back. `Unread`: nothing was written, and the
+        transaction is still open. `RolledBack`: it could not be committed (a constraint, a lost connection, no room),
+        and nothing of it is there. An unknown outcome never leaves here: a lost answer is resolved by looking, under
+        the run's lock, whether the turn is stored, for as long as it takes. Without a turn the answer is `Committed`
+        with no numbers, and a lost answer is the driver's error in `RolledBack`.
+
+        Whoever asks may give up waiting; what was begun is finished.
+        """
+        ...
+
+    async def roll_back(self) -> None:
+        """Undoes everything. Of a transaction that is over: nothing happens."""
+        ...
+
+    def interrupt(self) -> None:
+        """Asks the server to give up a statement that still runs. From any thread; returns at once, and is a hint."""
+        ...
+
+
+class Transactions(Protocol):
+    """What a store with a database of its own offers. Others refuse with the reason."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether nobody else can write while a transaction of `transact` is open."""
+        ...
+
+    async def transact(self, *, is_async: bool) -> OpenTransaction:
+        """Begins one. `is_async` says which kind of connection the borrower wants, where the driver has two."""
+        ...
+
+    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
+        """Makes a run, as `Runs.create` does, in the open transaction of the caller's connection: it is there when,
+        and only if, the caller commits.
+
+        `connection` is one of this very database: of a transaction of `transact`, or where the driver allows it the
+        caller's own. Anything else is an `InvalidInput` with the reason, and nothing is written. A refusal leaves the
+        caller's transaction as it was. Nobody is woken before the caller's commit.
+        """
+        ...
+
+
+holding: ContextVar[OpenTransaction | None] = ContextVar("holdfast_transaction", default=None)
+"""The transaction that the code running here has borrowed: a store that is exclusive refuses its other writes."""
