@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from holdfast import App, step
+from holdfast import App, Run, step
 from holdfast.app import open_store
 from tests.chaos.orders import LEDGER, note
 from tests.chaos.worker_process import Fuse
@@ -75,7 +75,8 @@ async def work(task: dict[str, Any]) -> int:
     store.commit_now = fuse.commit_now  # type: ignore[method-assign]
     app = App(store=store, workflows=[EDITED if task["is_changed"] else FIRST])
     async with app.worker(id="w", poll="20ms"):
-        result = await (await app.get(task["run"])).result("60s")
+        run: Run[Any] = await app.get(task["run"])
+        result = await run.result("60s")
     await store.close()
     return ENDED if result == EXPECTED else OTHERWISE
 
