@@ -44,7 +44,7 @@ class Fault:
 def draw(rng: random.Random, ttl: float) -> list[Fault]:
     """Faults by chance: which kinds there are at all is drawn first."""
     kinds: list[Kind] = [kind for kind in AT_CALLS if rng.random() < 0.4]
-    events: list[Event] = [event for event in AT_TIMES if rng.random() < 0.2]
+    events: list[Event] = [event for event in AT_TIMES if rng.random() < 0.25]
     found: list[Fault] = []
     if kinds:
         for _ in range(rng.choice((1, 2, 3, 5, 8, 12))):

@@ -41,6 +41,7 @@ class Known:
     messages: list[str] = field(default_factory=list[str])
     holders: dict[int, int] = field(default_factory=dict[int, int])
     """Which actor each epoch was given to."""
+    has_blobs: bool = False
     ended_in: int = 0
     """The epoch of the run's end."""
 
