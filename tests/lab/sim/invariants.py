@@ -93,6 +93,13 @@ def s1_dense(w: Written) -> Wrong:
         yield f"row {w.turn.ordinal} has seq {w.stored[0].seq} after {w.known.rows[-1].seq}"
 
 
+def s3_fenced(w: Written) -> Wrong:
+    """No turn of an epoch is accepted once a later one was given to somebody."""
+    current = max(w.known.holders, default=0)
+    if w.turn.epoch < current:
+        yield f"row {w.turn.ordinal} of epoch {w.turn.epoch} is accepted, and epoch {current} had been given away"
+
+
 def s4_epochs(w: Written) -> Wrong:
     """Epochs never fall, and the first row of a new one says who took the run (or is an operator's)."""
     before = w.known.rows[-1].epoch if w.known.rows else 0
@@ -197,6 +204,7 @@ def s5_all_of_it(w: Written) -> Wrong:
 
 OF_ROWS: tuple[Callable[[Written], Wrong], ...] = (
     s1_dense,
+    s3_fenced,
     s4_epochs,
     s5_all_of_it,
     s6_projection,
