@@ -32,7 +32,6 @@ from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from holdfast.authoring.batch.plan import Order
     from holdfast.client.batches import Batch
     from holdfast.client.machine_logs import MachineLogs
     from holdfast.core.manifest import Manifest
@@ -318,7 +317,6 @@ class App:
         inputs: Iterable[T | Call[R]] | AsyncIterable[T | Call[R]],
         *,
         concurrency: int = 10,
-        order: Order = "depth",
         id: str | None = None,
         key: str | None = None,
         delay: Duration | None = None,
@@ -341,7 +339,6 @@ class App:
             workflow,
             inputs,
             concurrency=concurrency,
-            order=order,
             id=id,
             key=key,
             delay=delay,

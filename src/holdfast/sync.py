@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any, Concatenate, Generic, Self, TypeVar, cast
 
 from holdfast.app import App as AsyncApp
-from holdfast.authoring.batch.plan import Order
 from holdfast.authoring.handle import JournalEvent, RunView
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.script.blocking import each, gather, get_blob, put_blob, saga, sleep, wait
@@ -298,7 +297,6 @@ class App:
         inputs: Iterable[T | Call[R]],
         *,
         concurrency: int = 10,
-        order: Order = "depth",
         id: str | None = None,
         key: str | None = None,
         delay: Duration | None = None,
@@ -312,7 +310,6 @@ class App:
             workflow,
             inputs,
             concurrency=concurrency,
-            order=order,
             id=id,
             key=key,
             delay=delay,

@@ -322,8 +322,6 @@ async def test_other_wrong_uses_are_refused() -> None:
         await app.start_batch(price, orders(1))  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="longer than 200 bytes"):
         await app.start_batch(sell, orders(1), id="x" * 201)
-    with pytest.raises(InvalidInput, match="'depth' or 'breadth'"):
-        await app.start_batch(sell, orders(1), order="width")  # type: ignore[arg-type]
     with pytest.raises(RunNotFound):
         await app.batch("nothing")
     await app.start(sell(Order(1)), id="single")

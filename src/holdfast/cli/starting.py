@@ -70,7 +70,7 @@ def command(
         raise click.UsageError("give the arguments with --input or as NAME=VALUE, not both")
     app = app_to_serve(target, load())
     refuse_private(app.url)
-    spec = _find(app, workflow, version)
+    spec = find_workflow(app, workflow, version)
     try:
         arguments = (
             from_words(spec, by_name(words, "argument"))
@@ -145,7 +145,8 @@ def _told(first: str, rest: tuple[str, ...]) -> tuple[str | None, str, tuple[tup
     return target, workflow, tuple(pair(word) for word in words)
 
 
-def _find(app: App, name: str, version: str | None) -> WorkflowSpec:
+def find_workflow(app: App, name: str, version: str | None) -> WorkflowSpec:
+    """The workflow of that name, and version if it is given."""
     known = {spec.name: spec for spec in app.registry}
     spec = known.get(name) if version is None else app.registry.declared(name, version)
     if spec is not None:

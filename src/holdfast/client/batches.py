@@ -6,8 +6,9 @@ was written for inputs that were refused is referred to by nothing, and is colle
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from holdfast.authoring.batch.conducting import ITEMS, PLAN, batch_spec
@@ -23,7 +24,6 @@ from holdfast.authoring.batch.plan import (
     PLANS,
     Chunk,
     Counts,
-    Order,
     Plan,
     Standing,
 )
@@ -161,7 +161,6 @@ async def start_batch(
     inputs: Iterable[Any] | AsyncIterable[Any],
     *,
     concurrency: int,
-    order: Order,
     id: str | None,
     **options: Any,
 ) -> Batch[R]:
@@ -170,7 +169,21 @@ async def start_batch(
         raise NotAllowedHere("app.start_batch(…) in a workflow would start a batch on every replay: use each(…)")
     if not isinstance(workflow, AnyWorkflow):
         raise InvalidInput(f"app.start_batch takes a workflow and its inputs, got {workflow!r}")
-    spec = workflow.spec
+    make = partial(_call, workflow)
+    return await start_calls(client, workflow.spec, make, inputs, concurrency=concurrency, id=id, **options)
+
+
+async def start_calls(
+    client: Client,
+    spec: WorkflowSpec,
+    make: Callable[[Any], Call[Any]],
+    inputs: Iterable[Any] | AsyncIterable[Any],
+    *,
+    concurrency: int,
+    id: str | None,
+    **options: Any,
+) -> Batch[Any]:
+    """The same for a definition, and whatever makes a call of it from an input."""
     like = Plan(
         spec.name,
         spec.version,
@@ -181,13 +194,12 @@ async def start_batch(
         code=spec.code,
         style=spec.style,
         deadline=spec.deadline.total_seconds() if spec.deadline is not None else None,
-        order=_order(order),
     )
     chosen = None if id is None else _batch_id(id)
     writer = _Writer(client)
     index = 0
     async for given in _each(inputs):
-        await writer.add(index, _encoded(workflow, index, given))
+        await writer.add(index, _encoded(spec, make, index, given))
         index += 1
     return await _start(client, spec, await writer.plan(like, concurrency), id=chosen, **options)
 
@@ -207,6 +219,8 @@ async def get_batch(client: Client, id: str, workflow: AnyWorkflow[..., R] | Non
 
 
 async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, **options: Any) -> Batch[Any]:
+    if spec is not None and spec.definition:  # what a flow's items execute; the plan names it
+        await client.store.put_blob(spec.definition, kind="definition")
     batch = replace(batch_spec(), keep=spec.keep if spec is not None else None)
     call: Call[Counts] = Call(batch, batch.arguments.encode((plan, Standing()), {}), place(0))
     given = dict(options.pop("attributes", None) or {})
@@ -246,15 +260,15 @@ async def _each(inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Any
         )
 
 
-def _encoded(workflow: AnyWorkflow[..., Any], index: int, given: Any) -> str:
+def _encoded(spec: WorkflowSpec, make: Callable[[Any], Call[Any]], index: int, given: Any) -> str:
     """The arguments of one item: of a call as it is, else of a call with that one argument."""
     try:
-        call = _call(workflow, given)
+        call = make(given)
     except (HoldfastError, TypeError) as error:
         path = getattr(error, "path", "")
         raise InvalidItem(f"input {index}: {error} Nothing was started.", index=index, path=path) from error
-    if (call.spec.name, call.spec.version) != (workflow.spec.name, workflow.spec.version):
-        text = f"input {index} is a call of {call.spec.label}, not of {workflow.spec.label}. Nothing was started."
+    if (call.spec.name, call.spec.version) != (spec.name, spec.version):
+        text = f"input {index} is a call of {call.spec.label}, not of {spec.label}. Nothing was started."
         raise InvalidItem(text, index=index)
     return call.args.decode()
 
@@ -275,10 +289,4 @@ def _batch_id(id: str) -> str:
 def _concurrency(value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_AT_ONCE:
         raise InvalidInput(f"concurrency={value!r}: how many items at a time, from 1 to {MOST_AT_ONCE:,}")
-    return value
-
-
-def _order(value: Order) -> Order:
-    if value not in {"depth", "breadth"}:
-        raise InvalidInput(f"order={value!r}: 'depth' or 'breadth'")
     return value

@@ -8,7 +8,6 @@ follows from the batch and its index.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from holdfast.core.ids import child_id
 from holdfast.core.payload import Shape
@@ -28,8 +27,6 @@ MOST_AT_ONCE = 1000
 MAX_ID = 200
 """Bytes of a batch's id: those of its items are longer."""
 
-Order: TypeAlias = Literal["depth", "breadth"]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -44,7 +41,6 @@ class Plan:
     code: str = ""
     style: str = ""
     deadline: float | None = None  # of an item, in seconds
-    order: Order = "depth"
     retries: str = ""  # the batch whose items these were
 
 

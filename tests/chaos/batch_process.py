@@ -1,0 +1,57 @@
+"""A worker for batches in a process of its own, to be killed: ``python -m tests.chaos.batch_process URL LEDGER``.
+
+Every body leaves a line in the ledger, outside of everything, before it does anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from holdfast import App, current, step, workflow
+
+LEDGER = ""
+
+
+def note(number: int) -> None:
+    file = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    here = current()
+    os.write(file, f"{here.run_id} {here.step} {number}\n".encode())
+    os.close(file)
+
+
+@step
+async def first(number: int) -> int:
+    note(number)
+    return number + 1
+
+
+@step
+async def second(number: int) -> int:
+    note(number)
+    return number * 2
+
+
+@step
+async def third(number: int) -> int:
+    note(number)
+    return number - 1
+
+
+@workflow
+async def item(number: int) -> int:
+    return await third(await second(await first(number)))
+
+
+async def main(url: str) -> None:
+    app = App(url, workflows=[item])
+    async with app.worker(id="w", poll="50ms", ttl="3s"):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    LEDGER = sys.argv[2]
+    asyncio.run(main(sys.argv[1]))
