@@ -11,11 +11,11 @@ import sys
 
 from holdfast import App, current, step, workflow
 
-LEDGER = ""
+ledger = ""
 
 
 def note(number: int) -> None:
-    file = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    file = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     here = current()
     os.write(file, f"{here.run_id} {here.step} {number}\n".encode())
     os.close(file)
@@ -53,5 +53,5 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    LEDGER = sys.argv[2]
+    ledger = sys.argv[2]
     asyncio.run(main(sys.argv[1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO, Protocol
 
@@ -23,7 +23,7 @@ class Bar(Protocol):
 
 
 @contextmanager
-def progress_on(stream: IO[str], *, is_json: bool) -> Iterator[Bar]:
+def progress_on(stream: IO[str], *, is_json: bool) -> Generator[Bar]:
     """A bar for as long as the block lasts."""
     if is_json:
         yield _Silent()
@@ -87,7 +87,7 @@ def seconds_text(seconds: float) -> str:
 
 
 @contextmanager
-def _live(stream: IO[str]) -> Iterator[Bar]:
+def _live(stream: IO[str]) -> Generator[Bar]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
