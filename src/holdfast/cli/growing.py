@@ -16,9 +16,10 @@ from holdfast.cli.output import Output, is_terminal, status_part
 from holdfast.cli.parameters import duration
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.client.client import Client
+from holdfast.config import load
 from holdfast.core.durations import format_duration
 from holdfast.engine.snapshots import compact as compact_run
-from holdfast.engine.sweeping import DUTY, GRACE, TTL, Swept, sweep, sweepable
+from holdfast.engine.sweeping import DUTY, TTL, Swept, sweep, sweepable
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.ports.upkeep import Space
 
@@ -37,10 +38,10 @@ _KEEP = click.option(
 @click.command("gc", cls=HoldfastCommand)
 @asking()
 @_KEEP
-@click.option("--grace", type=duration, default=GRACE, metavar="DURATION", help="How long unused blobs stay: 1d.")
+@click.option("--grace", type=duration, metavar="DURATION", help="How long unused blobs stay; else as configured (1d).")
 @_DRY
 def gc(
-    target: str | None, url: str | None, is_json: bool, keep: timedelta | None, grace: timedelta, is_dry: bool
+    target: str | None, url: str | None, is_json: bool, keep: timedelta | None, grace: timedelta | None, is_dry: bool
 ) -> None:
     """Remove runs that ended long ago, with their children, and blobs that nothing refers to.
 
@@ -50,10 +51,11 @@ def gc(
 
 
 async def _gc(
-    target: str | None, url: str | None, keep: timedelta | None, grace: timedelta, is_dry: bool, out: Output
+    target: str | None, url: str | None, keep: timedelta | None, grace: timedelta | None, is_dry: bool, out: Output
 ) -> None:
     async with opened_client(target, url) as client:
         kept = keep if keep is not None else client.keep
+        grace = grace if grace is not None else load().settings.upkeep.blob_grace
         if is_dry:
             _say_swept(await sweepable(client.store, kept, grace), out, is_dry=True)
             return
@@ -174,7 +176,7 @@ async def _space(target: str | None, url: str | None, keep: timedelta | None, la
             progress.show("reading the store")
             report = await client.store.space(largest=largest)
             progress.show("looking for what may go")
-            swept = await sweepable(client.store, kept)
+            swept = await sweepable(client.store, kept, load().settings.upkeep.blob_grace)
     if out.is_json:
         out.record(_space_object(report, swept, kept))
         return
