@@ -112,7 +112,8 @@ class App:
         """What holds for all its runs: as it was said here, else as the configuration says."""
         upkeep = self.config.upkeep
         rows = {"snapshot_every": upkeep.snapshot_every, "compact_after": upkeep.compact_after or None}
-        return Settings(**{"keep": upkeep.keep, **rows, **self._said})
+        chosen: dict[str, Any] = {"keep": upkeep.keep, **rows, **self._said}
+        return Settings(**chosen)
 
     @property
     def url(self) -> str:

@@ -81,7 +81,7 @@ async def _gc(
 
 
 def _say_swept(swept: Swept, out: Output, *, is_dry: bool) -> None:
-    removed, collected = swept.removed, swept.collected
+    removed, collected, later = swept.removed, swept.collected, swept.later
     if out.is_json:
         out.record(
             {
@@ -91,12 +91,14 @@ def _say_swept(swept: Swept, out: Output, *, is_dry: bool) -> None:
                 "rows": removed.rows,
                 "blobs": collected.blobs,
                 "blob_bytes": collected.bytes,
+                **({"later_blobs": later.blobs, "later_blob_bytes": later.bytes} if is_dry else {}),
             }
         )
         return
     would = "would remove" if is_dry else "removed"
     out.line(f"{would} {removed.runs} runs ({removed.trees} trees, {removed.rows} journal rows)")
-    out.line(f"{would} {collected.blobs} blobs ({size_text(collected.bytes)})")
+    follow = f"; {later.blobs} more ({size_text(later.bytes)}) follow after their grace" if later.blobs else ""
+    out.line(f"{would} {collected.blobs} blobs ({size_text(collected.bytes)}){follow}")
 
 
 @click.command("compact", cls=HoldfastCommand)

@@ -115,10 +115,10 @@ def test_every_key_has_a_variable(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").unlink()
     environ: dict[str, str] = {}
     for key in keys().values():
-        value = wanted
+        value: Any = wanted
         for part in key.name.split("."):
             value = value[part]
-        environ[key.variable] = ",".join(value) if isinstance(value, list | tuple) else str(value).lower()
+        environ[key.variable] = ",".join(value) if key.is_list else str(value).lower()
     environ |= {"HOLDFAST_LEASES_TTL": "20s", "HOLDFAST_WORKER_POLL": "500ms", "HOLDFAST_WORKER_GRACE": "40s"}
     environ |= {"HOLDFAST_RECOVERY_CHECK_INTERVAL": "2s", "HOLDFAST_UPKEEP_KEEP": "90d"}
     environ |= {"HOLDFAST_UPKEEP_SWEEP_INTERVAL": "1m", "HOLDFAST_UPKEEP_BLOB_GRACE": "2d"}
@@ -210,7 +210,7 @@ def test_what_is_wrong_is_named_with_file_and_key(tmp_path: Path, text: str, wor
         ({"HOLDFAST_RECOVERY_ENABLED": "perhaps"}, ["$HOLDFAST_RECOVERY_ENABLED", "true or false"]),
         ({"HOLDFAST_STORE_URL": "sqlite:///x"}, ["$HOLDFAST_URL"]),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    ids=lambda value: str(value)[:40],
 )  # fmt: skip
 def test_a_wrong_variable_is_named(tmp_path: Path, environ: dict[str, str], words: list[str]) -> None:
     message = refused(tmp_path, environ=environ)
