@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -83,6 +84,9 @@ class Flight:
             return
         del self._bodies[key]
         session = self._session
+        redaction = session.program.redaction
+        if redaction and isinstance(outcome, Broke):
+            outcome = replace(outcome, failure=redaction.failure(outcome.failure))
         telling.step_ended(session, key, body.attempt.number, outcome)
         session.landed(self._event_of(key, body, outcome))
 
