@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lab.levels import Effort, Report, level
+
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = Path(__file__).parent / "patches"
 PATIENCE = 600.0
@@ -95,6 +97,25 @@ def try_on(mutant: Mutant) -> Fate:
     return Fate(mutant, answer.returncode == TESTS_FAILED, by or answer.stdout[-500:], time.monotonic() - started)
 
 
+@level("mutants", "known ways to break the sources, each noticed by the suite", share=0.5)
+def tried(effort: Effort) -> Report:
+    """All of them, or as many as the time allows, beginning at the first seed."""
+    every = mutants()
+    first = effort.first % len(every)
+    report = Report()
+    fates: list[Fate] = []
+    for mutant in [*every[first:], *every[:first]][: effort.seeds or len(every)]:
+        if effort.is_over:
+            break
+        effort.say(f"   {mutant.name}: {mutant.what}")
+        fates.append(try_on(mutant))
+    lived = [fate for fate in fates if not fate.is_killed]
+    report.figures = {"tried": len(fates), "killed": len(fates) - len(lived), "without a subject": len(WITHOUT_SUBJECT)}
+    report.sometimes = {"a mutant was killed": len(fates) - len(lived)}
+    report.problems = [f"{fate.mutant.name} ({fate.mutant.what}) lives: {fate.by}" for fate in lived]
+    return report
+
+
 def main(names: list[str]) -> int:
     """`python -m tests.lab.mutating [NAME…]`: a line for each; exit code 1 if one lived."""
     lived = 0
@@ -102,7 +123,7 @@ def main(names: list[str]) -> int:
         if not names or any(mutant.name.startswith(name) for name in names):
             fate = try_on(mutant)
             lived += not fate.is_killed
-            print(  # noqa: T201
+            print(
                 f"{'killed' if fate.is_killed else 'LIVES '} {mutant.name}, {fate.seconds:.0f} s, {fate.by}", flush=True
             )
     return 1 if lived else 0

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 from unittest import mock
 
 import apsw
@@ -25,12 +25,17 @@ from holdfast.errors import HoldfastError, StoreError
 from holdfast.testing.conformance.world import START, World
 from tests.lab.disk.files import Faults, Power
 from tests.lab.disk.trace import Acknowledged, Trace, integrity
+from tests.lab.levels import Effort, Report, level
 
 TURNS = 12
 PAGES = 8
 """A short log, so that moving it into the file is tried too."""
 
-VERBS = ("write", "sync", "truncate", "read")
+CUTS = 60
+"""Moments of one trace at which power is cut."""
+
+Mode: TypeAlias = Literal["all lost", "some torn"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 CODES: tuple[type[apsw.Error], ...] = (apsw.IOError, apsw.FullError)
 
 
@@ -105,9 +110,7 @@ async def judged(path: Path, noted: Acknowledged) -> str:
     return "; ".join([*(f"lost {what}" for what in lost), *filter(None, [integrity(str(path))])])
 
 
-def cut(
-    seed: int, at: frozenset[int], mode: Literal["all lost", "some torn"], *, durability: Durability = "full"
-) -> tuple[list[Outcome], int]:
+def cut(seed: int, at: frozenset[int], mode: Mode, *, durability: Durability = "full") -> tuple[list[Outcome], int]:
     """One trace, and what power cuts at those calls would leave. Also says how many calls there were."""
     with tempfile.TemporaryDirectory(prefix="holdfast-power-") as folder:
         base = Path(folder)
@@ -134,3 +137,55 @@ async def _worked(path: Path, seed: int, noted: Acknowledged, durability: Durabi
     store = await open_sqlite(path, clock=VirtualClock(START), durability=durability)
     await Trace(store, Random(seed), noted).run(TURNS)
     await store.close()
+
+
+def chosen(rng: Random) -> Fault:
+    """A fault, most of them where data is written."""
+    verb = rng.choice(("write", "write", "write", "write", "sync", "sync", "sync", "sync", "truncate", "read"))
+    return Fault(verb, rng.randint(1, 60), rng.choice(CODES), stays=rng.random() < 0.3)
+
+
+@level("disk faults", "calls of SQLite to its files fail, once or for good")
+def disk_faults(effort: Effort) -> Report:
+    """One trace of work for each fault."""
+    met = refused = 0
+    report = Report()
+    for seed in seeds(effort, 300):
+        rng = Random(f"disk faults:{seed}")
+        fault = chosen(rng)
+        outcome = failing(fault, seed)
+        met += outcome.is_met
+        refused += outcome.refused
+        if outcome.problem:
+            report.problems.append(f"failing({fault}, seed {seed}): {outcome.problem}")
+    report.figures = {"calls that failed": met, "operations refused": refused}
+    report.sometimes = {"a failed call was met": met, "an operation was refused": refused}
+    return report
+
+
+@level("power cuts", "what was not synced is lost or torn")
+def power_cuts(effort: Effort) -> Report:
+    """Each seed is a trace of work with cuts at many of its moments, once with all that was not synced lost, once with
+    some of it torn."""
+    report = Report()
+    cuts = 0
+    for seed in seeds(effort, 4):
+        for mode in MODES:
+            _, calls = cut(seed, frozenset(), mode)
+            moments = Random(f"{seed}:{mode}").sample(range(1, calls + 1), min(CUTS, calls))
+            outcomes, _ = cut(seed, frozenset(moments), mode)
+            cuts += len(outcomes)
+            found = [outcome.problem for outcome in outcomes if outcome.problem]
+            report.problems += [f"cut(seed {seed}, {mode!r}): {problem}" for problem in found]
+    report.figures = {"power cuts": cuts}
+    report.sometimes = {"power was cut": cuts}
+    return report
+
+
+def seeds(effort: Effort, usual: int) -> Iterator[int]:
+    """The seeds of a level: as many as were asked for, else until the time is up, else the usual number."""
+    seed = effort.first
+    last = effort.first + (effort.seeds or usual)
+    while not effort.is_over and (effort.seconds is not None or seed < last):
+        yield seed
+        seed += 1
