@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 import apsw.shell
 
-from holdfast import App
+from holdfast import App, Call
 from holdfast.adapters.sqlite.migrations import MIGRATIONS
 from holdfast.authoring.script.workflows import AnyWorkflow
 from tests.golden import flows
@@ -39,10 +39,11 @@ async def fill(path: Path) -> None:
         failed = await app.start(flows.compensating(-1), id="failed")
         with_error = await asyncio.gather(failed.result(), return_exceptions=True)
         assert isinstance(with_error[0], Exception)
-        for name, call, words in (
+        standing: list[tuple[str, Call[Any], str]] = [
             ("asleep", flows.sleeping(), "sleeping"),
             ("waiting", flows.signalled(), "waiting for signal"),
-        ):
+        ]
+        for name, call, words in standing:
             run = await app.start(call, id=name)
             while words not in (await run.view()).waiting:  # noqa: ASYNC110 until it stands there
                 await asyncio.sleep(0.01)
@@ -53,7 +54,8 @@ def dumped(path: Path) -> str:
     """The whole file as SQL."""
     connection = apsw.Connection(str(path))
     said = io.StringIO()
-    apsw.shell.Shell(stdout=said, db=connection).process_command(".dump")
+    shell: Any = apsw.shell.Shell(stdout=said, db=connection)
+    shell.process_command(".dump")
     ((version,),) = connection.execute("PRAGMA user_version").fetchall()
     ((application,),) = connection.execute("PRAGMA application_id").fetchall()
     connection.close()
