@@ -37,7 +37,7 @@ LONGEST = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Job:
+class Request:
     """What was asked for on the command line."""
 
     inputs: Path
@@ -103,8 +103,8 @@ def command(
     app = app_to_serve(target, load())
     refuse_private(app.url)
     spec = find_workflow(app, name, version)
-    job = Job(inputs, out, id or default_id(spec, inputs), concurrency, queue, not is_only_client)
-    return run_async(run_job(app, spec, partial(_call, spec), job, Output(is_json=is_json)))
+    asked = Request(inputs, out, id or default_id(spec, inputs), concurrency, queue, not is_only_client)
+    return run_async(run_over_file(app, spec, partial(_call, spec), asked, Output(is_json=is_json)))
 
 
 def default_id(spec: WorkflowSpec, inputs: Path) -> str:
@@ -117,35 +117,37 @@ def default_id(spec: WorkflowSpec, inputs: Path) -> str:
     return f"{spec.name[: MAX_ID - 30]}-{digest.hexdigest()[:16]}"
 
 
-async def run_job(app: App, spec: WorkflowSpec, make: Callable[[bytes], Call[Any]], job: Job, out: Output) -> int:
+async def run_over_file(
+    app: App, spec: WorkflowSpec, make: Callable[[bytes], Call[Any]], asked: Request, out: Output
+) -> int:
     """Starts the batch, or finds it, and writes its results as they come."""
     async with AsyncExitStack() as stack:
-        if job.has_worker:
-            await stack.enter_async_context(app.worker(concurrency=max(100, job.concurrency), queues=(job.queue,)))
+        if asked.has_worker:
+            await stack.enter_async_context(app.worker(concurrency=max(100, asked.concurrency), queues=(asked.queue,)))
         else:
             await stack.enter_async_context(app)
-        with job.inputs.open("rb") as file:
+        with asked.inputs.open("rb") as file:
             try:
                 batch: Batch[Any] = await start_calls(
                     await app.client(), spec, make, _lines(file),
-                    concurrency=job.concurrency, id=job.id, queue=job.queue,
+                    concurrency=asked.concurrency, id=asked.id, queue=asked.queue,
                 )  # fmt: skip
             except InvalidItem as error:
-                raise click.UsageError(f"{job.inputs}, {error}") from error
+                raise click.UsageError(f"{asked.inputs}, {error}") from error
         with progress_on(sys.stderr, is_json=out.is_json) as bar:
             watching = asyncio.create_task(_watch(batch, bar))
             try:
-                await _write(batch, job.out, spec)
+                await _write(batch, asked.out, spec)
                 await batch.wait()
             finally:
                 watching.cancel()
             counts = await batch.counts()
             bar.show(counts)
-    if out.is_json and job.out != "-":
+    if out.is_json and asked.out != "-":
         out.record({"batch": batch.id, **msgspec.to_builtins(counts)})
     if counts.completed < counts.total:
         left = counts.total - counts.completed
-        raise CommandError(f"batch {batch.id}: {left} of {counts.total} items did not complete; {job.out} says why")
+        raise CommandError(f"batch {batch.id}: {left} of {counts.total} items did not complete; {asked.out} says why")
     return 0
 
 
