@@ -429,7 +429,7 @@ class Session:
             return
         self.run, self.program = run, program
         self._commands = dict(program.open_steps())
-        self._inputs = [*self._inputs, *inputs]
+        self._inputs = deciding.after_refusal(inputs, self._inputs)
         self._is_consuming = True
         landed = {x.key for x in self._inputs if isinstance(x, e.StepCompleted | e.StepFailed | e.AttemptFailed)}
         stopped = [

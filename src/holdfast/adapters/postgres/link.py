@@ -34,9 +34,11 @@ class Link:
         """An earlier try of the question under way may have been carried out: its answer was lost."""
         self._owes_answer = False  # to a question that nobody waits for any more
 
-    def ask(self, statement: str, values: Values = (), *, patience: float = PATIENCE) -> list[Any]:
+    def ask(
+        self, statement: str, values: Values = (), *, patience: float = PATIENCE, bears_repeating: bool = True
+    ) -> list[Any]:
         """All rows. A lost connection or a deadlock is met by asking the same again, so the question must bear that;
-        values that depend on `is_again` are made for each try."""
+        values that depend on `is_again` are made for each try. If it does not, whoever asked hears of a lost answer."""
         self.is_again = False
         deadline = time.monotonic() + patience
         tries = _TRIES
@@ -52,7 +54,8 @@ class Link:
                     self.is_again = True
                 elif not isinstance(error, WORTH_ANOTHER_TRY):
                     raise translated(error) from error
-                if tries <= 0 or time.monotonic() >= deadline:
+                is_unknown = self.is_again and not bears_repeating
+                if is_unknown or tries <= 0 or time.monotonic() >= deadline:
                     raise translated(error) from error
 
     def ask_briefly(self, statement: str, values: Sequence[Any], seconds: float) -> list[Any] | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 AT_ONCE = 100
 """How many steps of one run have bodies in flight at once; an `each` counts as one, and has a limit of its own."""
 
-Phase: TypeAlias = Literal["asked", "gate", "work", "running", "otherwise", "fallback"]
+Stage: TypeAlias = Literal["asked", "gate", "work", "running", "otherwise", "fallback"]
 
 
 class Driver:
@@ -45,7 +45,7 @@ class Driver:
         self._results: dict[str, Any] = {}
         self._known: dict[str, Any] = {"input": given, "steps": self._results, "vars": variables}
         self._performer = Performer(program, targets, self._known)
-        self._phases: dict[int, Phase] = {}
+        self._stages: dict[int, Stage] = {}
         self._settled: set[int] = set()
         self._skipped: set[str] = set()
         self._waits_for: dict[int, int] = {}
@@ -78,13 +78,13 @@ class Driver:
 
     def _ask(self, place: int) -> None:
         """Somebody needs the step."""
-        if place not in self._phases:
-            self._phases[place] = "asked"
+        if place not in self._stages:
+            self._stages[place] = "asked"
             self._ready.append(place)
 
-    def _wait(self, node: Node, phase: Phase, places: tuple[int, ...]) -> None:
+    def _wait(self, node: Node, stage: Stage, places: tuple[int, ...]) -> None:
         """The step goes on when all of these have settled."""
-        self._phases[node.place] = phase
+        self._stages[node.place] = stage
         left = 0
         for other in places:
             self.looked_at += 1
@@ -107,14 +107,14 @@ class Driver:
                 self._failed(node, error)
         if self._over.done():
             return
-        if len(self._settled) == len(self._phases):
+        if len(self._settled) == len(self._stages):
             self._over.set_result(None)
         elif not self._tasks:
             self._over.set_exception(self._deadlock())
 
     def _advance(self, node: Node) -> None:
         step = node.step
-        match self._phases[node.place]:
+        match self._stages[node.place]:
             case "asked":
                 self._wait(node, "gate", node.gate)
             case "gate":
@@ -146,7 +146,7 @@ class Driver:
     def _begin(self, node: Node) -> None:
         """Begins the step's work, or, if so many bodies run already, puts it in line. What only waits is not counted:
         a step that others wait for always gets its turn."""
-        self._phases[node.place] = "running"
+        self._stages[node.place] = "running"
         if not self._has_body(node):
             self._start(node)
         elif self._in_work < AT_ONCE:
@@ -189,7 +189,7 @@ class Driver:
 
     def _failed(self, node: Node, error: Exception) -> None:
         """The step's value for that, or the end of the run."""
-        is_own = self._phases[node.place] in {"work", "running"}
+        is_own = self._stages[node.place] in {"work", "running"}
         if is_own and node.step.fallback is not None:
             self._wait(node, "fallback", node.fallback)
         elif not self._over.done():
@@ -227,7 +227,7 @@ class Driver:
         return marked(failed)
 
     def _deadlock(self) -> BaseException:
-        names = [self._plan.nodes[place].step.name for place in self._phases if place not in self._settled]
+        names = [self._plan.nodes[place].step.name for place in self._stages if place not in self._settled]
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         return marked(
             FlowFailed(
