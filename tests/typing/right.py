@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, assert_type
+from typing import Any, Literal, assert_type
 
 from holdfast import (
     Again,
