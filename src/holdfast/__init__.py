@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.authoring.batch.plan import Counts
+    from holdfast.authoring.flow.builder import FlowBuilder
+    from holdfast.authoring.flow.opening import load_flow
+    from holdfast.authoring.flow.workflow import Flow
     from holdfast.authoring.handle import JournalEvent, Run, RunView
     from holdfast.authoring.machine.breaker import Breaker
     from holdfast.authoring.machine.joins import Join
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
         Conflict,
         DeadlineExceeded,
         HoldfastError,
+        InvalidFlow,
         InvalidItem,
         ItemsFailed,
         NotInRun,
@@ -84,7 +88,10 @@ __all__ = [
     "Counts",
     "Current",
     "DeadlineExceeded",
+    "Flow",
+    "FlowBuilder",
     "HoldfastError",
+    "InvalidFlow",
     "InvalidItem",
     "Item",
     "ItemOutcome",
@@ -123,6 +130,7 @@ __all__ = [
     "each",
     "get_blob",
     "heartbeat",
+    "load_flow",
     "log",
     "now",
     "patched",
@@ -142,6 +150,9 @@ _HOMES = {
     "holdfast.app": "App",
     "holdfast.authoring.batch.plan": "Counts",
     "holdfast.authoring.handle": "JournalEvent Run RunView",
+    "holdfast.authoring.flow.builder": "FlowBuilder",
+    "holdfast.authoring.flow.opening": "load_flow",
+    "holdfast.authoring.flow.workflow": "Flow",
     "holdfast.authoring.machine.breaker": "Breaker",
     "holdfast.authoring.machine.joins": "Join",
     "holdfast.authoring.machine.machine": "Machine",
@@ -166,6 +177,8 @@ _HOMES = {
         "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidItem ItemsFailed NotInRun OutcomeUnknown "
         "Permanent ResultTimeout "
         "RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed StepFailed "
+        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow NotInRun OutcomeUnknown Permanent "
+        "ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed StepFailed "
         "StepLimitExceeded"
     ),
 }
