@@ -47,8 +47,9 @@ class App:
     definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended runs
     stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows
     of a run lie between two snapshots and before it is compacted, `blobs` where large payloads are: in the "store", or
-    in a folder that all workers share ("file:///shared/folder"). `config` is for tests; else it is looked for when it
-    is first needed.
+    in a folder that all workers share ("file:///shared/folder"). `paranoid` replays each run whenever it is parked, and
+    pauses one whose code asks for something else then: for development. `config` is for tests; else it is looked for
+    when it is first needed.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class App:
         store: Store | None = None,
         config: Configuration | None = None,
         leases: Grants | None = None,
+        paranoid: bool = False,
     ) -> None:
         self.given_url: str | None = url or None
         self._config = config
@@ -85,6 +87,7 @@ class App:
             snapshot_every=snapshot_every,
             compact_after=compact_after,
             keep=None if keep is None else parse_duration(keep, what="keep"),
+            paranoid=paranoid,
         )
         self._blobs = blobs
         self._replaced: dict[int, Any] = {}
