@@ -28,6 +28,7 @@ COMPLETION_VARIABLE = "_HOLDFAST_COMPLETE"
 COMMANDS = {
     "demo": "demo",
     "init": "initialising",
+    "dev": "developing",
     "worker": "working",
     "start": "starting",
     "runs": "listing",
@@ -62,6 +63,7 @@ COMMANDS = {
 SUMMARIES = {
     "demo": "See a worker killed and its run finished by another.",
     "init": "Make a small project that runs.",
+    "dev": "Run a worker that begins anew when the code changes.",
     "worker": "Run a worker until it is told to stop.",
     "start": "Start a run.",
     "runs": "List runs, newest first.",
