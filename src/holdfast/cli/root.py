@@ -28,6 +28,7 @@ COMPLETION_VARIABLE = "_HOLDFAST_COMPLETE"
 COMMANDS = {
     "demo": "demo",
     "init": "initialising",
+    "dev": "developing",
     "worker": "working",
     "start": "starting",
     "batch": "batching",
@@ -63,6 +64,7 @@ COMMANDS = {
 SUMMARIES = {
     "demo": "See a worker killed and its run finished by another.",
     "init": "Make a small project that runs.",
+    "dev": "Run a worker that begins anew when the code changes.",
     "worker": "Run a worker until it is told to stop.",
     "start": "Start a run.",
     "batch": "Run a workflow once for each line of a file.",
