@@ -35,10 +35,11 @@ from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Unconsumed
-from holdfast.ports.journal import Park
+from holdfast.ports.journal import Commit, Park
 from holdfast.ports.leases import Held
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
+from holdfast.ports.transactions import OpenTransaction
 
 LOG = logging.getLogger("holdfast.worker")
 SPARE = 100
@@ -95,6 +96,7 @@ class Engine:
         self._news: dict[str, None] = {}  # in the order of asking, whatever the hashes
         self._news_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._settlements: set[asyncio.Task[None]] = set()
         self.is_draining: bool = False
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
@@ -319,6 +321,21 @@ class Engine:
         )
         session.released(is_ours)
 
+    def settle(self, transaction: OpenTransaction, commit: Commit, session: Session) -> None:
+        """Commits a turn in the transaction that holds what its step wrote; the session hears the verdict."""
+        task = asyncio.get_running_loop().create_task(self._settle(transaction, commit, session))
+        self._settlements.add(task)
+        task.add_done_callback(self._settlements.discard)
+
+    async def _settle(self, transaction: OpenTransaction, commit: Commit, session: Session) -> None:
+        try:
+            verdict = await transaction.commit(commit)
+        except Exception as error:  # noqa: BLE001 whoever opens the run next reads in the journal what became of it
+            session.drop(f"what became of its transaction is not known: {error}", event="abandoned")
+            self.doubt()
+        else:
+            session.answered(verdict)
+
     def reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         """An end was refused because of unread messages: go back to the journal, then take both."""
         self.spawn(self._reload(session, inputs))
@@ -389,6 +406,8 @@ class Engine:
         self.is_draining = True
         await self.beginnings.close(SETTLE)
         await self.committer.settle(SETTLE)
+        if self._settlements:
+            await asyncio.wait(list(self._settlements), timeout=SETTLE)
         for session in list(self.sessions.values()):
             session.drop("the worker stopped", event="abandoned")
         for name, kept in self._warm.items():

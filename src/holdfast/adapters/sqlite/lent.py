@@ -12,6 +12,7 @@ borrower uses the connection, which is closed at the end: what they still have l
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -38,6 +39,9 @@ from holdfast.errors import NotAllowedHere, StoreUnavailable
 from holdfast.ports.clock import Clock
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.transactions import RolledBack, Settlement
+
+_TRIES = 5000
+"""Milliseconds in which a connection that is in use can be closed."""
 
 
 class _Order:
@@ -105,7 +109,7 @@ class LentTransaction:
             await asyncio.shield(answer)
 
     def give_up(self) -> None:
-        """Rolls back without waiting. From any thread; also before it has begun."""
+        """See `ports.transactions`; also before it has begun."""
         self._orders.put(_Order(None))
 
     def interrupt(self) -> None:
@@ -192,11 +196,18 @@ class LentTransaction:
         return RolledBack(translated(error))
 
     def _close(self) -> None:
-        if self._connection is not None:
-            with suppress(apsw.Error):
-                self._connection.set_commit_hook(None)
-            with suppress(apsw.Error):
-                self._connection.close(force=True)
+        """Also if a thread whose time is up still uses it: its statement is stopped, and the next finds it closed."""
+        connection = self._connection
+        if connection is None:
+            return
+        for _ in range(_TRIES):
+            try:
+                connection.close(force=True)
+            except apsw.Error:
+                connection.interrupt()
+                time.sleep(0.001)
+            else:
+                return
 
 
 def _tell(future: asyncio.Future[Any] | None, answer: object, *, unwanted: Callable[[], None] = lambda: None) -> bool:
