@@ -235,6 +235,13 @@ def bench(arguments: list[str]) -> int:
     return execute([PYTHON, "-m", "benchmarks", *arguments])
 
 
+@command("lab")
+def lab(arguments: list[str]) -> int:
+    """Hit Holdfast as hard as possible and count: simulation, crash points. `lab --help` lists the options."""
+    install("test", "lint")
+    return execute([PYTHON, "-m", "tests.lab", *arguments])
+
+
 @command("mutate")
 def mutate(arguments: list[str]) -> int:
     """Change core/ in small ways and see whether its tests notice: `mutate [HOW MANY [SEED]]`, by default 200 and 0."""

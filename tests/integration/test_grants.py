@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, current, step, workflow
+from holdfast import App, Signal, current, step, workflow
 from holdfast.adapters.memory.grants import MemoryGrants
 from holdfast.ports.grants import Grant
 from tests.support.faults import FaultyStore
@@ -163,6 +163,24 @@ async def test_a_manager_that_is_wrong_never_doubles_a_run(still: World) -> None
             assert await run.result("30s") == 2
             await still.until(lambda: run.id not in stale.engine.sessions)
     assert (await still.row(run)).epoch == 2
+
+
+async def test_a_worker_written_back_as_owner_after_it_let_go_lets_go_again(still: World) -> None:
+    """Promise: whoever was told of an owner writes it back, perhaps too late; the run does not stand still for it."""
+    go = Signal[int]("go")
+
+    @workflow
+    async def waiting() -> int:
+        return await go.wait()
+
+    app = still.app(waiting, leases=MemoryGrants(still.clock))
+    async with still.worker(app, id="w1", ttl=TTL):
+        run = await app.start(waiting())
+        await still.until_waiting(run, "signal go")
+        await still.until_parked(run)
+        assert await still.store.reinstate(run.id, worker="w1", until=still.clock.now() + LEASE)
+        await run.signal(go, 7)
+        assert await run.result("60s") == 7
 
 
 async def test_a_grant_that_goes_away_wakes_the_workers(still: World) -> None:

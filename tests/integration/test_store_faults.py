@@ -19,6 +19,7 @@ import pytest
 from holdfast import App, Retry, Run, RunVar, Signal, Status, current, start, step, workflow
 from holdfast.core import events as e
 from holdfast.core.messages import encode_event
+from holdfast.core.turn import decode_row
 from holdfast.engine import asking, committer, engine
 from holdfast.errors import DiskFull, StoreError
 from holdfast.ports.inbox import Message
@@ -328,3 +329,39 @@ async def test_a_run_that_cannot_be_rebuilt_is_paused(world: World) -> None:
 
 def _raw(value: str) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
+
+
+async def test_signals_keep_their_order_when_an_end_is_refused(world: World) -> None:
+    """Promise: an end is refused because a message came; what comes while the journal is read again stands behind the
+    messages that the refused turn had taken."""
+
+    @workflow
+    async def listening() -> str:
+        return await go.wait()
+
+    faulty = FaultyStore(world.store)
+    app = App(workflows=[listening], store=faulty.store)
+    async with world.worker(app) as worker:
+        run = await app.start(listening())
+        await world.until_waiting(run, "signal go")
+        client: Run[str] = await App(store=world.store).get(run.id)
+        refused: list[str] = []
+
+        async def meanwhile(name: str, args: tuple[Any, ...]) -> None:
+            if name == "commit" and args[0][0].is_terminal and not refused:
+                refused.append(run.id)
+                await client.signal(go, "second", id="2")
+            elif name == "read" and len(refused) == 1:
+                refused.append(run.id)
+                await client.signal(go, "third", id="3")
+                session = worker.engine.sessions[run.id]
+                worker.engine.fetch_inbox(session)
+                await world.until(lambda: session.inbox_seen == 3, "the session has read its inbox")
+
+        faulty.before = meanwhile
+        await client.signal(go, "first", id="1")
+        assert await run.result("60s") == "first"
+    assert len(refused) == 2
+    rows = await world.store.history(run.id)
+    journaled = [x.message for row in rows for x in decode_row(row).events if isinstance(x, e.SignalReceived)]
+    assert journaled == ["1", "2", "3"]

@@ -43,17 +43,24 @@ class FaultyStore:
             return found
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            mode = self.mode_of(name)
-            if self.before is not None:
-                await self.before(name, args)
-            if mode == "refused":
-                raise self.error()
-            answer = await found(*args, **kwargs)
-            if mode == "answer lost":
-                raise self.error()
-            return answer
+            return await self.perform(name, found, args, kwargs)
 
+        self.__dict__[name] = call  # found there from now on
         return call
+
+    async def perform(
+        self, name: str, found: Callable[..., Awaitable[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """One call, as the plan wants it; `found` is the real one."""
+        mode = self.mode_of(name)
+        if self.before is not None:
+            await self.before(name, args)
+        if mode == "refused":
+            raise self.error()
+        answer = await found(*args, **kwargs)
+        if mode == "answer lost":
+            raise self.error()
+        return answer
 
     def commit_now(self, commit: Commit) -> Verdict | None:
         """Never: every turn goes the way that can fail."""

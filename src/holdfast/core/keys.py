@@ -13,40 +13,46 @@ from collections.abc import Collection
 
 
 class Keys:
-    """The keys given out in one pass."""
+    """The keys given out in one pass. Memory in proportion to the names used, not to the calls.
+
+    Of a name it remembers the next number: `name:1` up to the one before were given out, or used explicitly.
+    """
 
     def __init__(self, spent: Collection[str] = ()) -> None:
-        self._taken: set[str] = set()
         self._next: dict[str, int] = {}
         self._spent = spent
 
     def take(self, name: str) -> str:
         """The key of the next call of that name."""
-        taken = self._taken
-        if name not in taken:
+        following = self._next
+        number = following.get(name)
+        if number is None and not self._was_numbered(name):
             key = name
+            following[name] = 1
         else:
-            number = self._next.get(name, 1)
-            key = f"{name}:{number}"
-            while key in taken:
+            number = number or 1
+            while (key := f"{name}:{number}") in following:
                 number += 1
-                key = f"{name}:{number}"
-            self._next[name] = number + 1
-        taken.add(key)
+            following[name] = number + 1
         return self._fresh(key) if key in self._spent else key
 
     def peek(self, name: str) -> str:
         """The key that `take` would give, without taking it."""
-        return Keys._copy(self).take(name)
-
-    def _copy(self) -> Keys:
         keys = Keys(self._spent)
-        keys._taken, keys._next = set(self._taken), dict(self._next)
-        return keys
+        keys._next = dict(self._next)
+        return keys.take(name)
+
+    def _was_numbered(self, name: str) -> bool:
+        """Whether a name that looks like one was given out as a numbered key."""
+        base, _, digits = name.rpartition(":")
+        following = self._next.get(base, 0)
+        if following <= 1 or not (digits.isdecimal() and len(digits) <= len(f"{following}")):
+            return False
+        return 0 < int(digits) < following and f"{int(digits)}" == digits
 
     def _fresh(self, key: str) -> str:
         life = 2
-        while (fresh := f"{key}^{life}") in self._spent or fresh in self._taken:
+        while (fresh := f"{key}^{life}") in self._spent or fresh in self._next:
             life += 1
-        self._taken.add(fresh)
+        self._next[fresh] = 1
         return fresh

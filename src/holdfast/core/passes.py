@@ -61,7 +61,9 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
     """The beginning of the pass now running, and the turns of that pass. `turns` is the whole journal."""
     first = _first(run, turns)
     created_at = turns[0].at
-    last = next((index for index in range(len(turns) - 1, 0, -1) if _begins(turns[index])), 0)
+    last = len(turns) - 1
+    while last and not ((events := turns[last].events) and type(events[-1]) in _BOUNDARIES):
+        last -= 1  # what ends a pass is the last thing in its row
     past = _Past()
     start: e.Started | e.Continued = first
     number = origin = 1
@@ -135,11 +137,6 @@ def _first(run: str, turns: Sequence[Turn]) -> e.Started:
     if not isinstance(started, e.Started):
         raise CorruptJournal(f"run {run}: the journal does not begin with its start")
     return started
-
-
-def _begins(turn: Turn) -> bool:
-    """What ends a pass is the last thing in its row."""
-    return bool(turn.events) and type(turn.events[-1]) in _BOUNDARIES
 
 
 _BOUNDARIES = frozenset((e.Continued, e.RetryPlanned))

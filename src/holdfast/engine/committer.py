@@ -51,7 +51,7 @@ class Committer:
     async def _drain(self) -> None:
         try:
             while self._queue:
-                batch, self._queue = self._queue[:MOST], self._queue[MOST:]
+                batch = self._next_batch()
                 verdicts = await self._commit([commit for commit, _ in batch])
                 for (commit, answer), verdict in zip(batch, verdicts, strict=True):
                     try:
@@ -60,6 +60,19 @@ class Committer:
                         LOG.exception("run %s: its session broke on a verdict", commit.row.run)
         finally:
             self._task = None
+
+    def _next_batch(self) -> list[tuple[Commit, Callable[[Verdict], None]]]:
+        """What goes together: of each run one turn. A worker that took a run a second time, while the store did not
+        answer, may have a turn of each time in the queue."""
+        runs: set[str] = set()
+        size = 0
+        for commit, _ in self._queue[:MOST]:
+            if commit.row.run in runs:
+                break
+            runs.add(commit.row.run)
+            size += 1
+        batch, self._queue = self._queue[:size], self._queue[size:]
+        return batch
 
     async def _commit(self, commits: list[Commit]) -> list[Verdict]:
         pause = FIRST_PAUSE

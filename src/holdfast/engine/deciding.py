@@ -126,6 +126,12 @@ def _with_undone(run: Run, draft: Draft) -> e.AnyEvent:
     return msgspec.structs.replace(end, undone=undone)
 
 
+def after_refusal(refused: Sequence[e.AnyEvent], since: Sequence[e.AnyEvent]) -> list[e.AnyEvent]:
+    """The inputs of a refused turn and what came since, in the order to take them: as they came, cancels first."""
+    cancels = [x for x in since if isinstance(x, e.CancelRequested)]
+    return [*cancels, *refused, *(x for x in since if not isinstance(x, e.CancelRequested))]
+
+
 def pause_reason(error: Exception | None) -> e.PauseReason:
     """Why a run whose program cannot go on is paused; no error: because it seems to end its workers."""
     if error is None:

@@ -426,8 +426,9 @@ class Session:
             return
         self.run, self.program = run, program
         self._commands = dict(program.open_steps())
-        failed = self._flight.event_of(*broken) if (broken := self._flight.settling.take_broken()) else None
-        self._inputs = [*self._inputs, *inputs, *([failed] if failed is not None else [])]
+        if (broken := self._flight.settling.take_broken()) and (failed := self._flight.event_of(*broken)) is not None:
+            inputs = [*inputs, failed]
+        self._inputs = deciding.after_refusal(inputs, self._inputs)
         self._is_consuming = True
         landed = {x.key for x in self._inputs if isinstance(x, e.StepCompleted | e.StepFailed | e.AttemptFailed)}
         stopped = [

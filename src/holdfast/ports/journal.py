@@ -111,8 +111,8 @@ class Journal(Protocol):
     def commit_now(self, commit: Commit) -> Verdict | None:
         """The same for one turn, at once and on this thread, if nothing else is being written by this process.
 
-        None, with nothing written, if it would have to wait: then `commit` is the way. A store that cannot do it
-        always says None.
+        None if it would have to wait: then `commit` with the same turn is the way. It finds the turn there if it was
+        written after all. A store that cannot do it always says None.
         """
         ...
 

@@ -65,6 +65,7 @@ async def claim_until_stopped(worker: Worker) -> None:
         limit = min(worker.free, worker.options.batch)
         worker.waits_for_slots = limit <= 0
         if limit > 0:
+            is_recovery = bool(worker.own_runs)
             try:
                 claims = await _pass(worker, limit, fairness)
             except StoreError as error:
@@ -79,7 +80,7 @@ async def claim_until_stopped(worker: Worker) -> None:
                 await asyncio.sleep(LONGEST_PAUSE)
                 continue
             pause = FIRST_PAUSE
-            if len(claims.runs) == limit or worker.own_runs or fairness.has_more:
+            if len(claims.runs) == limit or is_recovery or fairness.has_more:  # what else is due was not asked for
                 await asyncio.sleep(0)
                 continue
             if claims.next_due is not None:

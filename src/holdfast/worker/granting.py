@@ -46,6 +46,7 @@ class Granted:
     async def claim(self, row: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
         """What the store says is due and the manager lets us try."""
         worker = self._worker
+        worker.engine.doubt()  # others may write us into a row at any time, as the owner the manager named
         await self.give_back()
         due = None if only else await worker.store.due(row, limit=limit)
         wanted = only if due is None else [run.id for run in due.runs]

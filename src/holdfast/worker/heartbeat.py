@@ -90,6 +90,7 @@ class Heartbeat:
         self._recovery = recovery
         self._on_beat = on_beat
         self._also = also
+        self._beat_at = float("inf")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="holdfast-heartbeat", daemon=True)
 
@@ -108,28 +109,49 @@ class Heartbeat:
         self._stop.set()
 
     def _run(self) -> None:
-        checks = self._checks
-        beat_at = time.monotonic()  # at once: somebody's lease may have run out already
-        checks.begin(beat_at)
-        while not self._stop.wait(max(0.0, min(beat_at, checks.at) - time.monotonic())):
-            is_check = time.monotonic() >= checks.at
-            try:
-                self._also()
-                beat = self._heart.beat(
-                    self._progress(), recovery=self._recovery(), frees=self._frees if is_check else 0
-                )
-            except StoreError as error:
-                pause = min(0.5, self._interval / 3)
-                LOG.warning("heartbeat not accepted, trying again in %.1f s: %s", pause, error)
-                beat_at = time.monotonic() + pause
-                checks.put_off(beat_at)
-                continue
-            except Exception:
-                LOG.exception("heartbeat broke")
-                beat_at = time.monotonic() + self._interval
-                checks.put_off(beat_at)
-                continue
-            beat_at = time.monotonic() + self._interval
-            checks.learn(beat, time.monotonic(), random.random(), was_check=is_check)
-            self._on_beat(beat)
+        pause = self.begin()
+        while not self._stop.wait(pause):
+            pause = self.beat()
+        self.end()
+
+    # -- one beat after the other: whoever drives them waits as long as each says --------------------------------------
+
+    def begin(self) -> float:
+        """Seconds until the first beat, which comes at once: somebody's lease may have run out already."""
+        self._beat_at = self.time()
+        self._checks.begin(self._beat_at)
+        return self._pause()
+
+    def beat(self) -> float:
+        """One beat, now; seconds until the next."""
+        is_check = self.time() >= self._checks.at
+        try:
+            self._also()
+            beat = self._heart.beat(self._progress(), recovery=self._recovery(), frees=self._frees if is_check else 0)
+        except StoreError as error:
+            pause = min(0.5, self._interval / 3)
+            LOG.warning("heartbeat not accepted, trying again in %.1f s: %s", pause, error)
+            return self._put_off(pause)
+        except Exception:
+            LOG.exception("heartbeat broke")
+            return self._put_off(self._interval)
+        self._beat_at = self.time() + self._interval
+        self._checks.learn(beat, self.time(), random.random(), was_check=is_check)
+        self._on_beat(beat)
+        return self._pause()
+
+    def end(self) -> None:
+        """No more beats."""
         self._heart.close()
+
+    def time(self) -> float:
+        """Seconds that nobody can set back."""
+        return time.monotonic()
+
+    def _put_off(self, seconds: float) -> float:
+        self._beat_at = self.time() + seconds
+        self._checks.put_off(self._beat_at)
+        return self._pause()
+
+    def _pause(self) -> float:
+        return max(0.0, min(self._beat_at, self._checks.at) - self.time())

@@ -42,6 +42,9 @@ LOG = logging.getLogger("holdfast.worker")
 class Worker:
     """Claims and advances runs until it is stopped."""
 
+    heartbeat: type[Heartbeat] = Heartbeat
+    """What keeps its lease; a simulation beats without a thread."""
+
     def __init__(
         self,
         store: Store,
@@ -114,7 +117,7 @@ class Worker:
             await self.surroundings.close()  # what was opened before
             raise
         recovery = self.options.recovery
-        self._heartbeat = Heartbeat(
+        self._heartbeat = self.heartbeat(
             self.store.heart(self.options.instance, self.options.ttl),
             self.options.ttl,
             self.surroundings.progress,

@@ -72,6 +72,17 @@ async def test_what_queues_during_a_transaction_goes_with_the_next() -> None:
     assert [run for run, _ in heard] == ["a", "b", "c"]
 
 
+async def test_two_turns_of_a_run_never_share_a_transaction() -> None:
+    """Promise: a store is given one turn of each run at a time. A worker may have two: it lost a run while the store
+    did not answer, and took it again."""
+    committer, journal, heard = started()
+    for run in ("a", "b", "a", "c", "a"):
+        committer.submit(turn(run), _hears(heard, run))
+    await committer.settle(5)
+    assert journal.sent == [["a", "b"], ["a", "c"], ["a"]]
+    assert [run for run, _ in heard] == ["a", "b", "a", "c", "a"]
+
+
 @pytest.mark.parametrize("error", [StoreUnavailable("busy"), DiskFull("full")])
 async def test_the_same_commit_is_sent_again_until_it_is_answered(error: StoreError) -> None:
     """Promise: nothing overtakes a commit that was not accepted, and nothing is lost."""

@@ -61,7 +61,8 @@ def register(
 def claim(
     link: Link, moments: Moments, worker: WorkerRow, limit: int, only: Sequence[str] = (), *, takes: bool = True
 ) -> Claims:
-    """What the worker may advance now."""
+    """What the worker may advance now. Asked again after a lost answer, it would take other runs, and nobody would know
+    of the first: whoever claims hears of it, and looks what is theirs."""
     values = (
         moments.wall(),
         *moments.lease(),
@@ -76,7 +77,7 @@ def claim(
         BOUNCED_A_CLAIM,
         takes,
     )
-    first, *taken = link.ask(sql.CLAIM, values)
+    first, *taken = link.ask(sql.CLAIM, values, bears_repeating=not takes)
     delayed = iter(first[1] or ())
     return Claims(
         [run_row(row[2:]) for row in taken], maybe_instant(first[0]), tuple(zip(delayed, delayed, strict=True))

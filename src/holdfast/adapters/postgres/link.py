@@ -8,6 +8,8 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 import psycopg
+from psycopg import generators
+from psycopg.pq import TransactionStatus
 
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
 from holdfast.adapters.postgres.problems import WORTH_ANOTHER_TRY, is_lost, translated
@@ -30,10 +32,13 @@ class Link:
         self._connection = connection
         self.is_again: bool = False
         """An earlier try of the question under way may have been carried out: its answer was lost."""
+        self._owes_answer = False  # to a question that nobody waits for any more
 
-    def ask(self, statement: str, values: Values = (), *, patience: float = PATIENCE) -> list[Any]:
+    def ask(
+        self, statement: str, values: Values = (), *, patience: float = PATIENCE, bears_repeating: bool = True
+    ) -> list[Any]:
         """All rows. A lost connection or a deadlock is met by asking the same again, so the question must bear that;
-        values that depend on `is_again` are made for each try."""
+        values that depend on `is_again` are made for each try. If it does not, whoever asked hears of a lost answer."""
         self.is_again = False
         deadline = time.monotonic() + patience
         tries = _TRIES
@@ -49,8 +54,22 @@ class Link:
                     self.is_again = True
                 elif not isinstance(error, WORTH_ANOTHER_TRY):
                     raise translated(error) from error
-                if tries <= 0 or time.monotonic() >= deadline:
+                is_unknown = self.is_again and not bears_repeating
+                if is_unknown or tries <= 0 or time.monotonic() >= deadline:
                     raise translated(error) from error
+
+    def ask_briefly(self, statement: str, values: Sequence[Any], seconds: float) -> list[Any] | None:
+        """All rows if they come within so many seconds, and if there is a connection. None: nobody knows what became of
+        the question. It is not taken back; its answer is passed over before the next question."""
+        connection = self._connection
+        if connection is None or connection.closed or self._owes_answer:
+            return None
+        connection.patience = seconds
+        try:
+            return connection.execute(self._texts[statement], values, binary=True).fetchall()
+        except psycopg.Error:
+            self._owes_answer = connection.pgconn.transaction_status == TransactionStatus.ACTIVE
+            return None  # whatever it was, `ask` meets it again
 
     def connected(self, patience: float = PATIENCE) -> TimedConnection:
         """The connection, opened if there is none."""
@@ -60,6 +79,7 @@ class Link:
 
     def drop(self) -> None:
         """Closes it; the next question opens another."""
+        self._owes_answer = False
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(psycopg.Error):
@@ -68,4 +88,7 @@ class Link:
     def _once(self, statement: str, values: Sequence[Any], patience: float) -> list[Any]:
         connection = self.connected(patience)
         connection.patience = patience
+        if self._owes_answer:
+            connection.wait(generators.execute(connection.pgconn))
+            self._owes_answer = False
         return connection.execute(self._texts[statement], values, binary=True).fetchall()

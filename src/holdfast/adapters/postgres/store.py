@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.adapters.postgres import leases, reading
+from holdfast.adapters.postgres import leases, reading, wire
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.address import Address, parse_address
 from holdfast.adapters.postgres.clock import Moments
@@ -105,6 +105,7 @@ class PostgresStore(Keeping, Lending):
         self._links = [first]  # all of them: whoever lost one, closing the store closes its connection
         self._idle = [first]  # append and pop are atomic
         self._threads = ThreadPoolExecutor(max(1, max_connections - _OTHERS), thread_name_prefix="holdfast-store")
+        self._turns: Turns | None = None
         self._turns_lane: Lane[Sequence[Commit]] | None = None
         self._entries_lane: Lane[Entry] | None = None
         self._is_closed = False
@@ -157,14 +158,18 @@ class PostgresStore(Keeping, Lending):
         if self._turns_lane is None:
             self._check_open()
             link = self._link()
-            self._turns_lane = Lane("holdfast-turns", Turns(link, self._moments, self._tell).perform, link.drop)
+            self._turns = Turns(link, self._moments, self._tell)
+            self._turns_lane = Lane("holdfast-turns", self._turns.perform, link.drop)
         self._check_process()
         verdicts: Sequence[Verdict] = await self._turns_lane.ask(batch)
         return verdicts
 
     def commit_now(self, commit: Commit) -> Verdict | None:
-        """See `ports.journal`. Never: a server that does not answer would block the event loop."""
-        return None
+        """See `ports.journal`. Waits for some milliseconds: a server that does not answer blocks no event loop."""
+        if self._turns is None or self._is_closed or wire.besides(commit) is not None:
+            return None
+        self._check_process()
+        return self._turns.now(commit)
 
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
         """See `ports.journal`."""

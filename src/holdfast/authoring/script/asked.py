@@ -6,14 +6,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.authoring.script.calls import UNREADABLE, WAITING, StepCall
-from holdfast.authoring.script.replaying import ADVICE, is_same
+from holdfast.authoring.script.calls import WAITING, StepCall
+from holdfast.authoring.script.replaying import ADVICE, Cursor, is_same
 from holdfast.authoring.script.sagas import Done
 from holdfast.authoring.script.verdicts import error_of
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.step import cut_off
-from holdfast.errors import Diverged
+from holdfast.errors import Diverged, NotDecodable
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
@@ -55,24 +55,19 @@ class AskedSteps:
             return WAITING
         key = call.key
         if program.beginning.memo:
-            known = self._memoised_step(call)
-            if known is not WAITING:
-                return known
+            memoised = self._memoised_step(call)
+            if memoised is not WAITING:
+                return memoised
         if call.scope is not None:
             call.scope.began(key, loop)
         cursor = program.cursor
-        if cursor is not None and cursor.records_step(key, call.spec.name, call.args):
-            outcome = cursor.outcome_follows(key) if loop.idle else None
-            if outcome is not None:
-                program.at = at = cast("Turn", cursor.turn).at  # `set_time`, without the calls
-                loop.now = at.timestamp()
-                loop.reset_budget()
-                return self._completed(call, outcome)
-            self._open[key] = _Open(call, call.command())
-        else:
-            command = call.command()
-            self._open[key] = _Open(call, command)
-            program.ask(command, call.place)
+        known = False if cursor is None else cursor.answer_to(key, call.spec.name, call.args, is_idle=loop.idle)
+        if type(known) is e.StepCompleted:
+            program.set_time(cast("Turn", cast("Cursor", cursor).turn).at)
+            return self._completed(call, known)
+        self._open[key] = asked = _Open(call, call.command())
+        if known is False:
+            program.ask(asked.command, call.place)
         return WAITING
 
     def future(self, key: str) -> asyncio.Future[Any]:
@@ -113,8 +108,10 @@ class AskedSteps:
 
     def _completed(self, call: StepCall[Any], event: e.StepCompleted) -> Any:
         """The value of a completed step, or `WAITING` for ever if it cannot be read."""
-        value = self._program.read(call.spec.result, event.value)
-        if value is UNREADABLE:
+        try:
+            value = call.spec.result.decode(event.value)
+        except NotDecodable as error:
+            self._program.stop(error)
             return WAITING
         if call.scope is not None:
             call.scope.settled(call.key, Done(call.key, call.undo, value, call.args, call.spec))

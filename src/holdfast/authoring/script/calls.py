@@ -51,7 +51,7 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
     def __await__(self) -> Generator[Any, Any, R]:
         if self._driver is not None:
             raise UsageError(f"{self.key}: this call was awaited before ({self.place}); call it again for another one")
-        self.program.awaited(self)
+        self.program.announced.pop(self.number, None)
         self._driver = driver = self._drive()
         return driver
 
@@ -68,7 +68,7 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
         """As a coroutine's; a call that has not begun ends without asking for anything."""
         driver = self._driver
         if driver is None:
-            self.program.awaited(self)
+            self.program.announced.pop(self.number, None)
             self._driver = _ended()
             raise typ if val is None else val
         return driver.throw(typ if val is None else val)
@@ -78,7 +78,7 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
         if self._driver is not None:
             self._driver.close()
         else:
-            self.program.awaited(self)
+            self.program.announced.pop(self.number, None)
             self._driver = _ended()
 
 

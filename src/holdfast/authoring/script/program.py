@@ -74,7 +74,7 @@ class ScriptProgram:
         self._sync_body: SyncBody | None = None
         self._is_over = False
         self._numbers = 0
-        self._announced: dict[int, DurableCall[Any]] = {}
+        self.announced: dict[int, DurableCall[Any]] = {}  # made and not awaited, by number
         self._timer_keys: dict[int, str] = {}
         self._patches = dict.fromkeys(beginning.patches, True)
         self._random: random.Random | None = None
@@ -125,7 +125,7 @@ class ScriptProgram:
         has_ended = self.loop.unwind(
             [*self.steps.pending(), *self.waits.pending(), *self.children.pending()], Unwinding
         )
-        self._announced.clear()
+        self.announced.clear()
         _begun.discard(self)
         return has_ended and (self._sync_body is None or not self._sync_body.is_left_behind())
 
@@ -181,12 +181,8 @@ class ScriptProgram:
         if self._is_over and not self.loop.unwinding:
             raise NotAllowedHere(f"{call.key}: the run has ended; nothing durable can be asked for any more")
         self._numbers = number = self._numbers + 1
-        self._announced[number] = call
+        self.announced[number] = call
         return number
-
-    def awaited(self, call: DurableCall[Any]) -> None:
-        """The call was awaited, or is not meant to be."""
-        self._announced.pop(call.number, None)
 
     def read(self, shape: Shape[Any], data: Any) -> Any:
         """Stored data as a value. If it does not fit, the program stops, and the author's code never sees it."""
@@ -312,7 +308,7 @@ class ScriptProgram:
         self._check()
         main = self._main
         if main is not None and not self._is_over and (main.done() or self.loop.callback_errors):
-            command = ending(self, main, list(self._announced.values()))
+            command = ending(self, main, list(self.announced.values()))
             if self.cursor is None:
                 self._commands = [x for x in self._commands if is_kept_at_end(x)]
             self.ask(command)

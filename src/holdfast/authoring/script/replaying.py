@@ -104,26 +104,6 @@ class Cursor:
         self._taken += 1
         return event
 
-    def outcome_follows(self, key: str) -> e.StepCompleted | None:
-        """The fast path: this turn is used up and the next one begins with the result of `key`. Moves there."""
-        if self._taken < self._border or self._asked < len(self._row) or self._index >= len(self._turns):
-            return None
-        turn = self._turns[self._index]
-        events = turn.events
-        first = events[0] if events else None
-        if type(first) is not e.StepCompleted or first.key != key:
-            return None
-        if len(events) == 2 and type(events[1]) is e.StepScheduled:  # as `next_turn` does it; nearly every turn is so
-            self.turn = turn
-            self._index += 1
-            self._row = events
-            self._border = self._asked = 1
-            self.ends_run = self.is_imposed = False
-        else:
-            self.next_turn()
-        self._taken = 1
-        return first
-
     def expected(self) -> e.AnyEvent | None:
         """What the journal says is asked for next in this turn."""
         return self._row[self._asked] if self._asked < len(self._row) else None
@@ -144,11 +124,14 @@ class Cursor:
             return proven
         return None
 
-    def records_step(self, key: str, name: str, args: bytes) -> bool:
-        """Whether just this step is what the journal holds next; if so, it is confirmed."""
-        if self._asked >= len(self._row) or self.ends_run:
+    def answer_to(self, key: str, name: str, args: bytes, *, is_idle: bool) -> e.StepCompleted | bool:
+        """Whether just this step is what the journal holds next; if so, it is confirmed. The fast path: if nothing else
+        can run (`is_idle`), this turn is used up and the next one begins with the step's result, moves there and
+        returns it."""
+        row, asked = self._row, self._asked
+        if asked >= len(row) or self.ends_run:
             return False
-        event = self._row[self._asked]
+        event = row[asked]
         if (
             type(event) is not e.StepScheduled
             or event.key != key
@@ -157,8 +140,24 @@ class Cursor:
             or event.blob
         ):
             return False
-        self._asked += 1
-        return True
+        self._asked = asked = asked + 1
+        index = self._index
+        if not is_idle or asked < len(row) or self._taken < self._border or index >= len(self._turns):
+            return True
+        turn = self._turns[index]
+        events = turn.events
+        first = events[0] if events else None
+        if type(first) is not e.StepCompleted or first.key != key:
+            return True
+        if len(events) == 2 and type(events[1]) is e.StepScheduled:  # as `next_turn` does it; nearly every turn is so
+            self.turn = turn
+            self._index = index + 1
+            self._row = events
+            self._border = self._asked = 1
+        else:
+            self.next_turn()
+        self._taken = 1
+        return first
 
 
 def split(events: Sequence[e.AnyEvent]) -> tuple[list[e.AnyEvent], list[e.AnyEvent]]:

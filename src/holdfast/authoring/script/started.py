@@ -48,7 +48,7 @@ class StartedChildren:
     def ask(self, call: ChildCall) -> None:
         """Starts a child, unless an earlier pass did."""
         program, key = self._program, call.key
-        program.awaited(call)
+        program.announced.pop(call.number, None)
         if program.loop.unwinding or key in self._by_key:
             return
         until = later(program.at, call.timeout.total_seconds())

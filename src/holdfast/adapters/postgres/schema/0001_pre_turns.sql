@@ -369,7 +369,8 @@ BEGIN
 END
 $$;
 
--- commit_one: a batch of one. Without anything else to bring it locks its own row alone, by the update.
+-- commit_one: a batch of one. Without anything else to bring it locks its own row alone, by the update. The common turn
+-- (a run goes on, and brings nothing) has its own two statements, which are what `_turn` comes to then.
 CREATE FUNCTION commit_one(
     given bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
@@ -377,6 +378,20 @@ CREATE FUNCTION commit_one(
     extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 BEGIN
+    IF extra IS NULL AND flags & 11 = 0 AND new_status IN ('pending', 'running') THEN
+        UPDATE runs SET next_ordinal = next_ordinal + 1, doing = new_doing, updated_at = new_updated, status = new_status,
+            workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended,
+            claims = CASE WHEN flags & 4 > 0 THEN 0 ELSE claims END
+        WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal
+        RETURNING inbox_last INTO second;
+        IF FOUND THEN
+            code := 0;
+            first := _next_seq();
+            INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
+            VALUES (first, turn_no, turn_ordinal, turn_epoch, turn_at, turn_format, turn_checksum, turn_body);
+            RETURN;
+        END IF;
+    END IF;
     IF extra IS NOT NULL OR flags & 2 > 0 THEN
         PERFORM _lock_for(
             ARRAY[turn_no], CASE WHEN flags & 2 > 0 THEN ARRAY[turn_no] END, jsonb_build_array(extra));

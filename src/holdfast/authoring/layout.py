@@ -16,7 +16,7 @@ BEND = 18.0
 
 @dataclass
 class Box:
-    """A state, or the place where a long edge passes a layer. `x` is its middle, `y` its top."""
+    """A state or step, or the place where a long edge passes a layer. `x` is its middle, `y` its top."""
 
     name: str
     width: float
@@ -31,6 +31,7 @@ class Edge:
 
     points: list[tuple[float, float]]
     is_back: bool = False
+    ends: tuple[str, str] = ("", "")
 
 
 @dataclass
@@ -47,18 +48,19 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[tuple[str, str]], first: Seque
     """Places the boxes in layers from `first` down."""
     by_name = {box.name: box for box in boxes}
     forward = _acyclic(edges, first)
-    depth = _depths(list(by_name), forward, first)
+    depth = _depths(list(by_name), forward)
     layers: list[list[Box]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
     for box in boxes:
         layers[depth[box.name]].append(box)
     chains = {(a, b): _chain(a, b, by_name, depth, layers) for a, b in forward}
     _order(layers, chains)
-    width = _place(layers)
+    loops = any(box.loops for box in boxes)
+    width = _place(layers) + 2 * MARGIN + (SIDE if loops else 0)
     layout = Layout(by_name, width=width, height=MARGIN + GAP * 0.7 + len(layers) * (HEIGHT + GAP) - GAP + MARGIN)
-    for chain in chains.values():
+    for ends, chain in chains.items():
         middle = [point for box in chain[1:-1] for point in ((box.x, box.y), (box.x, box.y + HEIGHT))]
         points = [(chain[0].x, chain[0].y + HEIGHT), *middle, (chain[-1].x, chain[-1].y - 1)]
-        layout.edges.append(Edge(points))
+        layout.edges.append(Edge(points, ends=ends))
     _add_back_edges(layout, [x for x in edges if x not in chains and x[0] != x[1]])
     return layout
 
@@ -87,11 +89,22 @@ def _acyclic(edges: Sequence[tuple[str, str]], first: Sequence[str]) -> list[tup
     return list(dict.fromkeys(kept))
 
 
-def _depths(names: Sequence[str], edges: Sequence[tuple[str, str]], first: Sequence[str]) -> dict[str, int]:
+def _depths(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """The longest way to each box. The edges have no cycle."""
     depth = dict.fromkeys(names, 0)
-    for _ in names:  # longest paths; the graph has no cycle, so this many rounds suffice
-        for a, b in edges:
-            depth[b] = max(depth[b], depth[a] + 1)
+    waits = dict.fromkeys(names, 0)
+    targets: dict[str, list[str]] = {}
+    for a, b in edges:
+        targets.setdefault(a, []).append(b)
+        waits[b] += 1
+    ready = [name for name, count in waits.items() if not count]
+    while ready:
+        name = ready.pop()
+        for target in targets.get(name, ()):
+            depth[target] = max(depth[target], depth[name] + 1)
+            waits[target] -= 1
+            if not waits[target]:
+                ready.append(target)
     return depth
 
 
@@ -113,11 +126,12 @@ def _order(layers: list[list[Box]], chains: dict[tuple[str, str], list[Box]]) ->
         for upper, lower in pairwise(chain):
             above.setdefault(id(lower), []).append(upper)
             below.setdefault(id(upper), []).append(lower)
+    widest = _place(layers)
     for turn in range(6):
         near = above if turn % 2 == 0 else below
         for layer in layers if turn % 2 == 0 else reversed(layers):
-            _place(layers)
             layer.sort(key=lambda box: _mean([x.x for x in near.get(id(box), [])], box.x))
+            _place_row(layer, widest)
 
 
 def _mean(values: list[float], otherwise: float) -> float:
@@ -125,17 +139,24 @@ def _mean(values: list[float], otherwise: float) -> float:
 
 
 def _place(layers: list[list[Box]]) -> float:
-    """Gives every box its place, each layer centred; the width of the whole."""
-    widths = [sum(box.width for box in layer) + SIDE * max(0, len(layer) - 1) for layer in layers]
-    widest = max(widths, default=0.0)
-    for depth, (layer, width) in enumerate(zip(layers, widths, strict=True)):
-        x = MARGIN + (widest - width) / 2
+    """Gives every box its place, each layer centred; the width of the widest."""
+    widest = max((_width(layer) for layer in layers), default=0.0)
+    for depth, layer in enumerate(layers):
+        _place_row(layer, widest)
         for box in layer:
-            box.x = x + box.width / 2
             box.y = MARGIN + GAP * 0.7 + depth * (HEIGHT + GAP)
-            x += box.width + SIDE
-    loops = any(box.loops for layer in layers for box in layer)
-    return widest + 2 * MARGIN + (SIDE if loops else 0)
+    return widest
+
+
+def _place_row(layer: list[Box], widest: float) -> None:
+    x = MARGIN + (widest - _width(layer)) / 2
+    for box in layer:
+        box.x = x + box.width / 2
+        x += box.width + SIDE
+
+
+def _width(layer: list[Box]) -> float:
+    return sum(box.width for box in layer) + SIDE * max(0, len(layer) - 1)
 
 
 def _add_back_edges(layout: Layout, edges: list[tuple[str, str]]) -> None:
@@ -148,6 +169,6 @@ def _add_back_edges(layout: Layout, edges: list[tuple[str, str]]) -> None:
         end = (target.x + target.width * 0.36, target.y - 1)
         below, above = start[1] + BEND, end[1] - BEND
         way = [start, (start[0], below), (x, below), (x, above), (end[0], above), end]
-        layout.edges.append(Edge(way, is_back=True))
+        layout.edges.append(Edge(way, is_back=True, ends=(a, b)))
         layout.width = max(layout.width, x + MARGIN)
         layout.height = max(layout.height, below + MARGIN)

@@ -1,0 +1,138 @@
+"""What a file says, with the place of everything: the common form of YAML and JSON text before it is understood."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from holdfast.core.guards import is_dict, is_list
+from holdfast.errors import InvalidFlow, Problem
+
+__all__ = [
+    "MAX_NESTING",
+    "MAX_SIZE",
+    "Mark",
+    "Node",
+    "Unreadable",
+    "find",
+    "from_plain",
+    "number",
+    "refused",
+    "to_plain",
+]
+
+MAX_NESTING: Final = 64
+"""Levels of a file: no flow that people write comes near."""
+
+MAX_SIZE: Final = 16 * 1024 * 1024
+"""Bytes of a file."""
+
+
+class Mark(NamedTuple):
+    """A place in a file, counted from 1; (0, 0) where there is none."""
+
+    line: int = 0
+    column: int = 0
+
+
+NOWHERE: Final = Mark()
+
+
+@dataclass(slots=True)
+class Node:
+    """A scalar, a list of nodes, or a mapping from text to nodes.
+
+    `key` is where the key of a mapping's member stands. `lead` is how many characters (a quote) come before the text of
+    a scalar that stands in the file just as it is, on one line; -1: it does not.
+    """
+
+    value: Any
+    mark: Mark = NOWHERE
+    key: Mark = NOWHERE
+    lead: int = -1
+
+    def at(self, offset: int) -> Mark:
+        """The place of a character of its text, as closely as it can be told."""
+        return self.mark if self.lead < 0 else Mark(self.mark.line, self.mark.column + self.lead + offset)
+
+    def child(self, part: str | int) -> Node | None:
+        """The member of that name or number."""
+        found: Node | None = None
+        if is_dict(self.value):
+            found = self.value.get(part)
+        elif is_list(self.value) and isinstance(part, int) and 0 <= part < len(self.value):
+            found = self.value[part]
+        return found
+
+    def shown(self) -> str:
+        """The value for a message: bounded."""
+        if is_dict(self.value) or is_list(self.value):
+            return "a mapping" if is_dict(self.value) else "a list"
+        text = "null" if self.value is None else repr(self.value)
+        return text if len(text) <= 60 else f"{text[:50]}…"
+
+
+class Unreadable(Exception):
+    """Text that is no YAML or JSON, or more of it than is allowed."""
+
+    def __init__(self, message: str, mark: Mark) -> None:
+        super().__init__(message)
+        self.mark = mark
+
+
+def to_plain(node: Node) -> Any:
+    """The JSON value, without places."""
+    if is_dict(node.value):
+        return {key: to_plain(each) for key, each in node.value.items()}
+    return [to_plain(each) for each in node.value] if is_list(node.value) else node.value
+
+
+def from_plain(value: Any) -> Node:
+    """Nodes without places. The value is not deeper than `MAX_NESTING` by far: it was written by `format`."""
+    if is_dict(value):
+        return Node({key: from_plain(each) for key, each in value.items()})
+    return Node([from_plain(each) for each in value]) if is_list(value) else Node(value)
+
+
+def find(root: Node, path: Sequence[str | int]) -> Node:
+    """The node at that path, or the last one on the way to it."""
+    node = root
+    for part in path:
+        inside = node.child(part)
+        if inside is None:
+            break
+        node = inside
+    return node
+
+
+def refused(what: str, problems: Sequence[Problem]) -> InvalidFlow:
+    """The error with everything that is wrong."""
+    wrong = sorted((each for each in problems if not each.is_warning), key=lambda each: (each.line, each.column))
+    count = len(wrong)
+    listed = "\n".join(f"  {problem}" for problem in wrong[:SHOWN])
+    more = f"\n  … and {count - SHOWN} more" if count > SHOWN else ""
+    return InvalidFlow(f"{what}: {count} problem{'s' if count != 1 else ''}:\n{listed}{more}", problems=wrong)
+
+
+SHOWN: Final = 100
+"""Problems that one message lists; the error itself has all."""
+
+
+def number(text: str) -> int | float | None:
+    """A number as YAML and JSON write it; None if no journal could hold it: 64 bits, or a finite float."""
+    digits = text.lstrip("+-")
+    if digits[:2] in {"0o", "0x"}:
+        value = int(digits, 0) if len(digits) < 30 else _TOO_LARGE
+    elif digits.isdigit():
+        significant = digits.lstrip("0") or "0"
+        value = int(significant) if len(significant) <= 20 else _TOO_LARGE
+    else:
+        found = float(text)
+        return found if math.isfinite(found) else None
+    value = -value if text.startswith("-") else value
+    return value if -(2**63) <= value < 2**64 else None
+
+
+_TOO_LARGE: Final = 2**64

@@ -1,0 +1,95 @@
+"""`python3 dev.py lab`: a campaign over the levels of the lab. Its figures go to `reliability.json` and a page in docs.
+
+python3 dev.py lab                      the campaign of every change: about five minutes on two cores
+python3 dev.py lab --seconds 2700       longer
+python3 dev.py lab --seeds 10000 --only simulation
+python3 dev.py lab --seed 4711          one seed of the simulation, told in full
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.lab.levels import Effort, Level, Report, levels
+from tests.lab.page import write_page
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "reliability.json"
+
+
+def arguments(given: Sequence[str]) -> argparse.Namespace:
+    """What was asked for; a mistake ends the program with a usage message."""
+    parser = argparse.ArgumentParser(prog="dev.py lab", description="Hits Holdfast as hard as it can, and counts.")
+    parser.add_argument("--seconds", type=float, help="how long in all, shared among the levels")
+    parser.add_argument("--seeds", type=int, help="how many seeds (for levels that count them)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="this seed of the simulation alone, with its story")
+    parser.add_argument("--only", action="append", default=[], metavar="LEVEL", help="this level; may be repeated")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at once")
+    parser.add_argument("--write", action="store_true", help="write reliability.json and the page in docs/")
+    return parser.parse_args(given)
+
+
+def main(given: Sequence[str]) -> int:
+    """Runs the campaign; 1 if anything was lost, doubled, wrong, or never met."""
+    asked = arguments(given)
+    if asked.seed is not None:
+        from tests.lab.sim.telling import tell
+
+        return tell(asked.seed)
+    known = levels()
+    if unknown := [name for name in asked.only if name not in known]:
+        print(f"lab: there is no level {', '.join(unknown)}; there are {', '.join(known)}")
+        return 2
+    chosen = [known[name] for name in asked.only or known]
+    whole = sum(each.share for each in chosen)
+    began = time.monotonic()
+    reports: dict[str, Report] = {}
+    for each in chosen:
+        seconds = None if asked.seconds is None else asked.seconds * each.share / whole
+        reports[each.name] = run_level(each, Effort(seconds, asked.seeds, asked.first, asked.processes))
+    problems = [f"{name}: {problem}" for name, report in reports.items() for problem in problems_of(report)]
+    print(f"\n== lab: {time.monotonic() - began:.0f} s, {'FAILED' if problems else 'nothing lost, doubled or wrong'}")
+    for problem in problems:
+        print(f"   {problem}")
+    if asked.write:
+        command = " ".join(["python3 dev.py lab", *(word for word in given if word != "--write")])
+        figures = {"command": command, "levels": {name: figures_of(known[name], r) for name, r in reports.items()}}
+        FIGURES.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_page(figures)
+        print(f"== written: {FIGURES.name} and docs/explanation/reliability.md")
+    return 1 if problems else 0
+
+
+def run_level(level: Level, effort: Effort) -> Report:
+    """One level, with what it found printed."""
+    print(f"\n== {level.name}: {level.title}", flush=True)
+    report = level.run(effort)
+    for name, figure in {**report.figures, **report.sometimes}.items():
+        print(f"   {figure:>12,}  {name}" if not isinstance(figure, str) else f"   {figure:>12}  {name}")
+    return report
+
+
+def problems_of(report: Report) -> list[str]:
+    """What makes the campaign fail."""
+    return [*report.problems, *(f"never met: {name}. A campaign without it proves nothing" for name in report.never)]
+
+
+def figures_of(level: Level, report: Report) -> dict[str, object]:
+    """As `reliability.json` holds it."""
+    return {
+        "title": level.title,
+        "figures": report.figures,
+        "sometimes": report.sometimes,
+        "problems": problems_of(report),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,72 @@
+"""`docs/explanation/reliability.md`: what the last kept campaign found, how to read it, and how to see it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "reliability.md"
+
+HEAD = """# How hard Holdfast was hit
+
+<!-- Made by `python3 dev.py lab --write` from reliability.json. Do not edit. -->
+
+Each level of the lab hits Holdfast in a way of its own and then asks the store, not the worker, what became of it.
+These are the figures of one campaign; [reliability.json](../../reliability.json) holds them for programs.
+
+```console
+$ {command}
+```
+"""
+
+TAIL = """
+## How to read it
+
+A figure counts what was tried. What was found is the list of problems: a run lost, a completed step run again, an
+acknowledged write gone, a result that is not the model's, a run that stands still. It is empty, or the campaign failed.
+*Sometimes* counts what has to come up for a campaign to prove anything, such as a turn that was fenced; one of them at
+0 fails the campaign too.
+
+**Simulation.** A seed decides everything: the workers (1 to 5), the runs (1 to 20, of a grammar of steps, parallel
+branches, children, signals, timers, cancels, retries, at-most-once steps, sagas, machines), who moves next, and what
+goes wrong: workers killed at any call to the store or stalled past their lease, commits refused or done with the answer
+lost, clocks set, hints lost, doubled and reordered, a lease manager that grants a run twice, code replaced under open
+runs. Worker, engine, client and store are the real ones; time, chance and the way to the store are not. After every
+write the store is compared with a fold of its own, and every body that begins with what the journal allows: one
+function a promise, in `tests/lab/sim/invariants.py`. Then the faults stop, and everything has to end in time.
+
+**Crash points.** Twelve scenarios, and for each a crash before and after every call its workers make to the store, then
+pairs of crashes.
+
+## How to see it again
+
+`python3 dev.py lab` repeats the campaign of every change, `--seconds 2700` a longer one, `--only NAME` one level.
+`python3 dev.py lab --seed 4711` tells the story of one seed line by line: every call, every turn, every fault. The same
+seed gives the same story on any machine and under any `PYTHONHASHSEED`. A seed that fails is shortened to the faults
+that matter and kept in `tests/lab/seeds/`; the suite plays all of them.
+"""
+
+
+def write_page(figures: Mapping[str, Any]) -> None:
+    """Writes the page."""
+    PAGE.write_text(page_of(figures), encoding="utf-8")
+
+
+def page_of(figures: Mapping[str, Any]) -> str:
+    """The page."""
+    return HEAD.format(command=figures["command"]) + "".join(map(_level, figures["levels"].items())) + TAIL
+
+
+def _level(named: tuple[str, Mapping[str, Any]]) -> str:
+    name, found = named
+    lines = [f"\n## {name.capitalize()}\n", f"{found['title'][0].upper()}{found['title'][1:]}.\n"]
+    lines += ["| | |", "|---|---:|"]
+    lines += [f"| {what} | {_shown(figure)} |" for what, figure in found["figures"].items()]
+    lines += [f"| *sometimes:* {what} | {_shown(count)} |" for what, count in found["sometimes"].items()]
+    lines += [f"| **problems** | **{len(found['problems'])}** |\n"]
+    return "\n".join(lines)
+
+
+def _shown(figure: object) -> str:
+    return f"{figure:,}" if isinstance(figure, int | float) else str(figure)

@@ -1,0 +1,183 @@
+"""Those who start runs and speak to them. Each insists, with the same id, until it is told that it was done.
+
+What was acknowledged is remembered, and has to be there in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.authoring.handle import Run
+from holdfast.client.client import Client
+from holdfast.client.verifying import verify_run
+from holdfast.core import events as e
+from holdfast.core.specs import Settings
+from holdfast.core.status import Status
+from holdfast.engine.history import Journal, load
+from holdfast.engine.loading import blobs_wanted, replayed
+from holdfast.errors import HoldfastError, RunFinished, RunNotFound, StoreError
+from holdfast.ports.runs import RunRow
+from tests.lab.sim.loop import HEART
+from tests.lab.sim.scenario import RunPlan, agrees, expected
+from tests.lab.sim.wire import Wire
+from tests.lab.sim.workflows import Filling, news, parcels, play
+
+if TYPE_CHECKING:
+    from tests.lab.sim.world import World
+
+FIRST = 500
+"""The actors from here on are clients."""
+
+
+class Clients:
+    """Everybody but the workers."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._made: dict[str, set[str]] = {}
+        self._signalled: dict[str, list[str]] = {}
+        self._ids: dict[str, str] = {}
+
+    def begin(self) -> list[asyncio.Task[None]]:
+        """Everybody goes about their business."""
+        tasks: list[asyncio.Task[None]] = []
+        actor = FIRST
+        for run in self._world.scenario.runs:
+            for number in range(run.starters):
+                actor += 1
+                tasks.append(self._world.loop.spawn(actor, self._look_after(run, actor, number)))
+        return tasks
+
+    def _client(self, actor: int) -> Client:
+        assert actor < HEART
+        client = Client(Wire(self._world.store, self._world, actor, is_client=True).store, self._world.registry)
+        client.actor = f"client-{actor}"
+        return client
+
+    async def _look_after(self, plan: RunPlan, actor: int, number: int) -> None:
+        client = self._client(actor)
+        await asyncio.sleep(plan.starts_at)
+        run = await _insist(lambda: self._start(client, plan, number))
+        if run is None:
+            return
+        self._made.setdefault(plan.id, set()).add(run.id)
+        self._ids[plan.id] = run.id
+        if number == 0:
+            await self._do(plan, run)
+
+    async def _start(self, client: Client, plan: RunPlan, number: int) -> Run[Any]:
+        name = f"{plan.id}-{number}" if plan.key else plan.id
+        call: Any = parcels(Filling(plan.parcels)) if plan.parcels else play(plan.plan, plan.rounds)
+        return await client.start(call, id=name, key=plan.key or None, delay=plan.delay or None)
+
+    async def _do(self, plan: RunPlan, run: Run[Any]) -> None:
+        """What is done to the run, in the order of its times."""
+        loop = self._world.loop
+        acts: list[tuple[float, Callable[[], Awaitable[Any]]]] = []
+        for number, at in enumerate(plan.signals):
+            acts.append((at, lambda number=number: self._signal(run, number)))  # type: ignore[misc]
+        if plan.cancels_at >= 0:
+            acts.append((plan.cancels_at, lambda: run.cancel("enough")))
+        if plan.kills_at >= 0:
+            acts.append((plan.kills_at, lambda: run.kill("enough")))
+        if plan.pauses_at >= 0:
+            acts.append((plan.pauses_at, lambda: run.pause("for a while")))
+        for at, act in sorted(acts, key=lambda each: each[0]):
+            await asyncio.sleep(max(0.0, at - loop.time()))
+            await _insist(act)
+
+    async def _signal(self, run: Run[Any], number: int) -> None:
+        name = f"{run.id} news {number}"
+        await run.signal(news, number, id=name)
+        acknowledged = self._signalled.setdefault(run.id, [])
+        if name not in acknowledged:
+            acknowledged.append(name)
+        if self._world.rng.random() < 0.2:
+            await run.signal(news, number, id=name)  # as a sender does who did not hear the answer
+
+    async def resume_paused(self) -> None:
+        """The operator lets everything go on."""
+        client = self._client(FIRST)
+        for name in list(self._world.watch.runs):
+            row = await self._world.store.get(name)
+            if row is not None and row.status is Status.PAUSED:
+                run = await client.get(name)
+                await _insist(run.resume)
+
+    # -- in the end ----------------------------------------------------------------------------------------------------
+
+    async def verify(self) -> None:
+        """What every run must be now, whatever happened."""
+        world, wrong = self._world, self._world.watch.wrong
+        for plan in world.scenario.runs:
+            made = self._made.get(plan.id, set())
+            if len(made) > 1:
+                wrong("S11", plan.id, f"one start, several runs: {sorted(made)}")
+        for name, known in list(world.watch.runs.items()):
+            row = await world.store.get(name)
+            if row is None:
+                wrong("S2", name, "is gone")
+                continue
+            stored = (await world.store.read({row.no: 1}))[row.no]
+            kept = {each.ordinal: each.checksum for each in stored}
+            if any(kept.get(each.ordinal, each.checksum) != each.checksum for each in known.rows):
+                wrong("S1", name, "a row has changed")
+            if row.next_ordinal != known.fold.ordinal + 1:
+                wrong("S1", name, f"{row.next_ordinal - 1} rows, of which {known.fold.ordinal} were seen to be written")
+            finding = await verify_run(world.store, row)
+            if finding.problem:
+                wrong("S6", name, finding.problem)
+            await self._replay(row)
+        for plan in world.scenario.runs:
+            self._check_end(plan)
+
+    def _check_end(self, plan: RunPlan) -> None:
+        name = self._ids.get(plan.id, "")
+        known = self._world.watch.runs.get(name)
+        if known is None:
+            return
+        sent = self._signalled.get(name, [])
+        journaled = [message for message in known.messages if message in set(sent)]
+        if known.fold.end is not None and not isinstance(known.fold.end, e.Cancelled) and journaled != sent:
+            self._world.watch.wrong("S12", name, f"signals {sent} were acknowledged, {journaled} are in the journal")
+        if journaled != [message for message in sent if message in set(journaled)]:
+            self._world.watch.wrong("S12", name, f"signals {sent} of one sender came as {journaled}")
+        end = known.fold.end
+        if isinstance(end, e.Completed) and not end.blob:
+            result = msgspec.json.decode(end.value)
+            if not agrees(result, expected(plan)):
+                self._world.watch.wrong("result", name, f"{result} instead of {expected(plan)}")
+        elif end is not None and not (isinstance(end, e.Cancelled) and plan.is_disturbed):
+            self._world.watch.wrong("result", name, f"ended with {end}")
+
+    async def _replay(self, row: RunRow) -> None:
+        """S14: the journal replays with the code that wrote it."""
+        world = self._world
+        has_other_code = any(process.has_new_code for process in world.processes.values())
+        if world.seed % 5 or has_other_code or row.status is Status.CANCELLED:
+            return  # what an operator ended is not for the program to say
+        try:
+            rows = (await world.store.read({row.no: 1}))[row.no]
+            loaded = await load(world.store, row.no, row.id, Journal(list(rows)))
+            blobs = await world.store.get_blobs(blobs_wanted(loaded.turns))
+            spec = world.registry.find(loaded.run.workflow, loaded.run.version)
+            assert spec is not None
+            replayed(row.id, loaded.turns, blobs, spec, world.registry, Settings()).close()
+            world.met["replayed journal"] += 1
+        except HoldfastError as error:
+            world.watch.wrong("S14", row.id, f"does not replay: {error}")
+
+
+async def _insist(act: Callable[[], Awaitable[Any]]) -> Any:
+    """Until it is acknowledged, or cannot be done any more."""
+    while True:
+        try:
+            return await act()
+        except StoreError:
+            await asyncio.sleep(0.1)
+        except (RunFinished, RunNotFound):
+            return None

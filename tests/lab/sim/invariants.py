@@ -1,0 +1,259 @@
+"""What must hold, one function a promise, named as in the table of promises (S1 … S21).
+
+Each is given what happened and what was known before, and yields what is wrong. Nothing here changes anything, and
+nothing but the journal, the row of a run and the ledger of its bodies is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.doing import decode_doing
+from holdfast.core.projection import Projection, project
+from holdfast.core.run import Run
+from holdfast.core.turn import Row, Turn, instant
+from holdfast.ports.journal import Commit
+from holdfast.ports.runs import RunRow
+
+Attempt: TypeAlias = tuple[str, str, int]
+"""Identity of the run's pass, key of the step, number of the attempt."""
+
+
+@dataclass
+class Known:
+    """One run as its accepted rows say, kept apart from the store and from every worker."""
+
+    fold: Run
+    rows: list[Row] = field(default_factory=list[Row])
+    attempts: dict[Attempt, int] = field(default_factory=dict[Attempt, int])
+    """The epoch of the row that allowed it."""
+    completions: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    executions: dict[Attempt, int] = field(default_factory=dict[Attempt, int])
+    """The actor whose body it was."""
+    timers: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    fired: set[tuple[str, str, datetime]] = field(default_factory=set[tuple[str, str, datetime]])
+    messages: list[str] = field(default_factory=list[str])
+    holders: dict[int, int] = field(default_factory=dict[int, int])
+    """Which actor each epoch was given to."""
+    ended_in: int = 0
+    """The epoch of the run's end."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A row that the store has accepted: what was sent, what is stored, and the run's row afterwards."""
+
+    known: Known
+    identity: str
+    """The run's before the row: `continue_as` changes it."""
+    turn: Turn
+    stored: list[Row]
+    row: RunRow
+    actor: int
+    commit: Commit | None
+    holds: Callable[[int], Any]
+    """The definitions an actor holds."""
+    latest: datetime
+    """The latest time the store's clock has shown."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A body that begins."""
+
+    known: Known
+    attempt: Attempt
+    actor: int
+    is_once: bool
+
+
+Wrong: TypeAlias = Iterator[str]
+
+FIRST_OF_AN_EPOCH = (e.Claimed, e.Cancelled, e.Paused, e.Resumed)
+"""Who took the run; the others are an operator's."""
+
+
+# -- of a row that was accepted ----------------------------------------------------------------------------------------
+
+
+def s1_dense(w: Written) -> Wrong:
+    """Ordinals have no gap and no duplicate, and what is stored is what was sent."""
+    if len(w.stored) != 1 or w.stored[0].ordinal != w.turn.ordinal:
+        yield f"rows {[row.ordinal for row in w.stored]} are stored, {w.turn.ordinal} was to be the only new one"
+    elif w.stored[0].checksum != w.turn.checksum:
+        yield f"row {w.turn.ordinal} is not the one that was sent"
+    if w.known.rows and w.stored and w.stored[0].seq <= w.known.rows[-1].seq:
+        yield f"row {w.turn.ordinal} has seq {w.stored[0].seq} after {w.known.rows[-1].seq}"
+
+
+def s4_epochs(w: Written) -> Wrong:
+    """Epochs never fall, and the first row of a new one says who took the run (or is an operator's)."""
+    before = w.known.rows[-1].epoch if w.known.rows else 0
+    if w.turn.epoch < before:
+        yield f"row {w.turn.ordinal} of epoch {w.turn.epoch} follows one of epoch {before}"
+    first = w.turn.events[0] if w.turn.events else None
+    if w.turn.epoch > before and w.turn.ordinal > 1 and not isinstance(first, FIRST_OF_AN_EPOCH):
+        yield f"row {w.turn.ordinal} begins epoch {w.turn.epoch} with {first!r}"
+
+
+def s6_projection(w: Written) -> Wrong:
+    """The run's row is the fold of its journal."""
+    fold = w.known.fold
+    meant = project(fold)
+    for name in Projection.__struct_fields__:
+        said, due = getattr(w.row, name), getattr(meant, name)
+        if said != due and (name != "doing" or decode_doing(said) != decode_doing(due)):
+            yield f"its row says {name} = {said!r}, its journal {due!r}"
+    if w.row.next_ordinal != fold.ordinal + 1:
+        yield f"its row says that {w.row.next_ordinal} is next, its journal ends at {fold.ordinal}"
+
+
+def s7_one_completion(w: Written) -> Wrong:
+    """A step completes once."""
+    for event in w.turn.events:
+        if isinstance(event, e.StepCompleted) and (w.identity, event.key) in w.known.completions:
+            yield f"step {event.key} completes a second time in row {w.turn.ordinal}"
+
+
+def s8_outcome_of_a_body(w: Written) -> Wrong:
+    """An outcome comes from a body that ran."""
+    for event in w.turn.events:
+        if isinstance(event, e.StepCompleted) and not any(
+            key == event.key and identity == w.identity for identity, key, _ in w.known.executions
+        ):
+            yield f"step {event.key} completes, and no body of it ever ran"
+
+
+def s10_one_end(w: Written) -> Wrong:
+    """The end is the last event of the last row."""
+    ends = [event for event in w.turn.events if isinstance(event, e.TERMINAL)]
+    if len(ends) > 1 or (ends and w.turn.events[-1] is not ends[0]):
+        yield f"row {w.turn.ordinal} holds something after the run's end"
+    if w.known.ended_in:
+        yield f"row {w.turn.ordinal} follows the run's end"
+
+
+def s12_signals_once(w: Written) -> Wrong:
+    """A signal is journaled once."""
+    for event in w.turn.events:
+        if isinstance(event, e.SignalReceived) and w.known.messages.count(event.message) > 1:
+            yield f"signal {event.message} is journaled twice"
+
+
+def s13_timers(w: Written) -> Wrong:
+    """No timer fires before its time by the store's clock, and each fires once."""
+    for event in w.turn.events:
+        if not isinstance(event, e.TimerFired):
+            continue
+        due = w.known.timers.get(event.key)
+        if due is None:
+            continue
+        if w.turn.at < due or w.latest < due:
+            yield f"timer {event.key} fired at {w.turn.at}, the clock at {w.latest} at the latest, due at {due}"
+        if (w.identity, event.key, due) in w.known.fired:
+            yield f"timer {event.key} fired twice"
+
+
+def s13_time_is_monotone(w: Written) -> Wrong:
+    """The times of a journal never go back."""
+    if w.known.rows and w.turn.at < instant(w.known.rows[-1].at):
+        yield f"row {w.turn.ordinal} is of {w.turn.at}, the one before it of {instant(w.known.rows[-1].at)}"
+
+
+def s15_versions(w: Written) -> Wrong:
+    """Only a worker that holds the definition advances the run."""
+    held = w.holds(w.actor)
+    if held is not None and (w.row.workflow, w.row.version) not in held:
+        yield f"advanced by actor {w.actor}, which does not hold {w.row.workflow} {w.row.version}"
+
+
+def s16_one_holder(w: Written) -> Wrong:
+    """Whoever commits under an epoch is the one it was given to."""
+    holder = w.known.holders.get(w.turn.epoch, w.actor)
+    if holder != w.actor:
+        yield f"row {w.turn.ordinal} of epoch {w.turn.epoch}, given to actor {holder}, comes from actor {w.actor}"
+
+
+def s5_all_of_it(w: Written) -> Wrong:
+    """Lease and availability change with the row, or not at all."""
+    commit = w.commit
+    if commit is None:
+        return
+    if (commit.is_terminal or commit.park is not None) and w.row.instance:
+        yield f"row {w.turn.ordinal} gives the run back, and {w.row.instance} still has it"
+    if commit.is_terminal and w.row.available_at is not None:
+        yield "it has ended and is still to be claimed"
+    has_unread = commit.park is not None and not commit.is_terminal and w.row.inbox_last > commit.inbox_seen
+    if has_unread and (w.row.available_at is None or w.row.available_at > w.latest):
+        yield f"parked until {w.row.available_at} with unread messages: a lost wake-up"
+
+
+OF_ROWS: tuple[Callable[[Written], Wrong], ...] = (
+    s1_dense,
+    s4_epochs,
+    s5_all_of_it,
+    s6_projection,
+    s7_one_completion,
+    s8_outcome_of_a_body,
+    s10_one_end,
+    s12_signals_once,
+    s13_timers,
+    s13_time_is_monotone,
+    s15_versions,
+    s16_one_holder,
+)
+
+
+# -- of a body that begins ---------------------------------------------------------------------------------------------
+
+
+def s7_not_after_its_completion(b: Begun) -> Wrong:
+    """Nobody whose attempt was written at or after a step's completion runs its body."""
+    completed = b.known.completions.get(b.attempt[:2])
+    if completed is not None and b.known.attempts.get(b.attempt, 0) >= completed:
+        yield f"step {b.attempt[1]} runs again after it completed"
+
+
+def s8_recorded_before(b: Begun) -> Wrong:
+    """Every execution has an attempt of its own, durable before it begins."""
+    if b.attempt not in b.known.attempts:
+        yield f"step {b.attempt[1]}, attempt {b.attempt[2]}, runs and is nowhere in the journal"
+    if b.attempt in b.known.executions:
+        yield f"step {b.attempt[1]}, attempt {b.attempt[2]}, runs a second time"
+
+
+def s9_at_most_once(b: Begun) -> Wrong:
+    """A step declared so runs at most once."""
+    if b.is_once and any(each[:2] == b.attempt[:2] for each in b.known.executions):
+        yield f"step {b.attempt[1]} is to run at most once, and runs again"
+
+
+def s17_not_after_the_end(b: Begun) -> Wrong:
+    """After a run's end no body of it begins, but of somebody who was cut off before."""
+    if b.known.ended_in and b.known.attempts.get(b.attempt, 0) >= b.known.ended_in:
+        yield f"step {b.attempt[1]} begins after the run's end"
+
+
+OF_BODIES: tuple[Callable[[Begun], Wrong], ...] = (
+    s7_not_after_its_completion,
+    s8_recorded_before,
+    s9_at_most_once,
+    s17_not_after_the_end,
+)
+
+
+# -- of a turn that was fenced -----------------------------------------------------------------------------------------
+
+
+def s3_no_trace(commit: Commit, before: RunRow | None, after: RunRow | None, *, is_alone: bool) -> Wrong:
+    """A fenced turn changes nothing. (Others of its batch may have sent the run a message.)"""
+    if before is not None and after is not None and not is_alone:
+        before = msgspec.structs.replace(before, inbox_last=after.inbox_last, available_at=after.available_at)
+    if before != after:
+        yield f"row {commit.row.ordinal} of epoch {commit.row.epoch} was fenced, and its run's row has changed"

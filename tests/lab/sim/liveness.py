@@ -1,0 +1,90 @@
+"""Once the faults have stopped everything must move, and in time: L1 to L5, looked at every moment until the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from holdfast.core.status import Status
+from holdfast.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from tests.lab.sim.world import World
+
+SETTLE = 4.0
+"""Seconds that pauses and answers from before may still take: the longest is 2 s, twice."""
+
+PATIENCE = 240.0
+"""Virtual seconds in which every run must have ended."""
+
+STEP = 0.25
+
+
+class Liveness:
+    """Looks at one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def demand(self, acting: list[asyncio.Task[None]]) -> None:
+        """Waits for the end of every run, and says what stood still on the way."""
+        world = self._world
+        began = world.loop.time()
+        resumed_at = 0.0
+        while True:
+            now = world.loop.time()
+            if now - resumed_at > 2.0:
+                resumed_at = now
+                await world.clients.resume_paused()
+            rows = [row for row in [await world.store.get(name) for name in world.watch.runs] if row is not None]
+            open_runs = [row for row in rows if not row.status.is_terminal]
+            if not open_runs and all(task.done() for task in acting):
+                return
+            if now - began > SETTLE:
+                for promise, row, problem in self._standing(open_runs):
+                    world.watch.wrong(promise, row.id, problem)
+            if now - began > PATIENCE:
+                names = ", ".join(f"{row.id} {row.status} {row.doing!r}" for row in open_runs)
+                world.watch.wrong("L", names or "none", f"not at the end {PATIENCE:.0f} s after the faults stopped")
+            if world.watch.problems:
+                return
+            await asyncio.sleep(STEP)
+
+    def _standing(self, rows: list[RunRow]) -> Iterator[tuple[str, RunRow, str]]:
+        """What does not move although it could."""
+        from tests.lab.sim.world import POLL, TTL
+
+        world = self._world
+        now, uptime = world.store.clock.now(), world.loop.time()
+        live = [process for process in world.processes.values() if process.ended is None]
+        instances = {process.worker.options.instance: process for process in live}
+        is_free = any(process.worker.free > 0 for process in live)
+        late = timedelta(seconds=POLL + 1)
+        for row in rows:
+            if row.status is Status.PAUSED:
+                continue
+            if not row.instance and row.available_at is not None and is_free and now - row.available_at > late:
+                yield "L1", row, f"is due since {row.available_at}, and nobody claims it at {now}"
+            if row.instance and row.instance not in instances:
+                ended = self._ended(row.instance)
+                if ended is not None and uptime - ended > TTL + POLL + 2 + TTL:
+                    yield "L2", row, f"is held by {row.instance}, which ended {uptime - ended:.1f} s ago"
+            if row.instance in instances and row.id not in instances[row.instance].worker.engine.sessions:
+                pass  # on its way; the next look finds it, or the patience ends
+            known = world.watch.runs[row.id]
+            for wait in known.fold.waits.values():
+                if (
+                    wait.kind == "sleep"
+                    and wait.until is not None
+                    and is_free
+                    and now - wait.until > late + timedelta(seconds=TTL)
+                ):
+                    yield "L3", row, f"its timer {wait.key} is due since {wait.until}, now {now}"
+
+    def _ended(self, instance: str) -> float | None:
+        for process in self._world.processes.values():
+            if process.worker.options.instance == instance:
+                return process.ended
+        return None

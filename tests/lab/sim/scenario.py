@@ -1,0 +1,180 @@
+"""From a seed to a scenario: which workers there are, which runs are started, and who does what to them, and when.
+
+Swarm testing: each seed draws which verbs its plans may use and how eager each actor is, so that rare mixtures come up.
+`expected` is the model: what a plan gives, whatever happens to the workers.
+"""
+
+# pyright: reportUnknownArgumentType=false
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.lab.sim.workflows import Node
+
+VERBS = ("step", "sequence", "parallel", "sleep", "signal", "patient", "child", "once", "race", "saga", "big", "poison")
+ANYTHING = object()
+"""What the model does not decide."""
+
+
+@dataclass
+class RunPlan:
+    """One run, and what is done to it. Times are virtual seconds after the beginning."""
+
+    id: str
+    plan: list[Node]
+    rounds: int = 0
+    parcels: int = 0
+    starts_at: float = 0.0
+    starters: int = 1
+    key: str = ""
+    delay: float = 0.0
+    signals: list[float] = field(default_factory=list[float])
+    cancels_at: float = -1.0
+    kills_at: float = -1.0
+    pauses_at: float = -1.0
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether somebody may end it before it has."""
+        return self.cancels_at >= 0 or self.kills_at >= 0
+
+
+@dataclass
+class Scenario:
+    """Everything but the faults."""
+
+    workers: int
+    slots: int
+    runs: list[RunPlan]
+    has_grants: bool = False
+    max_claims: int = 5
+    snapshot_every: int = 0
+    compact_after: int | None = None
+    keep: float | None = None
+    hints: str = "all"
+    inserts_at: int = 0
+
+
+def draw(rng: random.Random) -> Scenario:
+    """A scenario by chance."""
+    verbs = [verb for verb in VERBS if rng.random() < 0.45] or ["step"]
+    if rng.random() > 0.08 and "big" in verbs:
+        verbs.remove("big")  # blobs are slow
+    if rng.random() > 0.3 and "poison" in verbs:
+        verbs.remove("poison")
+    count = min(20, 1 + int(rng.expovariate(0.4)))
+    return Scenario(
+        workers=rng.choice((1, 2, 2, 2, 3, 3, 4, 5)),
+        slots=rng.choice((1, 2, 4, 100, 100)),
+        runs=[draw_run(rng, number, verbs) for number in range(count)],
+        has_grants=rng.random() < 0.12,
+        snapshot_every=rng.choice((0, 0, 3, 8)),
+        compact_after=rng.choice((None, None, 5, 10)),
+        keep=rng.choice((None, None, None, 2.0)),
+        hints=rng.choice(("all", "all", "lossy", "none")),
+        inserts_at=rng.randrange(3),
+    )
+
+
+def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
+    """One run by chance, and what is done to it."""
+    size = rng.choice((1, 2, 2, 3, 3, 4, 6))
+    plan = [draw_node(rng, verbs, 0, f"{number}.{index}") for index in range(size)]
+    run = RunPlan(f"run-{number}", plan, starts_at=rng.random())
+    if rng.random() < 0.1:
+        run.parcels = rng.randint(1, 3)
+        run.plan = []
+    elif rng.random() < 0.08 and not waits_of(plan):
+        run.rounds = rng.randint(1, 2)
+    if rng.random() < 0.15:
+        run.starters = rng.randint(2, 3)
+        run.key = f"key-{number}" if rng.random() < 0.6 else ""
+    if rng.random() < 0.1:
+        run.delay = rng.random() * 2
+    run.signals = sorted(rng.random() * 3 for _ in range(waits_of(plan)))
+    if rng.random() < 0.12:
+        run.cancels_at = rng.random() * 2
+    elif rng.random() < 0.04:
+        run.kills_at = rng.random() * 2
+    elif rng.random() < 0.06:
+        run.pauses_at = rng.random() * 2
+    return run
+
+
+def draw_node(rng: random.Random, verbs: list[str], depth: int, label: str) -> Node:
+    """One node of a plan."""
+    usable = [verb for verb in verbs if depth < 2 or verb not in {"sequence", "parallel", "child", "saga"}]
+    verb = rng.choice(usable) if usable else "step"
+    milliseconds = rng.choice((0, 0, 1, 5, 40, 200, 600))
+    match verb:
+        case "step":
+            return ["step", label, milliseconds, rng.choice((0, 0, 0, 1, 2))]
+        case "sequence" | "parallel" | "child" | "saga":
+            inside = [verb for verb in verbs if verb not in {"signal", "patient"}] if verb != "sequence" else verbs
+            count = rng.randint(1, 3)
+            return [verb, *(draw_node(rng, inside, depth + 1, f"{label}.{index}") for index in range(count))]
+        case "sleep":
+            return ["sleep", rng.choice((1, 30, 300, 1300, 2500))]
+        case "patient":
+            return ["patient", rng.choice((50, 800, 2500))]
+        case "once":
+            return ["once", label, milliseconds]
+        case "race":
+            return ["race", rng.choice((1, 30, 500)), label, milliseconds, 0]
+        case "big" | "poison":
+            return [verb, label]
+        case _:
+            return ["signal"]
+
+
+def waits_of(plan: list[Node]) -> int:
+    """How many signals it takes, if all of them come in time."""
+    count = 0
+    for node in plan:
+        if node[0] in {"signal", "patient"}:
+            count += 1
+        elif node[0] == "sequence":
+            count += waits_of(node[1:])
+    return count
+
+
+def has_timeouts(plan: list[Node]) -> bool:
+    """Whether a wait may end without its signal: then nobody knows which wait gets which."""
+    return any(node[0] == "patient" or (node[0] == "sequence" and has_timeouts(node[1:])) for node in plan)
+
+
+def expected(run: RunPlan) -> Any:
+    """What the run gives."""
+    if run.parcels:
+        return {"Sent": {"cents": 10 * run.parcels + 2}}
+    numbers = iter(range(1000))
+    return [model(node, None if has_timeouts(run.plan) else numbers) for node in run.plan]
+
+
+def model(node: Node, numbers: Any) -> Any:
+    """What one node gives; `numbers` are the signals, None if nobody knows who gets which."""
+    verb, rest = node[0], node[1:]
+    match verb:
+        case "step" | "big" | "poison":
+            return rest[0]
+        case "sequence" | "parallel" | "child":
+            return [model(each, numbers) for each in rest]
+        case "sleep":
+            return None
+        case "signal" if numbers is not None:
+            return next(numbers)
+        case "saga":
+            return "undone"
+        case _:
+            return ANYTHING
+
+
+def agrees(found: Any, wanted: Any) -> bool:
+    """Whether a result is what the model says."""
+    if wanted is ANYTHING:
+        return True
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(map(agrees, found, wanted))
+    return bool(found == wanted)

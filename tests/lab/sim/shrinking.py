@@ -1,0 +1,63 @@
+"""From a failing seed to the few faults that matter, and to a file that keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.ports.store import Store
+from tests.lab.sim.faults import Fault
+from tests.lab.sim.loop import SimulatedClock
+from tests.lab.sim.scenario import RunPlan, Scenario
+from tests.lab.sim.world import Result, World
+
+SEEDS = Path(__file__).resolve().parents[1] / "seeds"
+TRIES = 60
+
+
+def shrunk(seed: int, first: Result, open_store: Callable[[SimulatedClock], Store] = MemoryStore) -> Result:
+    """The seed with as few faults as still make it fail, in the same way if possible."""
+    wanted = promise_of(first)
+    best = first
+    faults = list(first.struck)
+    tries = 0
+    size = max(1, len(faults) // 2)
+    while size >= 1 and tries < TRIES:
+        for start in range(0, len(faults), size):
+            fewer = faults[:start] + faults[start + size :]
+            tries += 1
+            result = World(seed, faults=fewer, open_store=open_store).run()
+            if result.problems and promise_of(result) == wanted:
+                faults, best = fewer, result
+                break
+        else:
+            size //= 2
+    return best
+
+
+def promise_of(result: Result) -> str:
+    """Which promise was broken first."""
+    return result.problems[0].split(":")[0] if result.problems else ""
+
+
+def keep(result: Result) -> Path:
+    """Writes the seed to a file that the suite runs from then on."""
+    path = SEEDS / f"{result.seed}.json"
+    faults = [fault.to_json() for fault in result.struck]
+    problem = result.problems[0].splitlines()[0][:300] if result.problems else ""
+    data = {"seed": result.seed, "found": problem, "faults": faults, "scenario": asdict(result.scenario)}
+    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def kept() -> Iterator[tuple[str, int, Scenario, list[Fault]]]:
+    """Every seed that was ever found to fail: its name, its number, its scenario and the faults that mattered. (The
+    scenario is kept too: the grammar grows, and then the seed alone would make another one.)"""
+    for path in sorted(SEEDS.glob("*.json")):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        runs = [RunPlan(**run) for run in data["scenario"].pop("runs")]
+        scenario = Scenario(runs=runs, **data["scenario"])
+        yield path.stem, data["seed"], scenario, [Fault(**fault) for fault in data["faults"]]

@@ -1,0 +1,51 @@
+"""The same world over real SQLite: its writer works on the caller's thread, at once, so that a seed repeats."""
+
+# pyright: reportPrivateUsage=false
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.adapters.sqlite.opening import prepare
+from holdfast.adapters.sqlite.outbox import Request
+from holdfast.adapters.sqlite.store import SqliteStore
+from holdfast.adapters.sqlite.transaction import Operation
+from holdfast.adapters.sqlite.writer import Writer
+from tests.lab.sim.loop import SimulatedClock
+from tests.lab.sim.world import Result, World
+
+T = TypeVar("T")
+
+
+class WriterAtOnce(Writer):
+    """Everything inline: whoever writes is alone on this thread."""
+
+    async def run(self, operation: Operation[T], *, is_large: bool = False) -> T:
+        request = Request(operation, is_large=False)
+        while not self._run_inline(request):
+            with self._lock:  # its thread moves the log into the file: nobody here sees that time
+                pass
+        result: T = request.outcome()
+        return result
+
+
+def on_sqlite(seed: int, hints: str | None = None) -> Result:
+    """One seed over a store in a file."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-lab-") as folder:
+        location = prepare(Path(folder) / "store.db", auto_migrate=True, durability="off")
+        opened: list[SqliteStore] = []
+
+        def open_store(clock: SimulatedClock) -> SqliteStore:
+            store = SqliteStore(location, clock, "off")
+            store._writer.close()
+            store._writer = WriterAtOnce(store._link(), clock, store._listeners.tell)
+            opened.append(store)
+            return store
+
+        try:
+            return World(seed, open_store=open_store, hints=hints).run()
+        finally:
+            for store in opened:
+                asyncio.run(store.close())

@@ -1,0 +1,292 @@
+"""The watch: sees every call as the store answers it, keeps what each run must be, and says what is wrong."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from holdfast.authoring.script.context import StepScope
+from holdfast.core import events as e
+from holdfast.core.run import Run
+from holdfast.core.turn import Row, Turn, decode_row, is_compacted
+from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
+from holdfast.ports.leases import Beat, Claims, Taken, Taking
+from holdfast.ports.runs import Creation, Made, RunRow
+from holdfast.ports.store import Store
+from holdfast.ports.upkeep import Collected, Removed
+from tests.lab.sim.invariants import OF_BODIES, OF_ROWS, Attempt, Begun, Known, Written, s3_no_trace
+
+if TYPE_CHECKING:
+    from tests.lab.sim.world import World
+
+Args: TypeAlias = tuple[Any, ...]
+Kwargs: TypeAlias = dict[str, Any]
+
+
+class Watch:
+    """See the module. `problems` is empty as long as everything holds."""
+
+    def __init__(self, store: Store, world: World) -> None:
+        self._store = store
+        self._world = world
+        self.runs: dict[str, Known] = {}
+        self.problems: list[str] = []
+        self.met: Counter[str] = world.met
+        self._trace = blake2b(digest_size=16)
+        self._fenced: set[bytes] = set()
+        self.story: list[str] | None = None
+        self.until_end: Counter[str] = Counter()
+        self._looks: dict[str, Callable[..., Awaitable[None]]] = {
+            "commit": self._committed,
+            "create": self._created,
+            "claim": self._claimed,
+            "take": self._taken,
+            "remove": self._removed,
+            "collect": self._collected,
+        }
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    async def call(
+        self, actor: int, name: str, found: Callable[..., Awaitable[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Makes the call, and looks at what came of it."""
+        self.note(f"{actor} {name}")
+        look = self._looks.get(name)
+        before = [await self._store.get(commit.row.run) for commit in args[0]] if name == "commit" else []
+        answer = await found(*args, **kwargs)
+        if look is not None:
+            try:
+                await look(actor, answer, args, kwargs, before)
+            except Exception as error:  # noqa: BLE001 the engine would take it for the store's
+                self.wrong("watch", "any", "".join(traceback.format_exception(error)))
+        return answer
+
+    def note(self, what: str) -> None:
+        """One line of the trace."""
+        line = f"{self._world.loop.time():.6f} {what}"
+        self._trace.update(line.encode())
+        if self.story is not None:
+            self.story.append(line)
+
+    def say(self, what: str) -> None:
+        """A line of the story that is no part of the trace."""
+        if self.story is not None:
+            self.story.append(f"{self._world.loop.time():.6f}    {what}")
+
+    @property
+    def trace(self) -> str:
+        """What happened, in one short text."""
+        return self._trace.hexdigest()
+
+    def wrong(self, promise: str, run: str, what: str) -> None:
+        """Something does not hold."""
+        self.problems.append(f"{promise}: run {run}: {what}")
+        self.say(f"WRONG {self.problems[-1]}")
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    async def _committed(
+        self, actor: int, verdicts: Sequence[Verdict], args: Args, kwargs: Kwargs, before: list[RunRow | None]
+    ) -> None:
+        if len({commit.row.run for commit in args[0]}) < len(args[0]):
+            self.wrong("contract", args[0][0].row.run, "one transaction holds two turns of a run")
+        for commit, earlier, verdict in zip(args[0], before, verdicts, strict=True):
+            if isinstance(verdict, Committed):
+                known = self.runs.get(commit.row.run)
+                if known is not None and known.fold.ordinal >= commit.row.ordinal:
+                    self.met["ambiguous commit resolved"] += 1
+                else:
+                    await self._accepted(actor, commit.row, commit)
+            else:
+                after = await self._store.get(commit.row.run)
+                for problem in s3_no_trace(commit, earlier, after, is_alone=len(verdicts) == 1):
+                    self.wrong("S3", commit.row.run, problem)
+                if isinstance(verdict, Fenced):
+                    self._refused(commit)
+                else:
+                    self.met["signal-vs-park race"] += 1
+                    self.say(f"{commit.row.run}: its end was refused, messages are unread")
+
+    def _refused(self, commit: Commit) -> None:
+        known = self.runs.get(commit.row.run)
+        self.met["fenced append"] += 1
+        self.say(f"{commit.row.run} row {commit.row.ordinal} epoch {commit.row.epoch}: fenced")
+        if known is None:
+            return
+        holders = known.holders
+        if holders.get(commit.row.epoch) is not None and holders.get(commit.row.epoch) == holders.get(max(holders)):
+            self.met["ABA re-claim"] += 1
+
+    async def _created(self, actor: int, answer: Creation, args: Args, kwargs: Kwargs, before: object) -> None:
+        first: Commit | None = kwargs.get("first")
+        if not isinstance(answer, Made):
+            self.met["same-key concurrent start"] += answer.by_key
+            return
+        name = answer.run.id
+        rows = (await self._store.read({answer.run.no: 1}))[answer.run.no]
+        self.runs[name] = Known(Run(name))
+        if answer.run.epoch:
+            self._granted(actor, answer.run)
+        self._take(actor, rows[0], [rows[0]], await self._row(name), None)
+        if first is not None and answer.first is not None:
+            await self._accepted(actor, first.row, first)
+
+    async def _accepted(self, actor: int, row: Row, commit: Commit) -> None:
+        run = await self._row(row.run)
+        stored = (await self._store.read({run.no: row.ordinal}))[run.no]
+        self._take(actor, row, stored, run, commit)
+        for child in commit.children:
+            name = child.row.run
+            if name not in self.runs:
+                made = await self._store.get(name)
+                if made is None:
+                    self.wrong("S5", row.run, f"row {row.ordinal} starts child {name}, which is not there")
+                    continue
+                self.runs[name] = Known(Run(name))
+                first = (await self._store.read({made.no: 1}))[made.no]
+                self._take(actor, first[0], [first[0]], made, None)
+        if commit.park is not None and run.inbox_last > commit.inbox_seen:
+            self.met["signal-vs-park race"] += 1
+        for blob in commit.blobs:
+            if await self._store.blob_kind(blob) is None:
+                self.wrong("S18", row.run, f"row {row.ordinal} names blob {blob[:8]}, which is not there")
+
+    async def _row(self, name: str) -> RunRow:
+        row = await self._store.get(name)
+        assert row is not None, name
+        return row
+
+    def _take(self, actor: int, row: Row, stored: list[Row], run: RunRow, commit: Commit | None) -> None:
+        known = self.runs[row.run]
+        turn = decode_row(row)
+        identity = known.fold.identity
+        self._time(known, turn)
+        ended_in = known.ended_in
+        known.messages += [x.message for x in turn.events if isinstance(x, e.SignalReceived)]
+        try:
+            known.fold.apply(turn)
+        except Exception as error:  # noqa: BLE001 whatever the fold refuses is wrong
+            self.wrong("S1", row.run, f"row {row.ordinal} cannot follow the rows before it: {error}")
+            return
+        written = Written(
+            known, identity, turn, stored, run, actor, commit, self._world.holds, self._world.clock.latest
+        )
+        for check in OF_ROWS:
+            for problem in check(written):
+                self.wrong(check.__name__[: check.__name__.index("_")].upper(), row.run, problem)
+        self._learn(known, identity, turn)
+        known.rows += stored
+        self._trace.update(row.checksum)
+        if turn.events and isinstance(turn.events[-1], e.TERMINAL) and not ended_in:
+            known.ended_in = turn.epoch
+            self.until_end = self._world.boundaries.copy()
+        if self.story is not None:
+            kinds = " ".join(_named(event) for event in turn.events)
+            self.say(f"{row.run} row {row.ordinal} epoch {row.epoch}: {kinds}")
+
+    def _time(self, known: Known, turn: Turn) -> None:
+        """When each wait by time is over, from the rows before."""
+        known.timers = {key: wait.until for key, wait in known.fold.waits.items() if wait.until is not None}
+
+    def _learn(self, known: Known, identity: str, turn: Turn) -> None:
+        for event in turn.events:
+            match event:
+                case e.StepScheduled() | e.AttemptStarted():
+                    self._attempt(known, identity, event.key, turn.epoch)
+                case e.Claimed():
+                    for key in (*event.restarted, *event.begun):
+                        self._attempt(known, identity, key, turn.epoch)
+                    if event.restarted:
+                        self.met["takeover"] += 1
+                        if sum(1 for each in known.attempts if each[:2] == (identity, event.restarted[0])) > 2:
+                            self.met["double crash"] += 1
+                case e.StepCompleted():
+                    known.completions[identity, event.key] = turn.epoch
+                case e.TimerFired() if event.key in known.timers:
+                    known.fired.add((identity, event.key, known.timers[event.key]))
+                    if (turn.at - known.timers[event.key]).total_seconds() > 1:
+                        self.met["overdue timer"] += 1
+                case e.Paused():
+                    self.met[{"quarantined": "quarantine", "diverged": "divergence"}.get(event.reason, "paused")] += 1
+                case _:
+                    pass
+
+    def _attempt(self, known: Known, identity: str, key: str, epoch: int) -> None:
+        step = known.fold.steps.get(key)
+        if step is not None:
+            known.attempts[identity, key, step.attempt] = epoch
+
+    # -- leases --------------------------------------------------------------------------------------------------------
+
+    async def _claimed(self, actor: int, claims: Claims, args: Args, kwargs: Kwargs, before: object) -> None:
+        for run in claims.runs:
+            self._granted(actor, run)
+
+    async def _taken(self, actor: int, taking: Taking, args: Args, kwargs: Kwargs, before: object) -> None:
+        if isinstance(taking, Taken):
+            self._granted(actor, taking.run)
+
+    def _granted(self, actor: int, run: RunRow) -> None:
+        known = self.runs.get(run.id)
+        if known is None:
+            return
+        self.say(f"{run.id} epoch {run.epoch} goes to {actor}")
+        holder = known.holders.setdefault(run.epoch, actor)
+        if holder != actor or run.epoch < max(known.holders):
+            self.wrong("S16", run.id, f"epoch {run.epoch} is given to {actor} after {known.holders}")
+
+    def beaten(self, actor: int, beat: Beat) -> None:
+        """A heartbeat was accepted."""
+        self.note(f"{actor} beat {beat.orphaned}")
+        if beat.has_lapsed:
+            self.met["lapsed lease"] += 1
+
+    # -- upkeep --------------------------------------------------------------------------------------------------------
+
+    async def _removed(self, actor: int, removed: Removed, args: Args, kwargs: Kwargs, before: object) -> None:
+        if not removed.trees:
+            return
+        for name in [name for name in self.runs if await self._store.get(name) is None]:
+            if not self.runs[name].ended_in:
+                self.wrong("S2", name, "was removed before it ended")
+            del self.runs[name]
+            self.met["removed run"] += 1
+
+    async def _collected(self, actor: int, answer: Collected, args: Args, kwargs: Kwargs, before: object) -> None:
+        gone = set(answer.names)
+        if gone:
+            self.met["blob GC race"] += any(not known.ended_in for known in self.runs.values())
+        for name, known in self.runs.items():
+            for row in known.rows:
+                if gone and any(blob.encode() in row.body for blob in gone) and not await self._is_compacted(name, row):
+                    self.wrong("S18", name, f"row {row.ordinal} names a blob that was collected")
+
+    async def _is_compacted(self, name: str, row: Row) -> bool:
+        run = await self._row(name)
+        stored = (await self._store.read({run.no: row.ordinal}))[run.no]
+        return not stored or (is_compacted(stored[0]) and stored[0].ordinal > row.ordinal)
+
+    # -- the ledger ----------------------------------------------------------------------------------------------------
+
+    def begun(self, actor: int, scope: StepScope, *, is_once: bool) -> None:
+        """A body begins."""
+        known = self.runs.get(scope.run)
+        self.note(f"{actor} body {scope.run} {scope.key} {scope.attempt}")
+        if known is None:  # removed: somebody was cut off for long
+            return
+        attempt: Attempt = (scope.identity, scope.key, scope.attempt)
+        begun = Begun(known, attempt, actor, is_once)
+        for check in OF_BODIES:
+            for problem in check(begun):
+                self.wrong(check.__name__[: check.__name__.index("_")].upper(), scope.run, problem)
+        known.executions[attempt] = actor
+
+
+def _named(event: e.AnyEvent) -> str:
+    kind = str(event.__struct_config__.tag)
+    key = getattr(event, "key", "") or getattr(event, "reason", "") or getattr(event, "worker", "")
+    return f"{kind}({key})" if key else kind

@@ -1,0 +1,155 @@
+"""The simulation holds, repeats, and would notice: a store or worker that breaks a promise is found out."""
+
+# pyright: reportPrivateUsage=false
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.adapters.memory.transaction import Transaction
+from holdfast.core.program import Program
+from holdfast.core.run import Run
+from holdfast.engine import parking
+from holdfast.ports.journal import Commit, Fenced, Verdict
+from tests.lab.sim.campaign import compared
+from tests.lab.sim.crash_points import CANONICAL, crash_points, try_all
+from tests.lab.sim.faults import Fault
+from tests.lab.sim.scenario import Scenario
+from tests.lab.sim.shrinking import kept, shrunk
+from tests.lab.sim.world import World
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("first", range(0, 120, 30))
+def test_seeds(first: int) -> None:
+    """Promise: whatever goes wrong, nothing is lost, doubled or wrong, and everything comes to its end."""
+    for seed in range(first, first + 30):
+        problems = World(seed).run().problems
+        assert not problems, f"seed {seed}: {problems[0]}; see it with `python3 dev.py lab --seed {seed}`"
+
+
+@pytest.mark.parametrize(("seed", "scenario", "faults"), [pytest.param(*rest, id=name) for name, *rest in kept()])
+def test_kept_seeds(seed: int, scenario: Scenario, faults: list[Fault]) -> None:
+    """Promise: what was once found and mended stays so."""
+    assert World(seed, scenario=scenario, faults=faults).run().problems == []
+
+
+def test_a_seed_repeats() -> None:
+    """Promise: the same seed is the same story, call by call."""
+    for seed in range(200, 206):
+        assert World(seed).run().trace == World(seed).run().trace
+
+
+def test_a_seed_repeats_whatever_the_hashes_are() -> None:
+    """Promise: no order of a set decides anything; seen in processes that hash strings differently."""
+    program = "from tests.lab.sim.world import World\nfor seed in range(8): print(World(seed).run().trace)"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": number},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for number in ("1", "2", "3")
+    }
+    assert len(found) == 1
+    assert len(found.pop().split()) == 8
+
+
+@pytest.mark.parametrize("name", ["sequence", "signal", "saga"])
+def test_a_crash_at_every_point(name: str) -> None:
+    """Promise: one worker dies before or after any call to the store, and the run ends as the model says. (The lab
+    does all scenarios, and pairs.)"""
+    points = crash_points(name)
+    assert len(points) > 20
+    tried, crashes, problems = try_all(name, [[point] for point in points])
+    assert problems == []
+    assert tried == len(points)
+    assert crashes >= tried
+
+
+def test_there_are_twelve_scenarios() -> None:
+    assert len(CANONICAL) == 12
+
+
+def test_the_same_journals_on_sqlite() -> None:
+    """Promise (S21): the same story leaves the same journals, bit for bit, in memory and in a file."""
+    for seed in range(300, 306):
+        assert compared(seed) == []
+
+
+# -- it would notice ---------------------------------------------------------------------------------------------------
+
+
+class Unfenced(MemoryStore):
+    """Takes whatever turn fits, whoever sends it."""
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        with self._writing() as write:
+            return [self._apply(write, commit) for commit in batch]
+
+    def _apply(self, write: Transaction, commit: Commit) -> Verdict:
+        verdict = write.commit(commit)
+        run = self._tables.runs.get(commit.no)
+        if isinstance(verdict, Fenced) and run is not None and run.next_ordinal == commit.row.ordinal:
+            write._change(run.no, epoch=commit.row.epoch)
+            verdict = write.commit(commit)
+        return verdict
+
+
+class Deaf(MemoryStore):
+    """Parks a run whatever is unread."""
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        verdicts = await super().commit(batch)
+        for commit in batch:
+            run = self._tables.runs[commit.no]
+            if commit.park is not None and not run.instance and not run.status.is_terminal:
+                with self._writing() as write:
+                    write._change(run.no, available_at=commit.park.until)
+        return verdicts
+
+
+def first_problem(open_store: Callable[..., MemoryStore], seeds: int = 250) -> str:
+    for seed in range(seeds):
+        result = World(seed, open_store=open_store).run()
+        if result.problems:
+            return result.problems[0]
+    return ""
+
+
+def test_a_store_that_does_not_fence_is_found_out() -> None:
+    assert first_problem(Unfenced)
+
+
+def test_a_store_that_loses_wake_ups_is_found_out() -> None:
+    assert "lost wake-up" in first_problem(Deaf)
+
+
+def test_a_worker_that_forgets_its_timers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parked run that nobody wakes stands still: liveness says so."""
+    monkeypatch.setattr(parking, "next_wake", _never)
+    assert first_problem(MemoryStore).startswith("L")
+
+
+def test_a_failing_seed_is_shrunk() -> None:
+    """Promise: what is kept of a failing seed are the faults that matter."""
+    results = (World(seed, open_store=Unfenced).run() for seed in range(250))
+    failing = next(result for result in results if result.problems and len(result.struck) > 3)
+    least = shrunk(failing.seed, failing, open_store=Unfenced)
+    assert least.problems
+    assert len(least.struck) < len(failing.struck)
+
+
+def _never(run: Run, program: Program) -> datetime | None:
+    return None
