@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -24,9 +24,9 @@ POINTS = {"body": 2, "before": 2, "between": 2, "after": 1}
 async def written(app: App) -> list[str]:
     """What is in the table, which is dropped."""
     async with app.connection() as connection:
-        cursor: Any = cast("Any", connection).execute(noting.SELECT)
+        cursor: Any = connection.execute(noting.SELECT)
         rows = await (await cursor).fetchall() if hasattr(cursor, "__await__") else list(cursor)
-        dropped = cast("Any", connection).execute(noting.DROP)
+        dropped = connection.execute(noting.DROP)
         if hasattr(dropped, "__await__"):
             await dropped
         return [text for (text,) in rows]
@@ -34,7 +34,7 @@ async def written(app: App) -> list[str]:
 
 async def make_table(app: App) -> None:
     async with app.connection() as connection:
-        made = cast("Any", connection).execute(noting.MAKE)
+        made = connection.execute(noting.MAKE)
         if hasattr(made, "__await__"):
             await made
 

@@ -15,7 +15,8 @@ import apsw
 import psycopg
 import pytest
 
-from holdfast import App, Retry, Signal, Status, StepFailed, step, transaction, workflow
+import holdfast.sync as hs
+from holdfast import App, Retry, Signal, Status, StepFailed, current, step, transaction, workflow
 from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun, RunCancelled, RunFailed
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.testing import Fake, Sim
@@ -49,7 +50,7 @@ async def postgres(tmp_path: Path) -> AsyncIterator[World]:
 async def prepare(world: World) -> None:
     async with world.app().connection() as connection:
         if world.kind == "sqlite":
-            cast("Any", connection).execute(MAKE_LITE)
+            connection.execute(MAKE_LITE)
         else:
             await connection.execute(MAKE)
             await connection.execute(DELETE)
@@ -59,7 +60,7 @@ async def noted(world: World) -> list[str]:
     """What is in the table."""
     async with world.app().connection() as connection:
         if world.kind == "sqlite":
-            return [text for (text,) in cast("Any", connection).execute(SELECT)]
+            return [text for (text,) in connection.execute(SELECT)]
         return [text for (text,) in await (await connection.execute(SELECT)).fetchall()]
 
 
@@ -242,6 +243,56 @@ async def test_a_run_started_in_the_step_comes_with_it(shared: World) -> None:
         await (await app.start(sender())).result(timeout=30)
         assert await (await app.get("sent-2", sent)).result(timeout=30) == "x"
     assert await shared.store.get("sent-1") is None
+
+
+async def test_a_large_outcome_comes_with_its_transaction(tmp_path: Path) -> None:
+    """Promise: an outcome that is kept as a blob, also in a folder, is stored with the same turn."""
+
+    @step(tx=True)
+    async def large() -> str:
+        await write("large")
+        return "x" * 300_000
+
+    @workflow
+    async def flow() -> int:
+        return len(await large())
+
+    url, blobs = f"sqlite:///{tmp_path / 'large.db'}", f"file://{tmp_path / 'blobs'}"
+    app = App(url, workflows=[flow], blobs=blobs)
+    async with app:
+        async with app.connection() as connection:
+            connection.execute(MAKE_LITE)
+        async with app.worker():
+            assert await (await app.start(flow())).result(timeout=30) == 300_000
+        async with app.connection() as connection:
+            assert list(connection.execute(SELECT)) == [("large",)]
+    assert any((tmp_path / "blobs").rglob("*"))
+
+
+async def test_sync_workflows_and_sagas_take_them_too(shared: World) -> None:
+    """Promise: a `def` workflow calls a tx step directly; the undo of a step may be a tx step, and is exactly once."""
+
+    @step(tx=True)
+    def book(text: str) -> str:
+        write_blocking(text)
+        return text
+
+    @book.undo
+    @step(tx=True)
+    def unbook(result: str, text: str) -> None:
+        write_blocking(f"un{text}")
+
+    @workflow
+    def flow() -> None:
+        with hs.saga():
+            book("a")
+            book("b")
+            raise ValueError("no")
+
+    async with shared.serving(flow) as app:
+        with pytest.raises(RunFailed):
+            await (await app.start(flow.call())).result(timeout=30)
+    assert await noted(shared) == ["a", "b", "una", "unb"]
 
 
 # -- what ends a transaction early -------------------------------------------------------------------------------------
@@ -446,6 +497,33 @@ async def test_a_commit_whose_answer_was_lost_is_found_out() -> None:
         assert rows == [f"n{number:02}" for number in range(10)]
         assert proxy.cut >= 4
         assert len(bodies) == 10, "what was committed is never run again"
+
+
+async def test_a_commit_that_never_arrived_is_done_again() -> None:
+    """Promise: COMMIT is swallowed on its way and nothing comes back. The server rolls back, which is found out, and
+    the body runs again: its row is there once."""
+    armed = [True]
+
+    def hangs(data: bytes) -> bool:
+        return data.startswith(b"Q") and b"COMMIT\x00" in data and bool(armed) and armed.pop()
+
+    @step(tx=True, retry=quick())
+    def noting() -> int:
+        write_blocking(f"try {current().attempt}")
+        return current().attempt
+
+    @workflow
+    async def flow() -> int:
+        return await asyncio.to_thread(noting)
+
+    with Proxy(server_port(), hangs=hangs) as proxy, psycopg.connect(server_url(), autocommit=True) as direct:
+        direct.execute(MAKE.encode())
+        direct.execute(DELETE.encode())
+        app = App(clean_url("&notices=off").replace(str(server_port()), str(proxy.port)), workflows=[flow])
+        async with app.worker(poll="100ms"):
+            assert await (await app.start(flow())).result(timeout=60) == 2
+        assert direct.execute(SELECT.encode()).fetchall() == [("try 2",)]
+    assert not armed
 
 
 async def test_a_lost_connection_before_the_commit_runs_the_body_again(postgres: World) -> None:

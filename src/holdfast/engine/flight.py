@@ -100,6 +100,7 @@ class Flight:
         self._transacting -= body.attempt.command.spec.tx
         session = self._session
         if isinstance(outcome, Succeeded) and outcome.transaction is not None:
+            session.engine.surroundings.take_progress(session.run.id, key)
             self.settling.hold(Held(body, outcome, outcome.transaction))
             session.landed(None)
             return

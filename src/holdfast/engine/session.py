@@ -354,6 +354,7 @@ class Session:
         """Waits for bodies that were asked to stop, then ends the run with what they reported."""
         assert self._ending is not None
         assert self._end_at is not None
+        self._flight.settling.give_up_held()  # a body that ended after all: the run's end has been decided without it
         if self._flight and self.time() < self._end_at:
             return
         draft, self._ending = self._ending, None
