@@ -18,12 +18,13 @@ from benchmarks import page, profiling
 from benchmarks.machine import machine, versions
 from benchmarks.peers import PEERS, Peer
 from benchmarks.process import Child
-from benchmarks.report import OURS, lines_of, load, save, show
+from benchmarks.report import OURS, load, save, show, tables
 from benchmarks.scale import SCALES
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 NAMES = ("raw", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9")
+PROFILED = {"sqlite": profiling.PROFILED, "postgresql": ("W1", "W2", "W3", "W4")}
 TRIES = 2
 
 Measured = dict[str, dict[str, list[float]]]
@@ -127,15 +128,25 @@ def compile_all() -> None:
         compileall.compile_dir(folder, quiet=2, workers=0)
 
 
+def _server(store: str) -> dict[str, str]:
+    """The version of the server of the stores, started for this process and all that it starts."""
+    if store != "postgresql":
+        return {}
+    from benchmarks.schemas import share_server
+
+    return {"postgresql": share_server()}
+
+
 def main(arguments: Sequence[str]) -> int:
     """What `dev.py bench` runs."""
     options = parsed(arguments)
+    server = _server(options.store) if not options.render else {}
     if options.render:
         page.write(load(RESULTS))
         print(f"rendered {page.PAGE.relative_to(HERE.parent)}")
         return 0
     if options.profile:
-        return profiling.main(options.profile, options.scale, options.folder)
+        return profiling.main(options.profile, options.scale, options.folder, options.store)
     compile_all()
     names = chosen(options.only)
     peers = () if options.alone else PEERS[options.store]
@@ -143,17 +154,19 @@ def main(arguments: Sequence[str]) -> int:
     facts: dict[str, Any] = {
         "store": options.store,
         "machine": machine(),
-        "versions": {**versions(), **{peer.name: peer.version for peer in peers}},
+        "versions": {**versions(), **server, **{peer.name: peer.version for peer in peers}},
         "scale": options.scale,
         "rounds_wanted": rounds_wanted,
     }
     rounds = measure(names, peers, rounds_wanted, options)
     is_record = names == list(NAMES) and options.scale == "full" and bool(peers)
-    for peer in peers or (Peer("", "", "", ()),):
-        show(lines_of(rounds, peer.name), peer.title)
+    beside = peers or (Peer("", "", "", ()),)
+    for peer, lines in zip(beside, tables(rounds, [peer.name for peer in beside], options.store), strict=True):
+        show(lines, peer.title)
     if is_record:
         facts["profiles"] = {
-            name: profiling.report(name, SCALES["full"], options.folder) for name in profiling.PROFILED
+            name: profiling.report(name, SCALES["full"], options.folder, options.store)
+            for name in PROFILED[options.store]
         }
         save(RESULTS, facts, rounds)
         page.write(load(RESULTS))

@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.peers import PEERS
+from benchmarks.peers.grounds import ground_of
+from benchmarks.places import placed
 from benchmarks.process import say
 from benchmarks.scale import SCALES
 
@@ -26,9 +28,10 @@ async def measure(engine: str, workload: str, scale: str, store: str, shared: Pa
         if engine == OURS:
             from benchmarks.workloads import WORKLOADS
 
-            return await WORKLOADS[workload](SCALES[scale], Path(folder))
+            with placed(store, Path(folder)) as place:
+                return await WORKLOADS[workload](SCALES[scale], place)
         (peer,) = (one for one in PEERS[store] if one.name == engine)
-        return await peer.measures()[workload](SCALES[scale], Path(folder), shared)
+        return await peer.measures()[workload](SCALES[scale], ground_of(store, Path(folder), shared))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import apsw
+import psycopg
 
 
 class Connections:
@@ -115,3 +116,21 @@ def counted_hops() -> Iterator[Counter[str]]:
     finally:
         setattr(kind, "call_soon_threadsafe", woken)  # noqa: B010
         setattr(kind, "run_in_executor", handed)  # noqa: B010
+
+
+@contextmanager
+def counted_questions() -> Iterator[Counter[str]]:
+    """What is asked of PostgreSQL in the block by any connection, by its text: each is a transaction of its own."""
+    counts: Counter[str] = Counter()
+    kind: Any = psycopg.Connection
+    execute = kind.execute
+
+    def counting(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+        counts[" ".join(query.decode().split()) if isinstance(query, bytes) else str(query)] += 1
+        return execute(self, query, *args, **kwargs)
+
+    kind.execute = counting
+    try:
+        yield counts
+    finally:
+        kind.execute = execute

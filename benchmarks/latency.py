@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from statistics import median
 
+from benchmarks.places import Place
 from benchmarks.process import Child
 from benchmarks.program import app_at
 from benchmarks.raw import BesideRaw, percentile
 from benchmarks.scale import Scale
-from benchmarks.throughput import ONE, url_of
+from benchmarks.throughput import ONE
 from holdfast import App
 
 
@@ -25,16 +25,16 @@ async def _latencies(app: App, runs: int, colour: str, name: str) -> dict[str, f
     return {f"W4.{name}.p50": median(taken), f"W4.{name}.p95": percentile(taken, 95)}
 
 
-async def w4(scale: Scale, folder: Path) -> dict[str, float]:
+async def w4(scale: Scale, place: Place) -> dict[str, float]:
     """Milliseconds, with default settings; beside raw: how many 1-row commits the median takes as long as."""
     figures: dict[str, float] = {}
-    beside = BesideRaw(folder, scale.raw_commits)
+    beside = BesideRaw(place.raw(), scale.raw_commits)
     beside.take()
     for colour in ("async", "threaded"):
-        async with app_at(url_of(folder, f"{colour}.db")) as app, app.worker():
+        async with app_at(place.url(colour)) as app, app.worker():
             figures |= await _latencies(app, scale.w4_runs, colour, colour)
         figures[f"W4.{colour}.p50.raw"] = figures[f"W4.{colour}.p50"] / 1e3 * beside.take()
-    url = url_of(folder, "shared.db")
+    url = place.url("shared")
     async with app_at(url) as app:
         with Child("serving", url, "w4", "100", "15") as worker:
             worker.line()

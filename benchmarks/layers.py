@@ -7,8 +7,8 @@ CODEC = "payload codec"
 FOLD = "core: fold, events, rows"
 ENGINE = "engine and worker"
 CLIENT = "client and app"
-ADAPTER = "sqlite adapter (Python)"
-SQLITE = "SQLite itself"
+ADAPTER = "store's adapter (Python)"
+SQLITE = "SQLite or psycopg itself"
 ASYNCIO = "asyncio"
 BODIES = "workflow and step bodies"
 OTHER = "other"
@@ -25,6 +25,7 @@ _BY_PATH = (
     ("holdfast/client/", CLIENT),
     ("holdfast/app", CLIENT),
     ("holdfast/adapters/", ADAPTER),
+    ("/psycopg", SQLITE),
     ("benchmarks/", BODIES),
     ("/asyncio/", ASYNCIO),
     ("/selectors.py", ASYNCIO),
@@ -32,6 +33,7 @@ _BY_PATH = (
 )
 _BY_NAME = (
     ("apsw", SQLITE),
+    ("psycopg", SQLITE),
     ("msgspec", CODEC),
     ("blake2", FOLD),
     ("_asyncio", ASYNCIO),

@@ -18,10 +18,11 @@ from cProfile import label
 from pathlib import Path
 from typing import Any
 
-from benchmarks.counting import Connections, counted_hops, counted_syncs
+from benchmarks.counting import Connections, counted_hops, counted_questions, counted_syncs
 from benchmarks.launching import launch
 from benchmarks.layers import LAYERS, layer_of
 from benchmarks.parked import park
+from benchmarks.places import placed
 from benchmarks.program import app_at, many, one
 from benchmarks.report import shown
 from benchmarks.scale import SCALES, Scale
@@ -36,6 +37,9 @@ WAITING = ("'acquire' of '_thread", "'get' of '_queue", "'poll' of 'select")
 
 Place = tuple[str, int, str]
 """File, line and function, as cProfile names them."""
+
+NewStore = Callable[[str], str]
+"""The address of a new store by a name."""
 
 
 def calls_of(workload: str, scale: Scale) -> tuple[list[Call[Any]], float]:
@@ -93,9 +97,9 @@ class Profiles:
         return found
 
 
-async def _run(workload: str, scale: Scale, folder: Path, around: Callable[[], Any]) -> tuple[float, float]:
+async def _run(workload: str, scale: Scale, url: NewStore, around: Callable[[], Any]) -> tuple[float, float]:
     """Seconds, and processor seconds, of the work itself; `around()` is a block around it."""
-    async with app_at(url_of(folder, f"{time.monotonic_ns()}.db")) as app, app.worker(concurrency=BEST_CONCURRENCY):
+    async with app_at(url(f"s{time.monotonic_ns()}")) as app, app.worker(concurrency=BEST_CONCURRENCY):
         await finished(app, [many(1), one(1)])
         if workload == "W7":
             await park(app, scale.w7_runs)
@@ -125,13 +129,14 @@ class _Block:
         self._end()
 
 
-def profile(workload: str, scale: Scale, folder: Path) -> str:
-    """The report."""
+def profile(workload: str, scale: Scale, folder: Path, url: NewStore | None = None) -> str:
+    """The report; of stores at `url(name)`, which are SQLite files in the folder by default. W6 is of those alone."""
     if workload == "W6":
         return launch(scale, folder)
+    url = url or (lambda name: url_of(folder, f"{name}.db"))
     units, unit = calls_of(workload, scale)[1], "second" if workload == "W7" else "step"
-    wall, processor = asyncio.run(_run(workload, scale, folder, lambda: _Block(_nothing, _nothing)))
-    counts = _counted(workload, scale, folder)
+    wall, processor = asyncio.run(_run(workload, scale, url, lambda: _Block(_nothing, _nothing)))
+    counts = _counted(workload, scale, url)
     profiles = Profiles()
     stats: dict[Place, tuple[int, float]] = {}
 
@@ -140,7 +145,7 @@ def profile(workload: str, scale: Scale, folder: Path) -> str:
 
     threading.setprofile(profiles.begin)
     try:
-        asyncio.run(_run(workload, scale, folder, lambda: _Block(profiles.mark, keep)))
+        asyncio.run(_run(workload, scale, url, lambda: _Block(profiles.mark, keep)))
     finally:
         threading.setprofile(None)
     each = processor / units * 1e6
@@ -166,14 +171,15 @@ def _nothing() -> None:
     return None
 
 
-def _counted(workload: str, scale: Scale, folder: Path) -> Counter[str]:
+def _counted(workload: str, scale: Scale, url: NewStore) -> Counter[str]:
     found: Counter[str] = Counter()
-    with counted_syncs() as syncs, Connections() as connections, counted_hops() as hops:
+    with counted_syncs() as syncs, Connections() as connections, counted_hops() as hops, counted_questions() as asked:
         blocks: list[Any] = []
 
         def begin() -> None:
             syncs.clear()
             hops.clear()
+            asked.clear()
             blocks.append(connections.counted())
             blocks.append(blocks[0].__enter__())
 
@@ -181,9 +187,10 @@ def _counted(workload: str, scale: Scale, folder: Path) -> Counter[str]:
             blocks[0].__exit__(None, None, None)
             found.update(syncs)
             found.update({f"thread {name}": count for name, count in hops.items()})
-            found.update({f"SQL {text[:90]}": count for text, count in blocks[1].items()})
+            for statements in (blocks[1], asked):
+                found.update({f"SQL {text[:90]}": count for text, count in statements.items()})
 
-        asyncio.run(_run(workload, scale, folder, lambda: _Block(begin, end)))
+        asyncio.run(_run(workload, scale, url, lambda: _Block(begin, end)))
     return found
 
 
@@ -233,14 +240,17 @@ def _named(place: Place) -> str:
     return f"{'/'.join(parts[-2:])}:{line} {name}"
 
 
-def report(workload: str, scale: Scale, parent: str | None) -> str:
+def report(workload: str, scale: Scale, parent: str | None, store: str = "sqlite") -> str:
     """The profile as text, on a store of its own. The watchdog notices that a profiler slows things down: quiet."""
     logging.disable(logging.WARNING)
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=parent) as folder:
-        return profile(workload, scale, Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=parent) as folder,
+        placed(store, Path(folder)) as stores,
+    ):
+        return profile(workload, scale, Path(folder), stores.url)
 
 
-def main(workload: str, scale: str, parent: str | None) -> int:
+def main(workload: str, scale: str, parent: str | None, store: str) -> int:
     """What `dev.py bench --profile` runs."""
-    print(report(workload, SCALES[scale], parent))
+    print(report(workload, SCALES[scale], parent, store))
     return 0

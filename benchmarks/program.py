@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks.process import BLOCK, Gate
 from holdfast import App, sleep, step, workflow
 from holdfast.authoring.script.workflows import AnyWorkflow
+from holdfast.config import Configuration
 
 
 @step
@@ -111,6 +112,6 @@ WORKFLOWS: tuple[AnyWorkflow[..., Any], ...] = (
 )
 
 
-def app_at(url: str) -> App:
+def app_at(url: str, config: Configuration | None = None) -> App:
     """An app that serves all of them, without a limit of steps."""
-    return App(url, workflows=WORKFLOWS, step_limit=None)
+    return App(url, workflows=WORKFLOWS, step_limit=None, config=config)

@@ -22,7 +22,7 @@ def summary(results: Mapping[str, Any]) -> str:
     """The table and where it comes from. What newcomers read first is a record, never a look."""
     if results["scale"] != "full":
         return "`python3 dev.py bench` fills this table; [figures so far](docs/explanation/speed.md)."
-    (peer,) = (one for one in PEERS[results["store"]] if one.name in results["rounds"])
+    peer = next(one for one in PEERS[results["store"]] if one.name in results["rounds"])
     lines = [line for line in lines_of(results["rounds"], peer.name) if line.figure.key in CHOSEN]
     machine, versions = results["machine"], results["versions"]
     source = (
@@ -61,5 +61,5 @@ def renewed(text: str, results: Mapping[str, Any]) -> str:
 
 
 def write(results: Mapping[str, Any]) -> None:
-    """Renews it."""
+    """Renews it, from the results of one store."""
     README.write_text(renewed(README.read_text(encoding="utf-8"), results), encoding="utf-8")

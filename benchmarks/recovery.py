@@ -6,10 +6,10 @@ import asyncio
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import apsw
 
+from benchmarks.places import Place
 from benchmarks.process import BLOCK, Child, Gate
 from benchmarks.program import app_at, blocked
 from benchmarks.scale import Scale
@@ -18,17 +18,20 @@ from holdfast import App, Status
 from holdfast.adapters.sqlite.store import open_sqlite
 
 STEPS, GATE = 10, 6
+SLOTS = "100"
+"""As a worker has by default."""
 
 
-async def w5(scale: Scale, folder: Path) -> dict[str, float]:
-    """Runs blocked in step 6 of 10, their worker SIGKILLed, until all are completed.
+async def w5(scale: Scale, place: Place) -> dict[str, float]:
+    """Runs blocked in step 6 of 10, their worker SIGKILLed, until all are completed. Whoever takes them over has the
+    default settings.
 
     By another worker: the seconds until the dead one's lease had run out are read from its row and told apart. By the
     same worker started again: its id is configured, so it need not wait; the launch of its process is included.
     """
     runs, ttl = scale.w5_runs, scale.ttl_seconds
-    by_other = await _killed(folder / "other.db", runs, ttl, successor="other")
-    restarted = await _killed(folder / "again.db", runs, ttl, successor="first")
+    by_other = await _killed(place, "other", runs, ttl, successor="second")
+    restarted = await _killed(place, "again", runs, ttl, successor="first")
     return {
         "W5.total": by_other["total"],
         "W5.lease": by_other["lease"],
@@ -37,37 +40,25 @@ async def w5(scale: Scale, folder: Path) -> dict[str, float]:
     }
 
 
-async def _killed(path: Path, runs: int, ttl: float, *, successor: str) -> dict[str, float]:
-    url = url_of(path.parent, path.name)
-    slots = str(runs + 10)
+async def _killed(place: Place, name: str, runs: int, ttl: float, *, successor: str) -> dict[str, float]:
+    url = place.url(name)
     async with app_at(url) as app:
-        with Child("serving", url, "first", slots, str(ttl), str(runs), blocks=True) as first:
+        with Child("serving", url, "first", str(runs + 10), str(ttl), str(runs), blocks=True) as first:
             first.line()
             await asyncio.gather(*(app.start(blocked(STEPS, GATE)) for _ in range(runs)))
             await asyncio.to_thread(first.line)
             if successor == "first":
                 killed_at = first.kill()
                 lease = 0.0
-                second = Child("serving", url, successor, slots, str(ttl))
+                second = Child("serving", url, successor, SLOTS, str(ttl))
             else:
-                second = Child("serving", url, successor, slots, str(ttl))
+                second = Child("serving", url, successor, SLOTS, str(ttl))
                 await asyncio.to_thread(second.line)
                 killed_at = first.kill()
-                lease = _seconds_left(path, "first")
+                lease = place.lease_left(name, "first")
             with second:
                 await _all_completed(app, runs)
                 return {"total": time.monotonic() - killed_at, "lease": lease}
-
-
-def _seconds_left(path: Path, worker: str) -> float:
-    """Until the lease of a worker has run out, from its row."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        rows: list[Any] = connection.execute("SELECT expires FROM workers WHERE worker = ?", (worker,)).fetchall()
-    finally:
-        connection.close()
-    expires_at: float = rows[0][0] / 1e6
-    return max(0.0, expires_at - time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 async def _all_completed(app: App, runs: int) -> None:
@@ -76,10 +67,16 @@ async def _all_completed(app: App, runs: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def w6(scale: Scale, folder: Path) -> dict[str, float]:
+async def w6(scale: Scale, place: Place) -> dict[str, float]:
     """A run with many completed steps taken back by a fresh process, until its next step begins."""
-    path = await long_run(folder, scale.w6_steps)
-    with Child("resuming", url_of(folder, path.name), "w6") as process:
+    url = place.url("long")
+    with Child("serving", url, "w6", SLOTS, "15", "1", blocks=True) as first:
+        first.line()
+        async with app_at(url) as app:
+            await app.start(blocked(scale.w6_steps + 1, scale.w6_steps + 1))
+            await asyncio.to_thread(first.line)
+            first.kill()
+    with Child("resuming", url, "w6") as process:
         said = await asyncio.to_thread(process.line)
     end = said["step"]
     return {

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.figures import FIGURES, Figure
+from benchmarks.figures import Figure, figures
 
 Rounds = Mapping[str, Mapping[str, Sequence[float]]]
 """By engine, then by figure: the value of each round."""
@@ -82,7 +82,7 @@ class Line:
         )
 
 
-def lines_of(rounds: Rounds, peer: str = "") -> list[Line]:
+def lines_of(rounds: Rounds, peer: str = "", store: str = "sqlite") -> list[Line]:
     """The figures that were measured, in the order of the table."""
     ours, theirs = rounds.get(OURS, {}), rounds.get(peer, {})
     return [
@@ -92,7 +92,7 @@ def lines_of(rounds: Rounds, peer: str = "") -> list[Line]:
             tuple(theirs.get(figure.peer_key, ())),
             tuple(ours.get(figure.vs_raw, ())),
         )
-        for figure in FIGURES
+        for figure in figures(store, peer)
         if ours.get(figure.key) or theirs.get(figure.key)
     ]
 
@@ -141,16 +141,25 @@ def _reached(line: Line) -> str:
     return f"{shown(line.median or 0.0)} {line.figure.unit}"
 
 
+def tables(rounds: Rounds, peers: Sequence[str], store: str) -> list[list[Line]]:
+    """A table beside each peer: the first has all figures, the others those that this peer has too."""
+    first, *others = [lines_of(rounds, peer, store) for peer in peers]
+    return [first, *([line for line in lines if line.theirs] for lines in others)]
+
+
 def save(path: Path, facts: Mapping[str, Any], rounds: Rounds) -> None:
-    """Everything that was measured, for programs; the table is made of it."""
+    """Everything that was measured on one store, for programs, beside what the file says of others; the tables are
+    made of it."""
     kept = {
-        engine: {key: [float(f"{value:.6g}") for value in values] for key, values in sorted(figures.items())}
-        for engine, figures in rounds.items()
+        engine: {key: [float(f"{value:.6g}") for value in values] for key, values in sorted(found.items())}
+        for engine, found in rounds.items()
     }
-    path.write_text(json.dumps({**facts, "rounds": kept}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    known = load(path) if path.exists() else {}
+    everything = {**known, facts["store"]: {**facts, "rounds": kept}}
+    path.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def load(path: Path) -> dict[str, Any]:
-    """What `save` wrote."""
+    """What `save` wrote, by store."""
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found

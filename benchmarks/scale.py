@@ -22,7 +22,7 @@ class Scale:
     w8_steps: int = 20
     w7_seconds: float = 10.0
     raw_commits: int = 500
-    ttl_seconds: float = 3.0
+    ttl_seconds: float = 15.0
     peer_runs: int = 500
     peer_queued: int = 5
     w9_steps: tuple[int, ...] = (1_000, 10_000, 100_000)
@@ -43,6 +43,7 @@ QUICK = Scale(
     w7_runs=1_000,
     w7_seconds=4.0,
     raw_commits=200,
+    ttl_seconds=3.0,
     peer_runs=100,
     peer_queued=2,
     w9_steps=(500, 2_000, 5_000),

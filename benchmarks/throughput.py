@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import apsw
-
+from benchmarks.places import Place
 from benchmarks.program import app_at, many, many_sync, many_threaded, one, one_sync, one_threaded
 from benchmarks.raw import BesideRaw
 from benchmarks.scale import Scale
@@ -24,7 +23,7 @@ BEST_CONCURRENCY = 500
 
 
 def url_of(folder: Path, name: str = "bench.db") -> str:
-    """The store of a workload."""
+    """A SQLite store in a folder."""
     return f"sqlite:///{folder / name}"
 
 
@@ -38,15 +37,14 @@ async def finished(app: App, calls: Sequence[Call[Any]]) -> None:
 
 
 async def _measured(
-    folder: Path, scale: Scale, colours: Colours, given: list[int], units: int, name: str
+    place: Place, scale: Scale, colours: Colours, given: list[int], units: int, name: str
 ) -> dict[str, float]:
     """Units per second in each colour, beside raw commits, and the processor time of one."""
     figures: dict[str, float] = {}
-    beside = BesideRaw(folder, scale.raw_commits)
+    beside = BesideRaw(place.raw(), scale.raw_commits)
     beside.take()
     for colour, make in colours.items():
-        url = url_of(folder, f"{colour}.db")
-        async with app_at(url) as app, app.worker(concurrency=BEST_CONCURRENCY):
+        async with app_at(place.url(colour)) as app, app.worker(concurrency=BEST_CONCURRENCY):
             await finished(app, [make(1)])
             started, processed = time.perf_counter(), time.process_time()
             await finished(app, [make(n) for n in given])
@@ -59,40 +57,31 @@ async def _measured(
     return figures
 
 
-async def w1(scale: Scale, folder: Path) -> dict[str, float]:
+async def w1(scale: Scale, place: Place) -> dict[str, float]:
     """1-step runs per second, all enqueued at once, to the last one completed."""
-    return await _measured(folder, scale, ONE, list(range(scale.w1_runs)), scale.w1_runs, "W1")
+    return await _measured(place, scale, ONE, list(range(scale.w1_runs)), scale.w1_runs, "W1")
 
 
-async def w2(scale: Scale, folder: Path) -> dict[str, float]:
+async def w2(scale: Scale, place: Place) -> dict[str, float]:
     """Steps per second of one run, one after the other."""
-    return await _measured(folder, scale, MANY, [scale.w2_steps], scale.w2_steps, "W2")
+    return await _measured(place, scale, MANY, [scale.w2_steps], scale.w2_steps, "W2")
 
 
-async def w3(scale: Scale, folder: Path) -> dict[str, float]:
+async def w3(scale: Scale, place: Place) -> dict[str, float]:
     """Steps per second of many runs at once."""
-    return await _measured(folder, scale, MANY, [scale.w3_steps] * scale.w3_runs, scale.w3_runs * scale.w3_steps, "W3")
+    return await _measured(place, scale, MANY, [scale.w3_steps] * scale.w3_runs, scale.w3_runs * scale.w3_steps, "W3")
 
 
-async def w8(scale: Scale, folder: Path) -> dict[str, float]:
-    """Bytes of the file per step, after a checkpoint, beyond an empty store: one long run, and many short ones."""
+async def w8(scale: Scale, place: Place) -> dict[str, float]:
+    """Bytes on disk per step, beyond an empty store: one long run, and many short ones."""
     runs, steps = scale.w8_runs, scale.w8_steps
     sizes: dict[str, list[int]] = {"empty": [], "one": [runs * steps], "many": [steps] * runs}
     found: dict[str, int] = {}
     for name, given in sizes.items():
-        path = folder / f"{name}.db"
-        async with app_at(url_of(folder, path.name)) as app, app.worker():
+        async with app_at(place.url(name)) as app, app.worker():
             await finished(app, [many(n) for n in given])
-        found[name] = bytes_after_checkpoint(path)
+        found[name] = place.stored_bytes(name)
     return {
         "W8.one": (found["one"] - found["empty"]) / sum(sizes["one"]),
         "W8.many": (found["many"] - found["empty"]) / sum(sizes["many"]),
     }
-
-
-def bytes_after_checkpoint(path: Path) -> int:
-    """The size of the file with its log taken in."""
-    connection = apsw.Connection(str(path))
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    connection.close()
-    return path.stat().st_size

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeAlias
 
 from benchmarks.growth import w9
 from benchmarks.latency import w4
 from benchmarks.parked import w7
+from benchmarks.places import Place
 from benchmarks.raw import raw_limits
 from benchmarks.recovery import w5, w6
 from benchmarks.scale import Scale
 from benchmarks.throughput import w1, w2, w3, w8
 
-Run: TypeAlias = Callable[[Scale, Path], Awaitable[dict[str, float]]]
+Run: TypeAlias = Callable[[Scale, Place], Awaitable[dict[str, float]]]
 
 
-async def raw(scale: Scale, folder: Path) -> dict[str, float]:
+async def raw(scale: Scale, place: Place) -> dict[str, float]:
     """The limits."""
-    return raw_limits(folder, scale.raw_commits)
+    return raw_limits(place.raw(), scale.raw_commits)
 
 
 WORKLOADS: dict[str, Run] = {

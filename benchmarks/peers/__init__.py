@@ -10,13 +10,13 @@ import importlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TypeAlias, cast
 
+from benchmarks.peers.grounds import Ground
 from benchmarks.scale import Scale
 
-Measure: TypeAlias = Callable[[Scale, Path, Path], Awaitable[dict[str, float]]]
-"""Sizes, a folder of its own, and a folder that all rounds share, for what takes long to prepare. Gives figures."""
+Measure: TypeAlias = Callable[[Scale, Ground], Awaitable[dict[str, float]]]
+"""Sizes, and where its databases are. Gives figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Peer:
         return cast("dict[str, Measure]", module.WORKLOADS)
 
 
-PEERS: dict[str, tuple[Peer, ...]] = {
-    "sqlite": (Peer("dbos", "DBOS", "dbos", ("W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8")),),
-}
+_DBOS = Peer("dbos", "DBOS", "dbos", ("W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"))
+_ABSURD = Peer("absurd", "Absurd", "absurd-sdk", ("W1", "W2", "W3", "W4"))
+PEERS: dict[str, tuple[Peer, ...]] = {"sqlite": (_DBOS,), "postgresql": (_DBOS, _ABSURD)}
 """By store."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
+from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
 from holdfast.client.transactions import borrow, settle
@@ -43,17 +44,18 @@ class App:
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; without it that of the
     configuration: `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
-    definitions, modules, or names of modules. `keep` says how long ended runs stay (None: for ever; a workflow may say
-    it for its own), `snapshot_every` and `compact_after` how many journal rows of a run lie between two snapshots and
-    before it is compacted, `blobs` where large payloads are: in the "store", or in a folder that all workers share
-    ("file:///shared/folder"). `config` is for tests; else it is looked for when it is first needed.
+    definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended runs
+    stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows
+    of a run lie between two snapshots and before it is compacted, `blobs` where large payloads are: in the "store", or
+    in a folder that all workers share ("file:///shared/folder"). `config` is for tests; else it is looked for when it
+    is first needed.
     """
 
     def __init__(
         self,
         url: str | None = None,
         *,
-        workflows: Iterable[AnyWorkflow[..., Any] | ModuleType | str] = (),
+        workflows: Iterable[AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str] = (),
         resources: Iterable[Resource[Any]] = (),
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
@@ -110,26 +112,32 @@ class App:
     def __repr__(self) -> str:
         return f"<App {without_secrets(self.url)} with {len(self.registry)} workflow(s)>"
 
-    def serve(self, what: AnyWorkflow[..., Any] | ModuleType | str) -> None:
-        """Adds a workflow, every workflow of a module, or of the module of that name."""
-        if isinstance(what, AnyWorkflow):
+    def serve(self, what: AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str) -> None:
+        """Adds a workflow, every workflow of a module, or of the module of that name. Flows may call them, and the
+        module's steps, by name."""
+        if isinstance(what, AnyWorkflow | AnyStep):
             self._serve(what)
             return
         module = importlib.import_module(what) if isinstance(what, str) else what
         if not isinstance(module, ModuleType):
             raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
-        values: list[Any] = list(vars(module).values())
-        found: list[AnyWorkflow[..., Any]] = [x for x in values if isinstance(x, AnyWorkflow)]
+        values: dict[str, Any] = vars(module)
+        found: dict[str, AnyWorkflow[..., Any] | AnyStep[..., Any]] = {
+            name: value for name, value in values.items() if isinstance(value, AnyWorkflow | AnyStep)
+        }
         if not found:
-            raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow")
-        for workflow in found:
-            self._serve(workflow)
+            raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow and no step")
+        for name, one in found.items():
+            self._serve(one, f"{module.__name__}.{name}")
 
-    def _serve(self, workflow: AnyWorkflow[..., Any]) -> None:
-        if workflow.is_open:
-            self.registry.add_later(workflow.specs)
+    def _serve(self, one: AnyWorkflow[..., Any] | AnyStep[..., Any], *names: str) -> None:
+        self.registry.components.add(one, *names)
+        if isinstance(one, AnyStep):
+            return
+        if one.is_open:
+            self.registry.add_later(one.specs)
         else:
-            self.registry.add(workflow.spec)
+            self.registry.add(one.spec)
 
     # -- opening -------------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@
     │   └── OutcomeUnknown            a once=True step whose only attempt was cut off
     ├── ExpressionFailed              an expression of a flow that has no value: a missing field, text plus number
     ├── StateFailed                   a state's last failure: which state, which attempt, and the path to it
+    ├── FlowFailed                    what ended a flow: which step, and its last failure
     ├── SplitFailed                   too few branches of a split succeeded
     ├── VersionMismatch               a machine's log was written by another version of it
     ├── CompensationFailed            undo steps of a saga that failed, collected
@@ -58,6 +59,7 @@ __all__ = [
     "DiskFull",
     "Diverged",
     "ExpressionFailed",
+    "FlowFailed",
     "HoldfastError",
     "InvalidArguments",
     "InvalidConfig",
@@ -301,6 +303,20 @@ class StateFailed(HoldfastError):
         self.path: tuple[str, ...] = tuple(path)
         self.type = type
         self.message = message
+
+
+class FlowFailed(HoldfastError):
+    """What ended a run of a flow: the step that failed, and its last failure. `step` is empty if it was the output."""
+
+    def __init__(
+        self, text: str, *, flow: str = "", step: str = "", type: str = "", message: str = "", attempts: int = 1
+    ) -> None:
+        super().__init__(text)
+        self.flow = flow
+        self.step = step
+        self.type = type
+        self.message = message
+        self.attempts = attempts
 
 
 class SplitFailed(HoldfastError):

@@ -2,13 +2,14 @@
 
 The rows come from the two systems whose documents this part of Holdfast started from (OpenWorkflow, Vectorbea) and from
 the list of places where re-implementations usually fail (traps A: Stepflow and Cano, B: OpenWorkflow, Stem, Vectorbea).
-Those about stores, leases and recovery stand in `storage_rows`, those about machines in `machine_rows`.
+Those about stores, leases and recovery stand in `storage_rows`, those about machines in `machine_rows`,
+those about flows in `flow_rows`.
 A test names the rows it shows with `@pytest.mark.spec("openworkflow.O42")`.
 """
 
 from __future__ import annotations
 
-from tests.docs import batch_rows, machine_rows, storage_rows
+from tests.docs import batch_rows, flow_rows, machine_rows, storage_rows
 
 ROWS: dict[str, str] = {
     "openworkflow.O1": "no server: client and workers meet in the store, which is queue and log",
@@ -135,6 +136,7 @@ ROWS: dict[str, str] = {
     **storage_rows.ROWS,
     **machine_rows.ROWS,
     **batch_rows.ROWS,
+    **flow_rows.ROWS,
 }
 
 DECISIONS: dict[str, str] = {
@@ -144,4 +146,5 @@ DECISIONS: dict[str, str] = {
     **storage_rows.DECISIONS,
     **machine_rows.DECISIONS,
     **batch_rows.DECISIONS,
+    **flow_rows.DECISIONS,
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from pathlib import Path
 
 from dbos import DBOS
 
@@ -57,12 +56,12 @@ async def parked() -> None:
     await DBOS.sleep_async(3600)
 
 
-def launch(path: Path) -> None:
-    """DBOS with its defaults on that SQLite file; only its log is kept down."""
+def launch(url: str) -> None:
+    """DBOS with its defaults on that database; only its log is kept down."""
     DBOS(
         config={
             "name": "bench",
-            "system_database_url": f"sqlite:///{path}",
+            "system_database_url": url,
             "log_level": "ERROR",
             "application_version": "1",
             "executor_id": "bench",

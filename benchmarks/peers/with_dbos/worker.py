@@ -1,8 +1,8 @@
-"""A process that runs DBOS: `python -m benchmarks.peers.with_dbos.worker FILE MODE COUNT…`.
+"""A process that runs DBOS: `python -m benchmarks.peers.with_dbos.worker URL MODE COUNT…`.
 
-`start`: starts so many runs and says when all stand at their gate. `recover`: launches on a file that a killed process
+`start`: starts so many runs and says when all stand at their gate. `recover`: launches on what a killed process
 left, and says when the bodies of so many runs have ended. `resume`: the same, until the gate of one long run is
-reached. `serve`: works on its queue. Each ends when its standard input does.
+reached. `serve`: works on its queue, which it asks so many times a second. Each ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from pathlib import Path
 
 from dbos import DBOS
 
@@ -20,46 +19,46 @@ from benchmarks.process import Gate, peak_bytes, say
 _imported_at = time.monotonic()
 
 
-async def start(path: Path, runs: int, steps: int, gate: int) -> None:
+async def start(url: str, runs: int, steps: int, gate: int) -> None:
     """Runs that stand at their gate when it says so."""
-    launch(path)
+    launch(url)
     await asyncio.gather(*(DBOS.start_workflow_async(blocked, steps, gate) for _ in range(runs)))
     while Gate.entered < runs:  # noqa: ASYNC110 the step does nothing but count
         await asyncio.sleep(0.01)
     say(blocked=Gate.entered)
 
 
-async def recover(path: Path, runs: int) -> None:
-    """Until the bodies of all that was pending have ended. That the file knows it is for others to see."""
+async def recover(url: str, runs: int) -> None:
+    """Until the bodies of all that was pending have ended. That the database knows it is for others to see."""
     launching_at = time.monotonic()
-    launch(path)
+    launch(url)
     while Gate.ended < runs:  # noqa: ASYNC110 as above
         await asyncio.sleep(0.01)
     say(launching=launching_at)
 
 
-async def resume(path: Path) -> None:
+async def resume(url: str) -> None:
     """Until the one step that is left begins."""
-    launch(path)
+    launch(url)
     while not Gate.entered:  # noqa: ASYNC110 the step does nothing but note the time
         await asyncio.sleep(0.001)
     say(imported=_imported_at, body=Gate.body_entered_at, step=Gate.reached_at, peak=peak_bytes())
 
 
-async def serve(path: Path) -> None:
+async def serve(url: str, polls: int) -> None:
     """Works on the queue."""
-    launch(path)
-    await DBOS.register_queue_async(QUEUE)
+    launch(url)
+    await DBOS.register_queue_async(QUEUE, polling_interval_sec=1 / polls)
     say(ready=True)
 
 
-async def main(path: Path, mode: str, numbers: list[int]) -> None:
+async def main(url: str, mode: str, numbers: list[int]) -> None:
     """One of them, then until nobody listens any more."""
     modes = {"start": start, "recover": recover, "resume": resume, "serve": serve}
-    await modes[mode](path, *numbers)  # type: ignore[operator]
+    await modes[mode](url, *numbers)  # type: ignore[operator]
     await asyncio.to_thread(sys.stdin.read)
     DBOS.destroy(workflow_completion_timeout_sec=0)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], [int(word) for word in sys.argv[3:]]))
+    asyncio.run(main(sys.argv[1], sys.argv[2], [int(word) for word in sys.argv[3:]]))

@@ -1,4 +1,4 @@
-"""DBOS on SQLite with its defaults: rollback journal, synchronous=FULL.
+"""DBOS with its defaults: on SQLite that is a rollback journal with synchronous=FULL.
 
 Runs are started without a queue, which is faster in every workload; what its queue makes of a single run is told beside
 it (W4). Where it is slow fewer runs are measured: rates are compared, and the counts are told.
@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import shutil
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from statistics import median
+from typing import Any
 
-import apsw
 from dbos import DBOS, DBOSClient
 
 from benchmarks.peers import Measure
+from benchmarks.peers.grounds import Ground
 from benchmarks.peers.with_dbos.program import QUEUE, launch, many_through, parked, through, through_queue
 from benchmarks.process import Child, Gate, resident_bytes
 from benchmarks.raw import percentile
 from benchmarks.recovery import GATE, STEPS
 from benchmarks.scale import Scale
 
-FILE = "dbos.sqlite"
+NAME = "dbos"
+BY_DEFAULT, TUNED = 1, 50
+"""Polls a second of a queue: as many as it has by default, and as many as make sense if it is to be quick."""
 
 
-async def _rate(folder: Path, units: int, work: Callable[[], Awaitable[object]]) -> float:
-    launch(folder / FILE)
+async def _rate(ground: Ground, units: int, work: Callable[[], Awaitable[object]]) -> float:
+    launch(ground.url(NAME))
     try:
         await through(0)
         started = time.perf_counter()
@@ -38,39 +39,31 @@ async def _rate(folder: Path, units: int, work: Callable[[], Awaitable[object]])
         DBOS.destroy()
 
 
-async def w1(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
+async def w1(scale: Scale, ground: Ground) -> dict[str, float]:
     """1-step runs, all at once."""
     runs = scale.peer_runs
-    rate = await _rate(folder, runs, lambda: asyncio.gather(*(through(n) for n in range(runs))))
+    rate = await _rate(ground, runs, lambda: asyncio.gather(*(through(n) for n in range(runs))))
     return {"W1.async": rate, "W1.runs": runs}
 
 
-async def w2(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
+async def w2(scale: Scale, ground: Ground) -> dict[str, float]:
     """Steps of one run."""
-    return {"W2.async": await _rate(folder, scale.w2_steps, lambda: many_through(scale.w2_steps))}
+    return {"W2.async": await _rate(ground, scale.w2_steps, lambda: many_through(scale.w2_steps))}
 
 
-async def w3(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
+async def w3(scale: Scale, ground: Ground) -> dict[str, float]:
     """Steps of many runs at once."""
     runs, steps = scale.w3_runs, scale.w3_steps
     work = lambda: asyncio.gather(*(many_through(steps) for _ in range(runs)))  # noqa: E731 one use, one line
-    return {"W3.async": await _rate(folder, runs * steps, work)}
+    return {"W3.async": await _rate(ground, runs * steps, work)}
 
 
-async def w4(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
-    """One run at a time: without a queue, through one, and from another process, which goes through one."""
-    path = folder / "shared.sqlite"
-    with Child("peers.with_dbos.worker", str(path), "serve") as worker:
-        await asyncio.to_thread(worker.line)
-        client = DBOSClient(system_database_url=f"sqlite:///{path}", application_name="bench")
-
-        async def from_outside(n: int) -> None:
-            options = {"queue_name": QUEUE, "workflow_name": "one"}
-            await (await client.enqueue_async(options, n)).get_result()  # type: ignore[arg-type]
-
-        other = await _milliseconds(from_outside, scale.peer_queued)
-        client.destroy()
-    launch(folder / FILE)
+async def w4(scale: Scale, ground: Ground) -> dict[str, float]:
+    """One run at a time: without a queue, through one, and from another process, which goes through one: with its
+    default polling, and asked as often as makes sense."""
+    other = await _from_outside(ground.url("other"), scale.peer_queued, polls=BY_DEFAULT)
+    tuned = await _from_outside(ground.url("tuned"), scale.w4_runs // 4 or 1, polls=TUNED)
+    launch(ground.url(NAME))
     try:
         await DBOS.register_queue_async(QUEUE)
         direct = await _milliseconds(through, scale.w4_runs)
@@ -82,7 +75,23 @@ async def w4(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
         "W4.async.p95": percentile(direct, 95),
         "W4.queue.p50": median(queued),
         "W4.other.p50": median(other),
+        "W4.tuned.p50": median(tuned),
     }
+
+
+async def _from_outside(url: str, times: int, *, polls: int) -> list[float]:
+    with Child("peers.with_dbos.worker", url, "serve", str(polls)) as worker:
+        await asyncio.to_thread(worker.line)
+        client = DBOSClient(system_database_url=url, application_name="bench")
+
+        async def enqueued(n: int) -> None:
+            options = {"queue_name": QUEUE, "workflow_name": "one"}
+            handle: Any = await client.enqueue_async(options, n)  # type: ignore[arg-type]
+            await handle.get_result(polling_interval_sec=1 / polls)
+
+        taken = await _milliseconds(enqueued, times)
+        client.destroy()
+    return taken
 
 
 async def _milliseconds(work: Callable[[int], Awaitable[None]], times: int) -> list[float]:
@@ -95,58 +104,36 @@ async def _milliseconds(work: Callable[[int], Awaitable[None]], times: int) -> l
     return taken
 
 
-async def _prepared(shared: Path, name: str, runs: int, steps: int, gate: int) -> Path:
-    """The file of a process that was killed with all runs at their gate; made once, the same in every round."""
-    path = shared / name
-    if not path.exists():
-        making = shared / f"making-{name}"
-        with Child(
-            "peers.with_dbos.worker", str(making), "start", str(runs), str(steps), str(gate), blocks=True
-        ) as process:
+def _left(runs: int, steps: int, gate: int) -> Callable[[str], Awaitable[None]]:
+    """What a process leaves that is killed with all runs at their gate."""
+
+    async def make(url: str) -> None:
+        words = ("start", str(runs), str(steps), str(gate))
+        with Child("peers.with_dbos.worker", url, *words, blocks=True) as process:
             await asyncio.to_thread(process.line)
             process.kill()
-        _renamed(shared, f"making-{name}", name)
-    return path
+
+    return make
 
 
-def _renamed(shared: Path, before: str, after: str) -> None:
-    for file in shared.glob(f"{before}*"):  # a killed writer may leave a journal beside its file
-        file.rename(shared / file.name.replace(before, after, 1))
-
-
-def _copied(path: Path, folder: Path) -> Path:
-    for file in path.parent.glob(f"{path.name}*"):
-        shutil.copy(file, folder)
-    return folder / path.name
-
-
-async def w5(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
+async def w5(scale: Scale, ground: Ground) -> dict[str, float]:
     """Runs left in step 6 of 10 by a killed process, taken up again at launch; the launch of the process apart."""
     runs = scale.w5_runs
-    path = _copied(await _prepared(shared, "blocked.sqlite", runs, STEPS, GATE), folder)
-    with Child("peers.with_dbos.worker", str(path), "recover", str(runs)) as process:
+    url = await ground.copied("blocked", _left(runs, STEPS, GATE))
+    with Child("peers.with_dbos.worker", url, "recover", str(runs)) as process:
         said = await asyncio.to_thread(process.line)
-        while _completed(path) < runs:  # noqa: ASYNC110 the last ends are on their way to the file
+        schema = "" if url.startswith("sqlite") else "dbos."
+        query = f"SELECT count(*) FROM {schema}workflow_status WHERE status = 'SUCCESS'"  # noqa: S608 one of two names
+        while ground.count(url, query) < runs:  # noqa: ASYNC110 the last ends are on their way to the database
             await asyncio.sleep(0.02)
         ended_at = time.monotonic()
     return {"W5.after": ended_at - said["launching"], "W5.again": ended_at - process.launched_at}
 
 
-def _completed(path: Path) -> int:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    connection.set_busy_timeout(1000)
-    try:
-        for row in connection.execute("SELECT count(*) FROM workflow_status WHERE status = 'SUCCESS'"):
-            return int(str(row[0]))
-    finally:
-        connection.close()
-    return 0
-
-
-async def w6(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
+async def w6(scale: Scale, ground: Ground) -> dict[str, float]:
     """A run with many completed steps taken up by a fresh process, until its next step begins."""
-    path = _copied(await _prepared(shared, "long.sqlite", 1, scale.w6_steps + 1, scale.w6_steps + 1), folder)
-    with Child("peers.with_dbos.worker", str(path), "resume") as process:
+    url = await ground.copied("long", _left(1, scale.w6_steps + 1, scale.w6_steps + 1))
+    with Child("peers.with_dbos.worker", url, "resume") as process:
         said = await asyncio.to_thread(process.line)
     return {
         "W6.launch": said["step"] - process.launched_at,
@@ -156,10 +143,10 @@ async def w6(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
     }
 
 
-async def w7(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
+async def w7(scale: Scale, ground: Ground) -> dict[str, float]:
     """Runs that sleep for an hour: memory each, and the processor while nothing happens."""
     runs = scale.peer_runs
-    launch(folder / FILE)
+    launch(ground.url(NAME))
     try:
         await _parked(runs // 5)
         gc.collect()
@@ -183,19 +170,19 @@ async def _parked(runs: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def w8(scale: Scale, folder: Path, shared: Path) -> dict[str, float]:
-    """Bytes of the file per step, beyond an empty store."""
+async def w8(scale: Scale, ground: Ground) -> dict[str, float]:
+    """Bytes on disk per step, beyond an empty store."""
     runs, steps = max(1, scale.w8_runs // 5), scale.w8_steps
     sizes: dict[str, list[int]] = {"empty": [], "one": [runs * steps], "many": [steps] * runs}
     found: dict[str, int] = {}
     for name, given in sizes.items():
-        path = folder / f"{name}.sqlite"
-        launch(path)
+        url = ground.url(name)
+        launch(url)
         try:
             await asyncio.gather(*map(many_through, given))
         finally:
             DBOS.destroy()
-        found[name] = path.stat().st_size
+        found[name] = ground.stored_bytes(url)
     return {f"W8.{name}": (found[name] - found["empty"]) / (runs * steps) for name in ("one", "many")}
 
 

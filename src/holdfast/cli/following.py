@@ -14,7 +14,6 @@ from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.telling import entry_parts, event_object, since_text
 from holdfast.client.run import ClientRun
 from holdfast.core.timeline import Timeline
-from holdfast.core.turn import decode_row
 
 
 @click.command("follow", cls=HoldfastCommand)
@@ -33,10 +32,9 @@ async def _follow(run_id: str, target: str | None, url: str | None, after: int, 
     async with opened_client(target, url) as client:
         row = await find_run(client, run_id)
         line = Timeline()
-        async for stored in ClientRun[Any](client, run_id, None).follow_rows():
-            turn = decode_row(stored)
+        async for turn in ClientRun[Any](client, run_id, None).follow_turns():
             entries = line.take(turn)
-            if stored.seq <= after:
+            if turn.seq <= after:
                 continue
             if out.is_json:
                 for event in turn.events:

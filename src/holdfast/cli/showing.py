@@ -17,11 +17,13 @@ from holdfast.cli.output import Output, Part, at_text, standing, status_part
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.telling import entry_parts, event_object, since_text
 from holdfast.client.client import Client
+from holdfast.client.redacting import redaction_for
 from holdfast.client.run import ClientRun, view_of
 from holdfast.core import events as e
 from holdfast.core.durations import format_duration
 from holdfast.core.entry import Entry, say
 from holdfast.core.failure import Failure
+from holdfast.core.redaction import Redaction
 from holdfast.core.timeline import Timeline
 from holdfast.core.turn import Turn
 from holdfast.ports.runs import Filter
@@ -44,6 +46,7 @@ class Story(msgspec.Struct, frozen=True):
     """Everything that is shown of a run."""
 
     view: RunView
+    redaction: Redaction
     turns: list[Turn]
     payloads: dict[str, bytes]
     exposed: dict[str, Any]
@@ -51,7 +54,7 @@ class Story(msgspec.Struct, frozen=True):
 
     def value(self, event: e.Carrier) -> Any:
         """The payload of an event."""
-        return msgspec.json.decode(self.payloads[event.blob] if event.blob else event.value)
+        return self.redaction.value(msgspec.json.decode(self.payloads[event.blob] if event.blob else event.value))
 
     @property
     def timeline(self) -> Timeline:
@@ -92,11 +95,16 @@ async def read_story(client: Client, run_id: str) -> Story:
     exposures = await client.store.exposures(run_id)
     blobs = await client.store.get_blobs([*names, *(blob for _, _, blob in exposures if blob)])
     children, _ = await client.page(Filter(parent=run_id), limit=CHILDREN)
+    redaction = await redaction_for(client.store, row)
     return Story(
         view=view_of(row, client.store.clock.now()),
+        redaction=redaction,
         turns=turns,
         payloads=dict(blobs),
-        exposed={name: msgspec.json.decode(blobs[blob] if blob else value) for name, value, blob in exposures},
+        exposed={
+            name: redaction.value(msgspec.json.decode(blobs[blob] if blob else value))
+            for name, value, blob in exposures
+        },
         children=children[::-1],
     )
 

@@ -17,6 +17,7 @@ from holdfast.client.run import ClientRun, view_of
 from holdfast.client.waiting import Waiting, nowhere
 from holdfast.core import events as e
 from holdfast.core.commands import carry
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_id, check_name
 from holdfast.core.messages import encode_event
@@ -124,6 +125,8 @@ class Client:
             value=value,
             blob=blob,
         )
+        if spec.definition:
+            blobs[spec.code] = DefinitionBytes(spec.definition)
         digest = hash_of(canonical(call.args))
         new, turn = new_run(run_id, started, now, blobs=blobs, input_hash=digest)
         local = self.local if delay is None else None

@@ -15,6 +15,7 @@ from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.verdicts import run_error
 from holdfast.client import operating
+from holdfast.client.redacting import redaction_for
 from holdfast.core import events as e
 from holdfast.core.commands import carry
 from holdfast.core.doing import decode_doing
@@ -23,7 +24,7 @@ from holdfast.core.ids import check_id
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
-from holdfast.core.turn import Row, Turn, decode_row
+from holdfast.core.turn import Turn, decode_row
 from holdfast.engine.loading import inline
 from holdfast.errors import (
     NotAllowedHere,
@@ -198,30 +199,31 @@ class ClientRun(Run[R]):
         return ClientRun(self._client, new_id, self._spec)
 
     async def history(self) -> list[Turn]:
-        """The whole journal."""
+        """The whole journal, as it may be shown."""
         turns: list[Turn] = []
         after = 0
+        redaction = await redaction_for(self._client.store, await self._row())
         while rows := await self._client.store.history(self.id, after_seq=after):
-            turns.extend(decode_row(row) for row in rows)
+            turns.extend(redaction.turn(decode_row(row)) for row in rows)
             after = rows[-1].seq
         return turns
 
     async def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
         """The journal, live, until the run ends."""
-        async for stored in self.follow_rows(after=after):
-            for event in events_of(stored):
+        async for turn in self.follow_turns(after=after):
+            for event in events_of(turn):
                 yield event
 
-    async def follow_rows(self, *, after: int = 0) -> AsyncIterator[Row]:
-        """The same, row by row."""
+    async def follow_turns(self, *, after: int = 0) -> AsyncIterator[Turn]:
+        """The same, turn by turn, as it may be shown."""
         store = self._client.store
-        await self._row()
+        redaction = await redaction_for(store, await self._row())
         async with self._client.waiting.listen(self.id) as news:
             while True:
                 row = await self._row()
                 rows = await store.history(self.id, after_seq=after)
                 for stored in rows:
-                    yield stored
+                    yield redaction.turn(decode_row(stored))
                     after = stored.seq
                 if row.status.is_terminal and not rows:
                     return
@@ -229,11 +231,10 @@ class ClientRun(Run[R]):
                     await news.next(None)
 
 
-def events_of(row: Row) -> list[JournalEvent]:
-    """The facts of one row."""
-    turn = decode_row(row)
+def events_of(turn: Turn) -> list[JournalEvent]:
+    """The facts of one turn."""
     return [
-        JournalEvent(row.seq, row.ordinal, index, turn.at, str(type(event).__struct_config__.tag), _data(event))
+        JournalEvent(turn.seq, turn.ordinal, index, turn.at, str(type(event).__struct_config__.tag), _data(event))
         for index, event in enumerate(turn.events)
     ]
 

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, assert_never
 import msgspec
 
 from holdfast.core import events
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.failure import Failure
 from holdfast.core.payload import MAX_INLINE, hash_of
 from holdfast.core.retry import Retry
@@ -75,6 +76,7 @@ class StartChild(Asked, frozen=True):
     deadline: timedelta | None = None
     code: str = ""
     style: str = ""
+    definition: bytes = b""
 
 
 class Send(Asked, frozen=True):
@@ -193,6 +195,8 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
             return events.WaitEnded(key=command.key, message=command.message)
         case StartChild():
             value, blob = carry(command.args, blobs)
+            if command.definition:
+                blobs[command.code] = DefinitionBytes(command.definition)
             return events.ChildStarted(
                 key=command.key,
                 run=command.run,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Literal, TypeAlias, assert_never
 
 import msgspec
@@ -73,7 +74,10 @@ def doing(run: Run) -> Doing:
         why = one_line(again.failure.message, SHORT)
         found.append(Occupation("pass", run.workflow, again.at, run.passes + 1, again.of, why))
     else:
-        found += _open_work(run)
+        found += islice(_open_work(run), SHOWN)  # a run may do thousands of things at once
+        if len(found) >= SHOWN:
+            open_now = sum(1 for _ in _cleaning_up(run)) + _count_open(run)
+            return Doing(tuple(found[:SHOWN]), max(0, open_now - SHOWN))
     if not found and not run.worker:
         found.append(Occupation("start", run.workflow))
     return Doing(tuple(found[:SHOWN]), max(0, len(found) - SHOWN))
@@ -104,16 +108,26 @@ def _cleaning_up(run: Run) -> Iterator[Occupation]:
         yield Occupation("overdue", "", run.past_deadline.grace_until)
 
 
+def _only_started(run: Run) -> bool:
+    """A child that was started and is awaited later has no event of its own: if nothing else is open, it is that."""
+    return not any(wait.awaited for wait in run.waits.values()) and all(x.is_abandoned for x in run.steps.values())
+
+
+def _count_open(run: Run) -> int:
+    steps = sum(1 for step in run.steps.values() if not step.is_abandoned)
+    if not run.waits:
+        return steps
+    is_any = _only_started(run)
+    return steps + sum(1 for wait in run.waits.values() if wait.awaited or is_any)
+
+
 def _open_work(run: Run) -> Iterator[Occupation]:
     for step in run.steps.values():
         if not step.is_abandoned:
             yield _step(step)
-    # A child that was started and is awaited later has no event of its own: if nothing else is open, it is that.
-    only_started = not any(wait.awaited for wait in run.waits.values()) and all(
-        x.is_abandoned for x in run.steps.values()
-    )
+    is_any = _only_started(run)
     for wait in run.waits.values():
-        if wait.awaited or only_started:
+        if wait.awaited or is_any:
             yield Occupation(wait.kind, wait.name, wait.until, detail=wait.run)
 
 

@@ -59,7 +59,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     on_cancel: str = ""
     attributes: dict[str, str] = {}
     retried_from: str = ""
-    style: str = ""  # "machine": its states can be read from the journal
+    style: str = ""  # "machine": its states can be read from the journal; "flow": `code` names its definition
     keep: timedelta | None = None
 
 

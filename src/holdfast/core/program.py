@@ -13,11 +13,17 @@ from typing import Protocol
 
 from holdfast.core.commands import Command, RunStep
 from holdfast.core.events import Input
+from holdfast.core.redaction import Redaction
 from holdfast.core.turn import Turn
 
 
 class Program(Protocol):
     """One pass of a run, in memory."""
+
+    @property
+    def redaction(self) -> Redaction:
+        """What no error of this run may tell."""
+        ...
 
     @property
     def has_begun(self) -> bool:

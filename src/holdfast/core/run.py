@@ -75,6 +75,7 @@ class Run:
     workflow: str = ""
     version: str = ""
     code: str = ""
+    style: str = ""
     codec: str = ""
     status: Status = Status.PENDING
     queue: str = "default"
@@ -201,7 +202,8 @@ def _open(run: Run, key: str) -> OpenStep:
 
 
 def _started(run: Run, event: e.Started, at: datetime) -> None:
-    run.workflow, run.version, run.code, run.codec = event.workflow, event.version, event.code, event.codec
+    run.workflow, run.version, run.code, run.style = event.workflow, event.version, event.code, event.style
+    run.codec = event.codec
     run.queue, run.priority, run.key = event.queue, event.priority, event.key
     run.parent, run.parent_key, run.root = event.parent, event.parent_key, event.root or run.id
     run.on_cancel, run.retried_from, run.keep = event.on_cancel, event.retried_from, event.keep

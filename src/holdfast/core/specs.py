@@ -65,10 +65,13 @@ class WorkflowSpec:
     where: str = ""
     is_remote: bool = False
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
-    style: Literal["", "machine"] = ""
+    style: Literal["", "machine", "flow"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
     replayed: tuple[Callable[..., Any], ...] = ()  # those of them that run again on every replay
     parts: Callable[[], tuple[Part, ...]] = tuple  # what it declares, read when somebody asks
+    definition: bytes = b""  # of a flow: what its runs execute, stored with each of them; `code` is its hash
+    declared: int = 0  # how many steps a flow names: they may all run, whatever the app's step limit
+    brings: tuple[Any, ...] = ()  # steps and workflows that came with it, and that it may call by name
     is_internal: bool = False  # Holdfast's own: served, but nothing an author declared
 
     @property

@@ -98,13 +98,17 @@ class Beginnings:
         engine = self._engine
         run = Run(new.row.run)
         run.apply(turn)
+        blobs = {name: data for name, data in new.blobs if isinstance(data, bytes)}
+        spec = engine.registry.of(run)
+        if spec is None:  # a flow that is not known here yet
+            return None, None
         captured: list[Commit] = []
         try:
             program = replayed(
                 run.id,
                 [turn],
-                {name: data for name, data in new.blobs if isinstance(data, bytes)},
-                engine.spec_of(run),
+                blobs,
+                spec,
                 engine.registry,
                 engine.settings,
             )

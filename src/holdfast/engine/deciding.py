@@ -48,7 +48,7 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
     limit = rules.settings.step_limit
     if limit is not None:
         asked = sum(1 for x in (*inputs, *draft.outputs) if isinstance(x, COUNTED))
-        if asked and run.attempts + asked > limit:
+        if asked and run.attempts + asked > limit and run.attempts + asked > (limit := _limit_of(run, limit, rules)):
             failure = limit_exceeded(run.attempts + asked, limit)
             draft.outputs = [e.Failed(failure=failure, imposed=True)]
             draft.commands = ()
@@ -76,6 +76,11 @@ def taken_up(run: Run, commands: Mapping[str, c.RunStep], worker: str) -> tuple[
             restarted.append(step.key)
     claimed = e.Claimed(worker=worker, restarted=tuple(restarted), begun=tuple(begun))
     return outcomes, claimed, [*restarted, *begun]
+
+
+def _limit_of(run: Run, limit: int, rules: Rules) -> int:
+    """A limit is for what might go on for ever: what a flow declares comes on top."""
+    return limit + rules.spec_of(run).declared
 
 
 def impose_end(run: Run, at: datetime, inputs: list[e.AnyEvent], *, left: tuple[str, ...]) -> Draft:

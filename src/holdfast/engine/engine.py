@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from holdfast.authoring.script.resources import resources_named_by
 from holdfast.core import events as e
 from holdfast.core.messages import decode_event
 from holdfast.core.program import Program
@@ -24,6 +25,7 @@ from holdfast.engine.beginning import Beginnings
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import Committer
 from holdfast.engine.deciding import pause_reason
+from holdfast.engine.definitions import Definitions, Missing
 from holdfast.engine.history import Journal
 from holdfast.engine.loading import close
 from holdfast.engine.registry import Registry
@@ -83,6 +85,7 @@ class Engine:
         self.wheel: Wheel = Wheel(store.clock)
         self.snapshots: Snapshots = Snapshots(store, settings, self.spawn)
         self._asking = Asking(store, registry, settings)
+        self.definitions: Definitions = Definitions(store, registry)
         self.committer: Committer = Committer(store, lambda: self.busy <= 1)
         self.bodies: Bodies = Bodies(surroundings, threads)
         self.sessions: dict[str, Session] = {}
@@ -115,7 +118,7 @@ class Engine:
 
     def spec_of(self, run: Run) -> WorkflowSpec:
         """The definition of a run it holds."""
-        spec = self.registry.find(run.workflow, run.version)
+        spec = self.registry.of(run)
         assert spec is not None
         return spec
 
@@ -180,11 +183,10 @@ class Engine:
         try:
             loaded = await self._asking.load(row.no, row.id, journal)
             run = loaded.run
-            spec = self.registry.find(run.workflow, run.version)
-            if spec is None:
-                note = f"workflow {run.workflow} {run.version} is not registered here"
-                self.met("missing definition", row.id, note)
-                await self._put_back(row, note=note)
+            spec = self.registry.of(run) or await self._definition(run)
+            if isinstance(spec, Missing):
+                self.met("missing definition", row.id, spec.note)
+                await self._put_back(row, note=spec.note)
                 return
             if row.claims >= self.settings.max_claims:
                 self._pause(row, run, None)
@@ -203,6 +205,13 @@ class Engine:
             self.met("taken over", row.id, "")
             await self._asking.find_progress(run)
         self._open(row, run, program, events, last)
+
+    async def _definition(self, run: Run) -> WorkflowSpec | Missing:
+        """The definition of a run that was not known here until now, with what its bodies need."""
+        spec = await self.definitions.of(run)
+        if not isinstance(spec, Missing):
+            await self.surroundings.open(resources_named_by(spec.bodies))
+        return spec
 
     def _open(self, row: RunRow, run: Run, program: Program, events: list[e.AnyEvent], last: int) -> None:
         session = Session(self, row.no, row.epoch, row.inbox_read, run, program)
@@ -369,7 +378,7 @@ class Engine:
         """A session ended: its program stays warm, or is closed."""
         if self.sessions.get(session.run.id) is session:
             del self.sessions[session.run.id]
-        spec = self.registry.find(session.run.workflow, session.run.version)
+        spec = self.registry.of(session.run)
         if is_warm and spec is not None and spec.is_async and not self.is_draining and self._is_worth_memory(session):
             self._warm[session.run.id] = _Warm(session.run, session.program)
             while len(self._warm) > self._warm_limit:

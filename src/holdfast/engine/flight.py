@@ -12,7 +12,7 @@ from holdfast.core.failure import Failure
 from holdfast.core.step import STOPPED, on_attempt_failed
 from holdfast.engine import telling
 from holdfast.engine.bodies import Attempt, Body, Broke, Outcome, Succeeded
-from holdfast.engine.settling import Held, Settling, give_back
+from holdfast.engine.settling import Held, Settling, give_back, redacted
 
 if TYPE_CHECKING:
     from holdfast.engine.session import Session
@@ -104,6 +104,8 @@ class Flight:
             self.settling.hold(Held(body, outcome, outcome.transaction))
             session.landed(None)
             return
+        if isinstance(outcome, Broke):
+            outcome = redacted(session, outcome)
         telling.step_ended(session, key, body.attempt.number, outcome)
         session.landed(self.event_of(body, outcome))
 

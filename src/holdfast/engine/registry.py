@@ -1,22 +1,37 @@
-"""The definitions a process can advance, by name and version."""
+"""The definitions a process can advance, by name and version, and the components that flows among them call.
+
+A script or machine is its code. A flow is data that calls components: a process can advance it if it has those, and a
+run of a flow executes the definition it began with (`Run.code` is its hash), whichever the process was given.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.script.program import ScriptProgram
+from holdfast.authoring.script.steps import AnyStep
+from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.core.passes import Beginning
 from holdfast.core.program import Program
+from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
+from holdfast.engine.components import Components
 from holdfast.errors import DefinitionError, UnknownWorkflow
+
+if TYPE_CHECKING:
+    from holdfast.authoring.flow.binding import Target
 
 
 class Registry:
     """Exact matches only: a versioned run never meets an unversioned definition, nor the other way round."""
 
-    def __init__(self, specs: Iterable[WorkflowSpec] = ()) -> None:
+    def __init__(self, specs: Iterable[WorkflowSpec] = (), components: Components | None = None) -> None:
         self._added: dict[tuple[str, str], WorkflowSpec] = {}
         self._awaited: list[Callable[[], Iterable[WorkflowSpec]]] = []
+        self.components: Components = components if components is not None else Components()
+        self._flows: dict[str, WorkflowSpec] = {}
+        self._bound: dict[str, WorkflowSpec] = {}
         for spec in specs:
             self.add(spec)
 
@@ -38,12 +53,22 @@ class Registry:
         known = self._added.get((spec.name, spec.version))
         if known is not None and spec.is_remote:
             return
-        if known is not None and not known.is_remote and known.function is not spec.function:
+        if known is not None and not known.is_remote and not _is_same(known, spec):
             raise DefinitionError(
                 f"two workflows are called {spec.label}: {known.where} and {spec.where}. Rename one (name=…) or give "
                 "it another version (version=…)."
             )
         self._added[spec.name, spec.version] = spec
+        if spec.style == "flow":
+            self._flows[spec.code] = spec
+            self._add_brought(spec)
+
+    def _add_brought(self, flow: WorkflowSpec) -> None:
+        for part in flow.brings:
+            self.components.add(part)
+            if isinstance(part, AnyWorkflow):
+                for spec in part.specs():
+                    self.add(spec)
 
     def __iter__(self) -> Iterator[WorkflowSpec]:
         return iter(self._specs.values())
@@ -51,15 +76,22 @@ class Registry:
     def __len__(self) -> int:
         return len(self._specs)
 
+    def bodies(self) -> Iterator[Callable[..., Any]]:
+        """The functions behind everything that can be advanced here."""
+        for spec in self._specs.values():
+            runs = self.executable(spec)
+            if runs is not None:
+                yield from (runs.function, *runs.bodies)
+
     @property
     def held(self) -> tuple[tuple[str, str], ...]:
         """What a worker with this registry can advance."""
-        return tuple(key for key, spec in self._specs.items() if not spec.is_remote)
+        return tuple(key for key, spec in self._specs.items() if self.executable(spec) is not None)
 
     def find(self, name: str, version: str) -> WorkflowSpec | None:
-        """The definition, if this process has its code."""
+        """The definition, if this process has its code, and, for a flow, everything it calls."""
         spec = self._specs.get((name, version))
-        return None if spec is None or spec.is_remote else spec
+        return None if spec is None else self.executable(spec)
 
     def declared(self, name: str, version: str) -> WorkflowSpec | None:
         """The definition or its remote declaration."""
@@ -67,12 +99,67 @@ class Registry:
 
     def require(self, name: str) -> WorkflowSpec:
         """The newest registered definition of that name."""
-        found = [spec for (known, _), spec in self._specs.items() if known == name]
-        if not found:
+        found = self._newest(name)
+        if found is None:
             known = ", ".join(sorted({known for known, _ in self._specs})) or "none"
             raise UnknownWorkflow(f"no workflow {name!r} in this app; it has: {known}")
-        return found[-1]
+        return found
+
+    def _newest(self, name: str) -> WorkflowSpec | None:
+        return next((spec for (known, _), spec in reversed(self._specs.items()) if known == name), None)
+
+    # -- flows ---------------------------------------------------------------------------------------------------------
+
+    def of(self, run: Run) -> WorkflowSpec | None:
+        """What a run executes: for a flow the very definition it began with."""
+        if run.style != "flow":
+            return self.find(run.workflow, run.version)
+        spec = self._flows.get(run.code)
+        return None if spec is None else self.executable(spec)
+
+    def learn(self, data: bytes, *, is_served: bool = False) -> WorkflowSpec:
+        """A flow's definition from a store. `is_served`: runs of that name are claimed from now on."""
+        from holdfast.authoring.flow.binding import flow_spec
+
+        spec = flow_spec(data)
+        spec = self._flows.setdefault(spec.code, spec)
+        if is_served:
+            self._specs.setdefault((spec.name, spec.version), spec)
+        return spec
+
+    def missing(self, spec: WorkflowSpec) -> list[str]:
+        """The components that a flow calls and nobody here has."""
+        from holdfast.authoring.flow.binding import targets_of
+
+        return [name for name in targets_of(spec) if self._target(name) is None]
+
+    def executable(self, spec: WorkflowSpec) -> WorkflowSpec | None:
+        """The definition with its code, and, for a flow, everything it calls; None if that is not all here."""
+        if spec.style != "flow":
+            return None if spec.is_remote else spec
+        known = self._bound.get(spec.code)
+        if known is None:
+            from holdfast.authoring.flow.binding import bound
+
+            self._add_brought(spec)
+            known = bound(spec, self._target)
+            if known is not None:
+                self._bound[spec.code] = known
+        return known
+
+    def _target(self, name: str) -> Target | None:
+        from holdfast.authoring.flow.binding import target_of
+
+        given = self.components.find(name)
+        if isinstance(given, AnyStep):
+            return target_of(given)
+        spec = self._newest(name) if given is None else self.declared(given.name, given.version) or given.spec
+        return None if spec is None else target_of(spec)
 
     def program(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> Program:
         """A program that begins there."""
         return ScriptProgram(spec, beginning, settings)
+
+
+def _is_same(known: WorkflowSpec, spec: WorkflowSpec) -> bool:
+    return known.code == spec.code if spec.style == "flow" else known.function is spec.function

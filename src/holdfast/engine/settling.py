@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -92,7 +92,7 @@ class Settling:
             case Unread():
                 self.hold(held)
             case RolledBack():
-                broke = classify(verdict.error, body.attempt.command.spec.raises)
+                broke = redacted(self._session, classify(verdict.error, body.attempt.command.spec.raises))
                 telling.step_ended(self._session, held.key, body.attempt.number, broke)
                 self._broken = (body, broke)
             case Fenced():
@@ -135,3 +135,9 @@ def give_back(outcome: object) -> None:
     if isinstance(outcome, Succeeded) and outcome.transaction is not None:
         with suppress(Exception):
             outcome.transaction.give_up()
+
+
+def redacted(session: Session, broke: Broke) -> Broke:
+    """The failure without what the run keeps secret."""
+    redaction = session.program.redaction
+    return replace(broke, failure=redaction.failure(broke.failure)) if redaction else broke

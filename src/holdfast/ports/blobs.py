@@ -14,6 +14,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from holdfast.core.definition import DefinitionBytes
+
 BlobKind: TypeAlias = Literal["payload", "definition", "user", "segment"]
 """What a blob is for: a large payload, a flow's definition, a step's own data, packed turns of a snapshot."""
 
@@ -25,9 +27,16 @@ class Stub(msgspec.Struct, frozen=True, gc=False):
     name: str
     size: int
     names: tuple[str, ...] = ()
+    is_definition: bool = False
 
 
 BlobData: TypeAlias = bytes | Stub
+
+
+def kind_of(data: BlobData, brought_as: BlobKind) -> BlobKind:
+    """What bytes are stored as that a run, a turn, a message or a snapshot brings: a definition stays one."""
+    is_definition = data.is_definition if isinstance(data, Stub) else isinstance(data, DefinitionBytes)
+    return "definition" if is_definition else brought_as
 
 
 class Blobs(Protocol):
@@ -35,8 +44,8 @@ class Blobs(Protocol):
 
     async def put_blob(self, data: BlobData, *, kind: BlobKind = "payload") -> str:
         """Stores the bytes durably and returns their name; storing them again changes only their age. The kind is the
-        one they were first stored with. (Blobs of a commit, a message or a new run are payloads, those of a snapshot
-        segments.)"""
+        one they were first stored with. (Blobs of a commit, a message or a new run are payloads, unless they are a
+        `DefinitionBytes`; those of a snapshot segments.)"""
         ...
 
     async def get_blob(self, name: str) -> bytes:

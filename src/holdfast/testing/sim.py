@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from holdfast import sync
 from holdfast.adapters.memory.clock import VirtualClock
@@ -24,12 +24,13 @@ from holdfast.authoring.script.resources import Resource, resources_named_by
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
-from holdfast.client.run import events_of
+from holdfast.client.run import ClientRun, events_of
 from holdfast.config import RecoverySettings
 from holdfast.core.doing import Occupation
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
+from holdfast.core.turn import Turn
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, UnknownWorkflow
 from holdfast.testing.fake import Fake
@@ -86,8 +87,8 @@ class SimRun(sync.Run[R_co]):
 
     def follow(self, *, after: int = 0) -> Iterator[JournalEvent]:
         """The journal so far. It does not wait for more."""
-        rows = self._sim.call(self._sim.store.history(self.id, after_seq=after, limit=1_000_000))
-        return iter([event for row in rows for event in events_of(row)])
+        turns: list[Turn] = self._sim.call(cast("ClientRun[R_co]", self._run).history())
+        return iter([event for turn in turns if turn.seq > after for event in events_of(turn)])
 
 
 class Sim:
@@ -115,6 +116,7 @@ class Sim:
         if app is not None:
             inner = app.app if isinstance(app, sync.App) else app
             self._settings, self._resources = inner.settings, list(inner.resources)
+            self._registry.components.update(inner.registry.components)
             self._learn(list(inner.registry))
 
     def __repr__(self) -> str:
@@ -317,11 +319,12 @@ class Sim:
 
     def _hired(self, options: WorkerOptions) -> Worker:
         """The worker, not yet started."""
-        return Worker(self.store, Registry(), self._settings, options, replaced=self._values)
+        registry = Registry(components=self._registry.components)
+        return Worker(self.store, registry, self._settings, options, replaced=self._values)
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
         """Serves these workflows and those their code names."""
-        named: list[object] = named_by(_bodies_of(specs))
+        named: list[object] = named_by(self._bodies_of(specs))
         found: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
         fresh: list[WorkflowSpec] = []
         for spec in [*specs, *(workflow.spec for workflow in found)]:
@@ -336,13 +339,13 @@ class Sim:
     def _named_resources(self, specs: Iterable[WorkflowSpec]) -> list[Resource[Any]]:
         """What the bodies that will really run ask for: a faked step needs none of the real one's."""
         faked = {id(function) for function in self._steps}
-        return resources_named_by(_bodies_of(spec for spec in specs if not spec.is_remote), without=faked)
+        return resources_named_by(self._bodies_of(spec for spec in specs if not spec.is_remote), without=faked)
 
-
-def _bodies_of(specs: Iterable[WorkflowSpec]) -> Iterator[Callable[..., Any]]:
-    """The author's functions behind these definitions."""
-    for spec in specs:
-        yield from (spec.function, *spec.bodies)
+    def _bodies_of(self, specs: Iterable[WorkflowSpec]) -> Iterator[Callable[..., Any]]:
+        """The author's functions behind these definitions; those of a flow are what it calls."""
+        for spec in specs:
+            runs = (self._registry.executable(spec) if spec.style == "flow" else None) or spec
+            yield from (runs.function, *runs.bodies)
 
 
 def _way(a: Occupation, now: datetime) -> str:

@@ -98,7 +98,8 @@ async def _pass(worker: Worker, limit: int, fairness: Fairness) -> Claims:
         worker.own_runs = [*own, *worker.own_runs]
         raise
     for run, why in claims.put_off:
-        worker.met("missing definition", run, why)
+        if not await worker.learn_flow_of(run):
+            worker.met("missing definition", run, why)
     if claims.runs:
         await worker.engine.take_on(claims.runs)
     if own:

@@ -36,6 +36,11 @@ class Checks:
         self._regular_at = self._expiry_at = float("inf")
 
     @property
+    def are_on(self) -> bool:
+        """Whether this worker looks at all."""
+        return self._interval != float("inf")
+
+    @property
     def at(self) -> float:
         """The next one."""
         return min(self._regular_at, self._expiry_at)
@@ -46,7 +51,7 @@ class Checks:
 
     def learn(self, beat: Beat, now: float, chance: float, *, was_check: bool) -> None:
         """What a beat said. `chance` is between 0 and 1."""
-        if self._interval == float("inf"):
+        if not self.are_on:
             return
         if was_check:
             self._regular_at = now + (AGAIN if beat.orphaned else self._interval)
@@ -117,9 +122,10 @@ class Heartbeat:
     # -- one beat after the other: whoever drives them waits as long as each says --------------------------------------
 
     def begin(self) -> float:
-        """Seconds until the first beat, which comes at once: somebody's lease may have run out already."""
-        self._beat_at = self.time()
-        self._checks.begin(self._beat_at)
+        """Seconds until the first beat. Of a worker that looks after the runs of others it comes at once: somebody's
+        lease may have run out already."""
+        self._beat_at = self.time() + (0.0 if self._checks.are_on else self._interval)
+        self._checks.begin(self.time())
         return self._pause()
 
     def beat(self) -> float:

@@ -107,9 +107,7 @@ class Worker:
         """Opens resources, takes back what an earlier instance of this worker held, and begins to claim."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        named = resources_named_by(
-            x for spec in self.registry if not spec.is_remote for x in (spec.function, *spec.bodies)
-        )
+        named = resources_named_by(self.registry.bodies())
         try:
             await self.surroundings.open([*self._resources, *named])
             await self._register()
@@ -196,6 +194,19 @@ class Worker:
         """Also serves these from now on, with these resources open."""
         for spec in specs:
             self.registry.add(spec)
+        await self._serve_more(resources)
+
+    async def learn_flow_of(self, run: str) -> bool:
+        """Serves the flow of a run that no worker alive holds, from the definition stored with it, if its components
+        are here: nobody needs a flow's file to go on with its runs."""
+        row = await self.store.get(run)
+        if row is None or not await self.engine.definitions.learn(row):
+            return False
+        LOG.info("worker %s: serving flow %s as it is stored", self.options.id, row.workflow)
+        await self._serve_more(())
+        return True
+
+    async def _serve_more(self, resources: Iterable[Resource[Any]]) -> None:
         await self.surroundings.open(resources)
         self.row = msgspec.structs.replace(self.row, definitions=self.registry.held)
         await self.store.register(self.row, self.options.ttl, takes_over=False)

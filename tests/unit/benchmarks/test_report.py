@@ -104,6 +104,24 @@ def test_what_was_saved_makes_the_page(tmp_path: Path) -> None:
     assert "DBOS 3.3" in page
 
 
+def test_results_of_stores_are_kept_beside_each_other(tmp_path: Path) -> None:
+    """Promise: measuring one store leaves the figures of the other; the page has a section for each, and a table for
+    each peer with targets of its own."""
+    path = tmp_path / "results.json"
+    save(path, FACTS, ROUNDS)
+    versions = {**FACTS["versions"], "postgresql": "18", "absurd": "0.5"}
+    rounds = {**ROUNDS, "absurd": {"W1.async": [80.0, 80.0, 80.0]}}
+    save(path, {**FACTS, "store": "postgresql", "versions": versions}, rounds)
+    page = render(load(path))
+    before, _, after = page.partition("## On PostgreSQL")
+    assert "SQLite 3." in before
+    assert "≥ 40.0 ×" in before
+    assert "PostgreSQL 18." in after
+    assert "| 400 runs/s | 100 – 900 | 10.0 | 40.0 | 10.0 – 90.0 | 0.50 | ≥ 25.0 × | ok |" in after
+    assert "| 400 runs/s | 100 – 900 | 80.0 | 5.00 | 1.25 – 11.2 | 0.50 | ≥ 5.00 × | ok |" in after
+    assert "bytes on disk per step, one long run | 260 B" in after
+
+
 def test_the_page_is_the_rendering_of_the_results() -> None:
     """Promise: no figure on the page was typed by hand; `dev.py bench --render` makes it anew."""
     assert PAGE.read_text(encoding="utf-8") == render(load(RESULTS))

@@ -15,6 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.adapters.blobs.folder import Folder
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
@@ -139,7 +140,7 @@ class _Elsewhere:
                 stubs.append((name, data))
             else:
                 self._folder.put(name, data, self._inner.clock.now().timestamp())
-                stubs.append((name, Stub(name, len(data), tuple(names_in(data)))))
+                stubs.append((name, Stub(name, len(data), tuple(names_in(data)), isinstance(data, DefinitionBytes))))
         return tuple(stubs)
 
     # -- reading and removing ------------------------------------------------------------------------------------------

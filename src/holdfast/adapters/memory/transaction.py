@@ -17,7 +17,7 @@ from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
 from holdfast.core.references import names_in
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant
-from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.ports.blobs import BlobData, BlobKind, Stub, kind_of
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
@@ -116,9 +116,11 @@ class Transaction:
             if known is not None:
                 known.at = self.now
             elif isinstance(data, Stub):
-                self.tables.blobs[name] = Blob(None, data.size, kind, self.now, frozenset(data.names))
+                self.tables.blobs[name] = Blob(None, data.size, kind_of(data, kind), self.now, frozenset(data.names))
             else:
-                self.tables.blobs[name] = Blob(data, len(data), kind, self.now, frozenset(names_in(data)))
+                self.tables.blobs[name] = Blob(
+                    data, len(data), kind_of(data, kind), self.now, frozenset(names_in(data))
+                )
 
     def refer(self, no: int, body: bytes) -> None:
         """The run refers to the blobs that the body names, as far as they are there."""

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.adapters.sql.rows import maybe_micros
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
 from holdfast.core.references import names_in
 from holdfast.core.turn import Row, micros
@@ -167,12 +168,12 @@ class Known:
         return encoded_json(wire)
 
 
-def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None, int, list[str]]]:
-    """Blobs to be kept: name, bytes (None: they are elsewhere), size, and the names in them."""
+def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None, int, list[str], bool]]:
+    """Blobs to be kept: name, bytes (None: they are elsewhere), size, names in them, whether definitions."""
     return [
-        (name, None, data.size, list(data.names))
+        (name, None, data.size, list(data.names), data.is_definition)
         if isinstance(data, Stub)
-        else (name, data, len(data), sorted(names_in(data)))
+        else (name, data, len(data), sorted(names_in(data)), isinstance(data, DefinitionBytes))
         for name, data in many
     ]
 

@@ -15,6 +15,7 @@ from holdfast.adapters.sqlite.upkeep_statements import KIND
 from holdfast.core.references import names_in
 from holdfast.errors import BlobNotFound, CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.ports.blobs import kind_of as brought_as
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -38,7 +39,7 @@ def keep_blobs(transaction: Transaction, blobs: Iterable[tuple[str, BlobData]], 
             stub, stored = data, None
         else:
             stub, stored = Stub(name, len(data), tuple(names_in(data))), data
-        transaction.run(sql.KEEP_BLOB, (key, kind, transaction.now, stub.size, stored))
+        transaction.run(sql.KEEP_BLOB, (key, brought_as(data, kind), transaction.now, stub.size, stored))
         for other in stub.names:
             transaction.run(sql.REFER_BLOB, (key, bytes.fromhex(other)))
 

@@ -163,7 +163,7 @@ class SleepCall(DurableCall[None]):
 class WaitCall(DurableCall[Any]):
     """A wait for a signal or a topic."""
 
-    __slots__ = ("default", "kind", "name", "shape", "timeout")
+    __slots__ = ("default", "has_sender", "kind", "name", "shape", "timeout")
 
     def __init__(
         self,
@@ -176,8 +176,10 @@ class WaitCall(DurableCall[Any]):
         shape: Shape[Any],
         timeout: timedelta | None,
         default: Any,
+        has_sender: bool = False,
     ) -> None:
         super().__init__(program, key, place)
+        self.has_sender: bool = has_sender
         self.kind: str = kind
         self.name: str = name
         self.shape: Shape[Any] = shape

@@ -44,6 +44,7 @@ from holdfast.core import events as e
 from holdfast.core.keys import Keys
 from holdfast.core.passes import Beginning, Memo
 from holdfast.core.payload import Arguments, Shape
+from holdfast.core.redaction import NOTHING_HIDDEN, Redaction
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.errors import Diverged, HoldfastError, NotAllowedHere, NotDecodable
@@ -67,6 +68,7 @@ class ScriptProgram:
         self.continuing: c.ContinueAs | None = None
         self.cancel: e.CancelRequested | None = None
         self.past_deadline: bool = False
+        self.redaction: Redaction = NOTHING_HIDDEN
         self._commands: list[c.Command] = []
         self.cursor: Cursor | None = None
         self._broken: HoldfastError | None = None

@@ -52,7 +52,7 @@ class Waits:
         memo = program.memo(key)
         if memo is not None and isinstance(memo.settled, e.TimerFired):
             return TIMED_OUT
-        known = _message_of(memo)
+        known = _message_of(memo, call)
         if known is None and call.kind == "signal":
             known = self._take_buffered(call)
         if known is not None:
@@ -93,7 +93,7 @@ class Waits:
         for key, call in self._open.items():
             if call.kind == "signal" and call.name == event.name:
                 self._program.ask(c.EndWait(key=key, message=event.message))
-                self._give(key, call, event.value)
+                self._give(key, call, _content(call, event))
                 return
         self._buffered.append(event)
 
@@ -124,7 +124,7 @@ class Waits:
             if signal.name == call.name:
                 del self._buffered[index]
                 self._program.ask(c.EndWait(key=call.key, message=signal.message), call.place)
-                return signal.value
+                return _content(call, signal)
         return None
 
     def _resolve(self, key: str, value: Any) -> None:
@@ -133,10 +133,17 @@ class Waits:
             future.set_result(value)
 
 
-def _message_of(memo: Memo | None) -> msgspec.Raw | None:
+def _content(call: WaitCall, signal: e.SignalReceived) -> msgspec.Raw:
+    """What a wait gets of a signal: its value, or, if it asks for that, the value and who sent it."""
+    if not call.has_sender:
+        return signal.value
+    return msgspec.Raw(msgspec.json.encode({"value": signal.value, "sender": signal.sender}))
+
+
+def _message_of(memo: Memo | None, call: WaitCall) -> msgspec.Raw | None:
     """What an earlier pass took under that key. A wait that was given up is waited for again."""
     if memo is None:
         return None
     if memo.message is not None:
-        return memo.message.value
+        return _content(call, memo.message)
     return memo.settled.value if isinstance(memo.settled, e.TopicReceived) else None

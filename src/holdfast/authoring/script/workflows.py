@@ -52,6 +52,7 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
                 deadline=spec.deadline,
                 code=spec.code,
                 style=spec.style,
+                definition=spec.definition,
             )
             self.child = ChildCall(program, where, spec, command, CHILD_TIMEOUT)
 

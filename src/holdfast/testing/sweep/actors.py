@@ -19,9 +19,11 @@ from holdfast.core import events as e
 from holdfast.core.messages import encode_event
 from holdfast.core.passes import Beginning
 from holdfast.core.program import Program
+from holdfast.core.redaction import Redaction
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.engine.bodies import Attempt, Bodies, Body, Outcome
+from holdfast.engine.components import Components
 from holdfast.engine.registry import Registry
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.ports.inbox import Message
@@ -65,7 +67,7 @@ class Actor(Sim):
 
     def _hired(self, options: WorkerOptions) -> Worker:
         door = cast("Store", _Door(self._stage))
-        registry = _WatchedRegistry(self)
+        registry = _WatchedRegistry(self, self._registry.components)
         worker = Worker(door, registry, self._settings, options, replaced=self._values)
         worker.engine.bodies = _StagedBodies(worker, self._stage)
         self._hand = worker
@@ -268,8 +270,8 @@ def _outside_of_the_loop(work: Callable[[], None]) -> None:
 
 
 class _WatchedRegistry(Registry):
-    def __init__(self, actor: Actor) -> None:
-        super().__init__()
+    def __init__(self, actor: Actor, components: Components) -> None:
+        super().__init__(components=components)
         self._actor = actor
 
     def program(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> Program:
@@ -284,6 +286,10 @@ class _WatchedProgram:
         self._stage = stage
         self._watch = watch
         self._is_closed = False
+
+    @property
+    def redaction(self) -> Redaction:
+        return self._inner.redaction
 
     @property
     def has_begun(self) -> bool:

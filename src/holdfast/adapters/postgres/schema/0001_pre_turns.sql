@@ -44,7 +44,8 @@ $$;
 CREATE FUNCTION _keep_blobs(at bigint, many jsonb, new_kind text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO blobs (name, kind, at, size, data)
-    SELECT decode(one ->> 0, 'hex'), new_kind, _keep_blobs.at, (one ->> 2)::bigint, decode(one ->> 1, 'base64')
+    SELECT decode(one ->> 0, 'hex'), CASE WHEN (one ->> 4)::boolean THEN 'definition' ELSE new_kind END, _keep_blobs.at,
+        (one ->> 2)::bigint, decode(one ->> 1, 'base64')
     FROM jsonb_array_elements(many) AS one ORDER BY 1
     ON CONFLICT (name) DO UPDATE SET at = greatest(blobs.at, excluded.at);
     INSERT INTO blob_blobs (holder, blob)

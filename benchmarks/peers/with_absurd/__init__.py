@@ -1,0 +1,1 @@
+"""Absurd: its tasks, and how it is measured."""

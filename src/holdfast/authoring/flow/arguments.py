@@ -1,0 +1,103 @@
+"""What a flow is started with: its input and its variables, checked before anything is written."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.authoring.flow.schemas import check_input
+from holdfast.core.codec import Codec, compile_codec
+from holdfast.core.payload import Arguments, Shape
+from holdfast.errors import InvalidArguments, NotDecodable
+
+if TYPE_CHECKING:
+    from holdfast.authoring.flow.model import Definition
+
+_anything: Shape[Any] = Shape(Any, what="variables")
+
+
+class Start(msgspec.Struct, frozen=True, omit_defaults=True):
+    """As the run's first event keeps it: every variable with its value, and the names of those never to be shown."""
+
+    input: msgspec.Raw
+    vars: dict[str, Any] = {}
+    secrets: tuple[str, ...] = ()
+
+
+class FlowArguments(Arguments):
+    """`(input, vars=None)`: the input must fit the flow's schema, the variables those it declares."""
+
+    __slots__ = ("_definition", "_input")
+
+    def __init__(self, definition: Definition, input: Shape[Any]) -> None:
+        self.what: str = f"flow {definition.name}"
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self.names: tuple[str, ...] = ("input", "vars")
+        self.signature: inspect.Signature = inspect.Signature(
+            [inspect.Parameter("input", kind, default=None), inspect.Parameter("vars", kind, default=None)]
+        )
+        self._definition = definition
+        self._input = input
+
+    def check(self) -> Codec:
+        """The input's type is checked."""
+        self._input.check()
+        return compile_codec(Any)
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """By name."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidArguments(f"{self.what}: {error}. Its parameters are ({', '.join(self.names)}).") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any], proven: bytes | None = None) -> bytes:
+        """As one JSON object; `InvalidArguments` names the path of what does not fit."""
+        given = self.bind(args, kwargs)
+        data = self._input.encode(given["input"], "input")
+        check_input(self._definition, msgspec.json.decode(data))
+        variables = self._variables(given["vars"])
+        return msgspec.json.encode(Start(msgspec.Raw(data), variables, tuple(sorted(self._definition.secrets))))
+
+    def decode(self, data: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Input and variables. What was recorded was checked then, and is not checked again."""
+        try:
+            start = msgspec.json.decode(data, type=Start)
+        except msgspec.MsgspecError as error:
+            raise NotDecodable(f"{self.what}: the stored arguments do not fit: {error}") from None
+        return (self._input.decode(start.input), start.vars), {}
+
+    def round_trip(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[bytes, tuple[Any, ...], dict[str, Any]]:
+        """As JSON, and what it decodes to."""
+        data = self.encode(args, kwargs)
+        return (data, *self.decode(data))
+
+    def _variables(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        values = dict(given or {})
+        declared = {variable.name: variable for variable in self._definition.variables}
+        for name in values:
+            if name not in declared:
+                known = ", ".join(declared) or "none"
+                raise InvalidArguments(f"{self.what}: vars.{name} is not declared; its variables are: {known}")
+        missing = [name for name, one in declared.items() if name not in values and not one.has_default]
+        if missing:
+            raise InvalidArguments(f"{self.what}: vars.{missing[0]} has no default and was not given: vars={{…}}")
+        found = {name: values.get(name, one.default) for name, one in declared.items()}
+        plain: dict[str, Any] = _anything.round_trip(found, "vars")[1]
+        return plain
+
+
+def secrets_in(data: bytes | msgspec.Raw) -> list[Any]:
+    """The values of the secret variables in a run's start."""
+    try:
+        start = msgspec.json.decode(data, type=Start)
+    except msgspec.MsgspecError:
+        return []
+    return [start.vars[name] for name in start.secrets if name in start.vars]

@@ -1,0 +1,140 @@
+"""What a flow calls: a step or a workflow of the app, given and giving plain JSON.
+
+A flow knows data, its components have types. What a call is given is read by the component's annotations before it is
+recorded, so a value that does not fit is an error of that step and is never stored; what it gives back stays the JSON
+that the journal holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from holdfast.authoring.script.calls import ChildCall, StepCall
+from holdfast.authoring.script.context import Place
+from holdfast.authoring.script.sagas import Done, current_scope
+from holdfast.authoring.script.workflows import CHILD_TIMEOUT
+from holdfast.core.codec import Codec
+from holdfast.core.commands import StartChild
+from holdfast.core.ids import child_id
+from holdfast.core.payload import Shape
+from holdfast.errors import InvalidArguments, NotDecodable
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.steps import AnyStep
+    from holdfast.core.payload import Arguments
+    from holdfast.core.retry import Retry
+    from holdfast.core.specs import WorkflowSpec
+
+
+class Plain(Shape[Any]):
+    """Encodes what a body returns by its annotation, and gives the JSON itself."""
+
+    __slots__ = ("typed",)
+
+    def __init__(self, typed: Shape[Any]) -> None:
+        super().__init__(Any, what=typed.what)
+        self.typed: Shape[Any] = typed
+
+    def check(self) -> Codec:
+        """The annotation is checked."""
+        return self.typed.check()
+
+    def encode(self, value: Any, path: str = "") -> bytes:
+        """By the annotation."""
+        return self.typed.encode(value, path)
+
+    def decode(self, data: bytes | msgspec.Raw) -> Any:
+        """The JSON as plain values."""
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.MsgspecError as error:
+            raise NotDecodable(f"{self.what}: {error}") from None
+
+    def round_trip(self, value: Any, path: str = "") -> tuple[bytes, Any]:
+        """Both."""
+        return self.typed.round_trip(value, path)
+
+
+class _Undo:
+    """The undo of a component's call: its result, kept as JSON, is read by annotation again."""
+
+    def __init__(self, undo: AnyStep[..., Any], result: Shape[Any]) -> None:
+        self._undo = undo
+        self._result = result
+
+    def undo_call(self, program: ScriptProgram, done: Done) -> StepCall[Any]:
+        """The call that undoes."""
+        typed = self._result.decode(msgspec.json.encode(done.result))
+        return self._undo.undo_call(program, Done(done.key, done.undo, typed, done.args, done.spec))
+
+
+class StepTarget:
+    """A step of the app."""
+
+    def __init__(self, step: AnyStep[..., Any]) -> None:
+        spec = step.spec
+        self._spec = replace(spec, result=Plain(spec.result))
+        self._undo = None if step.undo_step is None else _Undo(step.undo_step, spec.result)
+        self._place = Place(step.function.__code__, 0)
+        undo = () if step.undo_step is None else (step.undo_step.function,)
+        self.bodies: tuple[Callable[..., Any], ...] = (step.function, *undo)
+
+    def call(
+        self, program: ScriptProgram, key: str, given: dict[str, Any], retry: Retry | None, timeout: timedelta | None
+    ) -> StepCall[Any]:
+        """The durable call, its key taken and its arguments encoded now."""
+        spec = self._spec
+        taken = program.take_key(key)
+        cursor = program.cursor
+        recorded = None if cursor is None else cursor.recorded_args(taken)
+        args = encoded_arguments(spec.arguments, given, recorded)
+        scope = None if self._undo is None else current_scope.get()
+        return StepCall(program, taken, self._place, spec, args, retry, timeout, scope=scope, undo=self._undo)
+
+
+class ChildTarget:
+    """A workflow of the app, of any style: a child run, its id made from the parent's and the key."""
+
+    bodies: tuple[Callable[..., Any], ...] = ()
+
+    def __init__(self, spec: WorkflowSpec) -> None:
+        self._spec = replace(spec, result=Plain(spec.result))
+        self._place = Place(spec.function.__code__, 0)
+
+    def call(
+        self, program: ScriptProgram, key: str, given: dict[str, Any], retry: Retry | None, timeout: timedelta | None
+    ) -> ChildCall:
+        """The child. What a flow is called with is its input."""
+        spec = self._spec
+        taken = program.take_key(key)
+        command = StartChild(
+            key=taken,
+            run=child_id(program.beginning.identity, taken),
+            workflow=spec.name,
+            version=spec.version,
+            args=encoded_arguments(spec.arguments, {"input": given} if spec.style == "flow" else given),
+            deadline=spec.deadline,
+            code=spec.code,
+            style=spec.style,
+            definition=spec.definition,
+        )
+        return ChildCall(program, self._place, spec, command, CHILD_TIMEOUT if timeout is None else timeout)
+
+
+Target: TypeAlias = StepTarget | ChildTarget
+
+
+def encoded_arguments(arguments: Arguments, given: dict[str, Any], recorded: bytes | None = None) -> bytes:
+    """A call's arguments as they are recorded: read by annotation, defaults applied; `InvalidArguments` names what does
+    not fit."""
+    try:
+        args, kwargs = arguments.decode(msgspec.json.encode(given))
+    except NotDecodable as error:
+        raise InvalidArguments(f"with: {error}") from None
+    return arguments.encode(args, kwargs, recorded)

@@ -1,0 +1,41 @@
+"""What must not be shown of a run: the secret variables of its flow, and of the flows it was started by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import events as e
+from holdfast.core.redaction import Redaction
+from holdfast.core.turn import decode_row
+from holdfast.engine.history import Journal, load
+
+if TYPE_CHECKING:
+    from holdfast.ports.runs import RunRow
+    from holdfast.ports.store import Store
+
+DEEPEST = 100
+"""Ancestors looked at."""
+
+
+async def redaction_for(store: Store, row: RunRow) -> Redaction:
+    """The redaction of a run, read from its own start and those of its ancestors."""
+    secrets: list[Any] = []
+    at: RunRow | None = row
+    for _ in range(DEEPEST):
+        if at is None:
+            break
+        started = await _start_of(store, at)
+        if started is not None and started.style == "flow":
+            from holdfast.authoring.flow.arguments import secrets_in
+
+            secrets += secrets_in(await store.get_blob(started.blob) if started.blob else started.value)
+        at = await store.get(at.parent) if at.parent else None
+    return Redaction(secrets)
+
+
+async def _start_of(store: Store, row: RunRow) -> e.Started | None:
+    first = decode_row((await store.history(row.id, limit=1))[0]).events[0]
+    if isinstance(first, e.Compacted):
+        journal = Journal(list((await store.read({row.no: 1}))[row.no]))
+        first = (await load(store, row.no, row.id, journal)).turns[0].events[0]
+    return first if isinstance(first, e.Started) else None

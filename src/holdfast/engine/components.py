@@ -1,0 +1,58 @@
+"""What flows may call, by name: the steps and workflows of an app.
+
+A component is known as `module.function`, by its own name (`name=`), and, if a module was served, by its name there.
+Two components may share a short name as long as no flow uses it; full names are never shared. Only what was given to
+the app is found here: nothing is imported by a name found in data.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from holdfast.authoring.script.checks import place_of
+from holdfast.authoring.script.steps import AnyStep
+from holdfast.authoring.script.workflows import AnyWorkflow
+from holdfast.errors import DefinitionError
+
+Given: TypeAlias = AnyStep[..., Any] | AnyWorkflow[..., Any]
+
+
+class Components:
+    """By name. Shared by the registries of one process that serve the same app."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, list[Given]] = {}
+
+    def add(self, given: Given, *names: str) -> None:
+        """Makes a step or workflow known under its own names and these."""
+        function = given.function if isinstance(given, AnyStep) else getattr(given, "function", None)
+        full = f"{function.__module__}.{function.__qualname__}" if callable(function) else ""
+        for name in dict.fromkeys((given.name, full, *names)):
+            found = self._named.setdefault(name, [])
+            if name and not any(one is given for one in found):
+                found.append(given)
+
+    def update(self, other: Components) -> None:
+        """Everything of another app."""
+        for name, found in other._named.items():
+            for given in found:
+                self.add(given, name)
+
+    def find(self, name: str) -> Given | None:
+        """The component of that name; `DefinitionError` if there are several."""
+        found = self._named.get(name, [])
+        if len(found) > 1:
+            places = " and ".join(_place(one) for one in found)
+            raise DefinitionError(
+                f"two components are called {name!r}: {places}. Call them by module and function, or rename one "
+                "(name=…)."
+            )
+        return found[0] if found else None
+
+    def names(self) -> list[str]:
+        """All names, for hints."""
+        return sorted(self._named)
+
+
+def _place(given: Given) -> str:
+    return place_of(given.function) if isinstance(given, AnyStep) else given.where

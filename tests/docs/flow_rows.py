@@ -1,0 +1,26 @@
+"""Rows about flows as they run, in our own words: those of Stepflow's and Stem's documents."""
+
+from __future__ import annotations
+
+ROWS: dict[str, str] = {
+    "stem.S20": "two models side by side: declared steps are the plan, or the code is",
+    "stem.S40": "a sleep records when it ends; the run is parked until then and goes on by itself",
+    "stepflow.B3": "a flow is stored by the hash of its content, as a blob of its own kind",
+    "stepflow.R21": "a recovered run executes the definition it began with, unchecked, on what it had completed",
+    "stepflow.X2": "what only waits takes nobody's place: a parent waiting for its sub-flow never blocks it",
+    "stepflow.X3": "a flow of no steps, or over no items, completes at once",
+    "stepflow.X4": "steps that nothing needs never run, and need is decided as conditions are",
+    "stepflow.X6": "a failed step fails the run or has a value instead; a skip goes on to what needs the step",
+    "stepflow.X10": "nothing running, nothing ready and no end is an error, never a hang",
+}
+
+DECISIONS: dict[str, str] = {
+    "stem.S31": "decorated functions and flow files give the same specs and manifest; there is no code generation",
+    "stepflow.B4": "as B1 and B3: definitions, large payloads and steps' own data are blobs, each of its kind",
+    "stepflow.M8": "a run has the statuses of every run; what its steps do is read from the journal (ADR 0024)",
+    "stepflow.X5": "one budget for each step, as `Retry` says; attempts that were cut off cost none (openworkflow.O77)",
+    "stepflow.X7": "bodies run in the worker, whose one heartbeat keeps them; a step's timeout is its own",
+    "stepflow.X8": "`run.follow(after=…)`; cancel reaches the worker (openworkflow.O84), `gc` refuses live trees",
+    "stepflow.X11": "an error in a body is that step's outcome; a turn that is not accepted leaves the run to the next "
+    "holder (stepflow.J13)",
+}
