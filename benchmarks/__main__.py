@@ -25,6 +25,9 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 NAMES = ("raw", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9")
 PROFILED = {"sqlite": profiling.PROFILED, "postgresql": ("W1", "W2", "W3", "W4")}
+ONCE: dict[str, tuple[str, ...]] = {"sqlite": (), "postgresql": ("W7", "W8", "W9")}
+"""What is measured in the first round alone: it takes long and hardly varies."""
+
 TRIES = 2
 
 Measured = dict[str, dict[str, list[float]]]
@@ -57,10 +60,12 @@ class Progress:
 
 def measure(names: Sequence[str], peers: Sequence[Peer], rounds: int, options: argparse.Namespace) -> Measured:
     """All rounds. Engines and rounds are interleaved, so that a busy minute of the machine meets all of them."""
+    once = ONCE[options.store]
     cells = [
         (number, name, engine)
         for number in range(1, rounds + 1)
         for name in names
+        if number == 1 or name not in once
         for engine in (OURS, *(peer.name for peer in peers if name in peer.workloads))
     ]
     found: Measured = {OURS: {}, **{peer.name: {} for peer in peers}}

@@ -52,7 +52,8 @@ _ON_POSTGRESQL = """\
 
 The same workloads with all stores on one PostgreSQL server of this machine, fsync and synchronous commit on. Server,
 clients and workers share the cores. "× raw" is the ratio to inserts of one row by plain psycopg, prepared, each a
-transaction. Absurd works with four workers, which have a connection each; W1 to W4 are measured of it.
+transaction. Absurd works with four workers, which have a connection each; W1 to W4 are measured of it. W7 to W9 are
+figures of one round: they take long and hardly vary.
 """
 
 _REPEAT = """\

@@ -37,11 +37,10 @@ from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Unconsumed
-from holdfast.ports.journal import Commit, Park
+from holdfast.ports.journal import Park
 from holdfast.ports.leases import Held
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
-from holdfast.ports.transactions import OpenTransaction
 
 LOG = logging.getLogger("holdfast.worker")
 SPARE = 100
@@ -330,20 +329,11 @@ class Engine:
         )
         session.released(is_ours)
 
-    def settle(self, transaction: OpenTransaction, commit: Commit, session: Session) -> None:
-        """Commits a turn in the transaction that holds what its step wrote; the session hears the verdict."""
-        task = asyncio.get_running_loop().create_task(self._settle(transaction, commit, session))
+    def settle(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs the commit of a transaction: a closing engine waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
         self._settlements.add(task)
         task.add_done_callback(self._settlements.discard)
-
-    async def _settle(self, transaction: OpenTransaction, commit: Commit, session: Session) -> None:
-        try:
-            verdict = await transaction.commit(commit)
-        except Exception as error:  # noqa: BLE001 whoever opens the run next reads in the journal what became of it
-            session.drop(f"what became of its transaction is not known: {error}", event="abandoned")
-            self.doubt()
-        else:
-            session.answered(verdict)
 
     def reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         """An end was refused because of unread messages: go back to the journal, then take both."""

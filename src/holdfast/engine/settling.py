@@ -78,7 +78,7 @@ class Settling:
             otherwise()
             return
         self._is_sent = True
-        self._session.engine.settle(self._taken.transaction, commit, self._session)
+        self._session.engine.settle(_settle(self._taken.transaction, commit, self._session))
 
     def settled(self, verdict: Settlement) -> None:
         """The store's word on the turn. What was held is told, held again, or has failed."""
@@ -128,6 +128,17 @@ class Settling:
         if self._taken is not None and not self._is_sent:
             self._taken.transaction.give_up()
             self._taken = None
+
+
+async def _settle(transaction: OpenTransaction, commit: Commit, session: Session) -> None:
+    """Commits the turn in the transaction that holds what its step wrote; the session hears the verdict."""
+    try:
+        verdict = await transaction.commit(commit)
+    except Exception as error:  # noqa: BLE001 whoever opens the run next reads in the journal what became of it
+        session.drop(f"what became of its transaction is not known: {error}", event="abandoned")
+        session.engine.doubt()
+    else:
+        session.answered(verdict)
 
 
 def give_back(outcome: object) -> None:
