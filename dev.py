@@ -178,7 +178,7 @@ def demo(arguments: list[str]) -> int:
 
 @command("test")
 def test(arguments: list[str]) -> int:
-    """Install, check the code, run the suite. `test --no-lint -- ARGS` skips the checks and hands ARGS to pytest."""
+    """Install, check the code, run the suite and the lab. `test --no-lint -- ARGS`: only pytest, with these ARGS."""
     options, for_pytest = split(arguments)
     if unknown := set(options) - {"--no-lint"}:
         return usage(f"test does not know {' '.join(sorted(unknown))}; arguments for pytest go after `--`")
@@ -187,6 +187,8 @@ def test(arguments: list[str]) -> int:
     if not options:
         check(stages)
     pytest(stages, for_pytest)
+    if not for_pytest:
+        stages.run("lab", [PYTHON, "-m", "tests.lab", "--seeds", "10000", "--seconds", "600"])
     return stages.finish()
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,7 @@ def first_problem(open_store: Callable[..., MemoryStore], seeds: int = 250) -> s
 
 
 def test_a_store_that_does_not_fence_is_found_out() -> None:
-    assert first_problem(Unfenced)
+    assert first_problem(Unfenced).startswith("S3")
 
 
 def test_a_store_that_loses_wake_ups_is_found_out() -> None:
@@ -145,10 +146,10 @@ def test_a_worker_that_forgets_its_timers_is_found_out(monkeypatch: pytest.Monke
 def test_a_failing_seed_is_shrunk() -> None:
     """Promise: what is kept of a failing seed are the faults that matter."""
     results = (World(seed, open_store=Unfenced).run() for seed in range(250))
-    failing = next(result for result in results if result.problems and len(result.struck) > 3)
-    least = shrunk(failing.seed, failing, open_store=Unfenced)
-    assert least.problems
-    assert len(least.struck) < len(failing.struck)
+    failing = [result for result in islice(results, 150) if result.problems and len(result.struck) > 3][:3]
+    least = [shrunk(result.seed, result, open_store=Unfenced) for result in failing]
+    assert all(result.problems for result in least)
+    assert sum(len(result.struck) for result in least) < sum(len(result.struck) for result in failing)
 
 
 def _never(run: Run, program: Program) -> datetime | None:

@@ -94,7 +94,7 @@ def sweep(name: str, count: int, seed: int) -> tuple[int, int, int, list[str]]:
 
 @level("crash points", "twelve scenarios, a crash before and after every call to the store, and pairs of crashes")
 def crash_point_enumeration(effort: Effort) -> Report:
-    """See the module. With more time come more pairs."""
+    """See the module. With more time, and no number of seeds, come more pairs."""
     singles = both = crashes = rounds = 0
     problems: list[str] = []
     began = time.monotonic()
@@ -106,7 +106,7 @@ def crash_point_enumeration(effort: Effort) -> Report:
                 one, two, killed, wrong = task.result()
                 singles, both, crashes, problems = singles + one, both + two, crashes + killed, problems + wrong
             rounds += 1
-            if effort.seconds is None or effort.is_over:
+            if effort.seconds is None or effort.seeds is not None or effort.is_over:
                 break
     return Report(
         figures={

@@ -44,11 +44,12 @@ class Fault:
 def draw(rng: random.Random, ttl: float) -> list[Fault]:
     """Faults by chance: which kinds there are at all is drawn first."""
     kinds: list[Kind] = [kind for kind in AT_CALLS if rng.random() < 0.4]
-    events: list[Event] = [event for event in AT_TIMES if rng.random() < 0.2]
+    events: list[Event] = [event for event in AT_TIMES if rng.random() < 0.25]
     found: list[Fault] = []
+    weighted = kinds + [kind for kind in kinds if kind == "stall"]
     if kinds:
         for _ in range(rng.choice((1, 2, 3, 5, 8, 12))):
-            kind = rng.choice(kinds)
+            kind = rng.choice(weighted)
             where: Where = rng.choice(("write", "write", "other", "client"))
             if where == "client" and kind not in OF_CLIENTS:
                 where = "write"
@@ -63,7 +64,7 @@ def draw(rng: random.Random, ttl: float) -> list[Fault]:
 def _amount(rng: random.Random, kind: str, ttl: float) -> float:
     match kind:
         case "stall":
-            return rng.choice((0.3, 0.9, 1.2, 2.5)) * ttl
+            return rng.choice((0.3, 0.9, 1.3, 1.6, 2.5)) * ttl
         case "block":
             return rng.choice((0.5, 1.5, 3.0)) * ttl
         case "slow":

@@ -41,6 +41,7 @@ class Known:
     messages: list[str] = field(default_factory=list[str])
     holders: dict[int, int] = field(default_factory=dict[int, int])
     """Which actor each epoch was given to."""
+    has_blobs: bool = False
     ended_in: int = 0
     """The epoch of the run's end."""
 
@@ -90,6 +91,13 @@ def s1_dense(w: Written) -> Wrong:
         yield f"row {w.turn.ordinal} is not the one that was sent"
     if w.known.rows and w.stored and w.stored[0].seq <= w.known.rows[-1].seq:
         yield f"row {w.turn.ordinal} has seq {w.stored[0].seq} after {w.known.rows[-1].seq}"
+
+
+def s3_fenced(w: Written) -> Wrong:
+    """No turn of an epoch is accepted once a later one was given to somebody."""
+    current = max(w.known.holders, default=0)
+    if w.turn.epoch < current:
+        yield f"row {w.turn.ordinal} of epoch {w.turn.epoch} is accepted, and epoch {current} had been given away"
 
 
 def s4_epochs(w: Written) -> Wrong:
@@ -196,6 +204,7 @@ def s5_all_of_it(w: Written) -> Wrong:
 
 OF_ROWS: tuple[Callable[[Written], Wrong], ...] = (
     s1_dense,
+    s3_fenced,
     s4_epochs,
     s5_all_of_it,
     s6_projection,

@@ -110,9 +110,10 @@ class SeededLoop(asyncio.AbstractEventLoop):
             if each in self._ready:
                 self._ready.remove(each)
 
-    def wake_all(self) -> None:
-        """Everybody who was stalled moves again."""
-        self._unstall(float("inf"))
+    @property
+    def stalled(self) -> float:
+        """Seconds until everybody moves again."""
+        return max((until - self.time() for until in self._stalls.values()), default=0.0)
 
     def is_dead(self, actor: int) -> bool:
         """Whether it was killed."""

@@ -60,7 +60,7 @@ class Scenario:
 def draw(rng: random.Random) -> Scenario:
     """A scenario by chance."""
     verbs = [verb for verb in VERBS if rng.random() < 0.45] or ["step"]
-    if rng.random() > 0.08 and "big" in verbs:
+    if rng.random() > 0.2 and "big" in verbs:
         verbs.remove("big")  # blobs are slow
     if rng.random() > 0.3 and "poison" in verbs:
         verbs.remove("poison")
@@ -70,6 +70,7 @@ def draw(rng: random.Random) -> Scenario:
         slots=rng.choice((1, 2, 4, 100, 100)),
         runs=[draw_run(rng, number, verbs) for number in range(count)],
         has_grants=rng.random() < 0.12,
+        max_claims=rng.choice((2, 3, 5)),
         snapshot_every=rng.choice((0, 0, 3, 8)),
         compact_after=rng.choice((None, None, 5, 10)),
         keep=rng.choice((None, None, None, 2.0)),

@@ -151,6 +151,7 @@ class Watch:
                 self._take(actor, first[0], [first[0]], made, None)
         if commit.park is not None and run.inbox_last > commit.inbox_seen:
             self.met["signal-vs-park race"] += 1
+        self.runs[row.run].has_blobs |= bool(commit.blobs)
         for blob in commit.blobs:
             if await self._store.blob_kind(blob) is None:
                 self.wrong("S18", row.run, f"row {row.ordinal} names blob {blob[:8]}, which is not there")
@@ -258,8 +259,7 @@ class Watch:
 
     async def _collected(self, actor: int, answer: Collected, args: Args, kwargs: Kwargs, before: object) -> None:
         gone = set(answer.names)
-        if gone:
-            self.met["blob GC race"] += any(not known.ended_in for known in self.runs.values())
+        self.met["blob GC race"] += any(known.has_blobs and not known.ended_in for known in self.runs.values())
         for name, known in self.runs.items():
             for row in known.rows:
                 if gone and any(blob.encode() in row.body for blob in gone) and not await self._is_compacted(name, row):

@@ -92,11 +92,18 @@ class Wire(FaultyStore):
         """One heartbeat, on its way."""
         world = self._world
         fault = world.boundary(self._actor, "beat", is_client=False)
-        if self.is_cut or world.is_out or (fault is not None and fault.kind == "refuse"):
+        kind = "" if fault is None else fault.kind
+        if kind == "crash before":
+            assert fault is not None
+            world.crash(self._actor, same_id=bool(fault.amount))
+        if self.is_cut or world.is_out or kind == "refuse":
             raise StoreUnavailable("injected: refused")
         answer = beat()
         world.watch.beaten(self._actor, answer)
-        if fault is not None and fault.kind == "lose answer":
+        if kind == "crash after":
+            assert fault is not None
+            world.crash(self._actor, same_id=bool(fault.amount))
+        if self.is_cut or kind == "lose answer":
             raise StoreUnavailable("injected: answer lost")
         return answer
 

@@ -356,11 +356,12 @@ class World:
             await self.clients.verify()
             return
         self._calm_down()
+        await asyncio.sleep(self.loop.stalled)
         await self.liveness.demand(acting)
         await self.clients.verify()
 
     def _calm_down(self) -> None:
-        """Faults stop: the old code is back, the lease manager honest, the store there, everybody awake."""
+        """Faults stop: the old code is back, the lease manager honest, the store there."""
         self.watch.note("calm")
         if self.has_new_code or any(p.has_new_code for p in self.processes.values() if p.ended is None):
             self.has_new_code = False
@@ -368,7 +369,6 @@ class World:
                 self.crash(process.actor, same_id=True)
         self.is_calm = True
         self.is_out = False
-        self.loop.wake_all()
         if self.grants is not None:
             self.grants.be_honest()
 

@@ -28,7 +28,7 @@ _ALL = -1  # SQLite's "no limit"
 def boot_micros(clock: Clock) -> tuple[str, int]:
     """The boot, and the whole microseconds since."""
     boot, second = clock.boot()
-    return boot, int(second * 1_000_000)
+    return boot, round(second * 1_000_000)  # a float is often a little less than the microseconds it stands for
 
 
 class Register(msgspec.Struct, frozen=True):
