@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from holdfast import sync
+from holdfast.authoring.flow.binding import flow_spec
+from holdfast.authoring.flow.format import definition_bytes
+from holdfast.authoring.flow.workflow import Flow
 from holdfast.authoring.script.channels import RunVar, Signal, Topic
 from holdfast.authoring.script.children import start
 from holdfast.authoring.script.sagas import saga
@@ -15,7 +19,10 @@ from holdfast.authoring.script.verbs import continue_as, current, each, now, pat
 from holdfast.authoring.script.workflows import AnyWorkflow, workflow
 from holdfast.core import events as e
 from holdfast.core.retry import Retry
+from holdfast.core.specs import WorkflowSpec
+from holdfast.engine.registry import Registry
 from holdfast.errors import ResultTimeout, StepFailed
+from tests.support.flows import flow
 from tests.support.pure import PureRun
 
 approved = Signal[bool]("approved")
@@ -159,6 +166,43 @@ def blocking(pages: int) -> list[str]:
         return [first, second, *sync.each(label, range(pages), limit=2)]
 
 
+class Served(Flow[Any, Any]):
+    """A flow with everything it calls, as a worker executes it."""
+
+    @functools.cached_property
+    def spec(self) -> WorkflowSpec:
+        found = Registry([flow_spec(definition_bytes(self.definition), brings=(charge, label, ship))])
+        executable = found.find(self.name, self.version)
+        assert executable is not None
+        return executable
+
+
+declared = Served(
+    flow(
+        "declared",
+        {
+            "a": {"call": "charge", "with": {"order": "${input.id}"}},
+            "boxes": {"each": {"in": [1, 2, 3], "limit": 2}, "call": "label", "with": {"number": "${item}"}},
+            "no": {"if": "${input.id == 'other'}", "call": "charge", "with": {"order": "x"}},
+            "gate": {"approve": {"by": "finance", "timeout": "2d"}, "needs": ["a"]},
+            "nap": {"sleep": "1h", "needs": ["gate"]},
+            "sent": {"call": "ship", "with": {"order": "${steps.a}"}, "needs": ["nap", "boxes"]},
+        },
+        {"boxes": "${steps.boxes}", "sent": "${steps.sent}", "by": "${steps.gate.by}", "no": "${steps.no}"},
+    ).definition
+)
+
+
+def _declared(run: PureRun) -> PureRun:
+    run.turn()
+    run.do()
+    run.turn(run.signal(Signal[dict[str, Any]]("gate"), {"approved": True, "by": "ann"}))
+    run.do()
+    run.fire()
+    run.turn(run.child_end("sent", "shipped"))
+    return run
+
+
 def _signals(run: PureRun) -> PureRun:
     run.turn()
     run.turn(run.signal(approved, True))
@@ -209,5 +253,6 @@ GOLDEN: dict[str, tuple[AnyWorkflow[..., Any], Callable[[], Any], Callable[[Pure
     "continue_as": (continuing, lambda: continuing(0), _continues),
     "workflow_retry": (trying_again, trying_again, _finish),
     "patched": (gated, gated, _finish),
+    "flow": (declared, lambda: declared({"id": "o1"}), _declared),
     "sync": (blocking, lambda: blocking.call(3), _finish),
 }

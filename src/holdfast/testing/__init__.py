@@ -12,11 +12,26 @@
     sim.py    the world of one test: memory store, worker, clock
     fake.py   what stands for a step, a resource, a workflow
     loop.py   an event loop that jumps instead of waiting
+    sweep/    a crash at every point, for users' workflows
+    replaying.py   recorded journals against today's code
     conformance/   for authors of stores: what every store owes
 """
 
 from holdfast.testing.fake import Fake
+from holdfast.testing.replaying import Problem, ReplayFailed, ReplayReport, replay
 from holdfast.testing.sim import Sim, SimRun
 from holdfast.testing.sweep import Finding, SweepFailed, SweepReport, crash_sweep
 
-__all__ = ["Fake", "Finding", "Sim", "SimRun", "SweepFailed", "SweepReport", "crash_sweep"]
+__all__ = [
+    "Fake",
+    "Finding",
+    "Problem",
+    "ReplayFailed",
+    "ReplayReport",
+    "Sim",
+    "SimRun",
+    "SweepFailed",
+    "SweepReport",
+    "crash_sweep",
+    "replay",
+]

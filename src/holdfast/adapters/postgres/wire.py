@@ -173,7 +173,7 @@ def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None,
     return [
         (name, None, data.size, list(data.names), data.is_definition)
         if isinstance(data, Stub)
-        else (name, data, len(data), sorted(names_in(data)), isinstance(data, DefinitionBytes))
+        else (name, bytes(data), len(data), sorted(names_in(data)), isinstance(data, DefinitionBytes))
         for name, data in many
     ]
 

@@ -29,7 +29,7 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Commit, Committed, Verdict
 from holdfast.ports.leases import Taken
-from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.runs import Creation, Made, NewRun
 from holdfast.ports.store import Store
 from holdfast.testing.fake import Fake
 from holdfast.testing.sim import Sim, at_once
@@ -78,6 +78,15 @@ class Actor(Sim):
         self._tasks.append(task)
         return task
 
+    def begin(self) -> None:
+        """Starts the worker, which at once takes over what an earlier one left."""
+        self._started()
+
+    @property
+    def served(self) -> list[WorkflowSpec]:
+        """The definitions it knows."""
+        return list(self._registry)
+
     def watched(self, program: Program) -> _WatchedProgram:
         """The program, observed."""
         made = _WatchedProgram(program, self._stage, self._watch)
@@ -123,7 +132,10 @@ class _Door:
     ) -> Creation:
         made = await self._inner.create(new, key_since=key_since, instance=instance, worker=worker, first=first)
         last = new.row if first is None else first.row
-        self._stage.kill_if("after commit of", row_place(last.run, self._stage.root, last.ordinal))
+        place = row_place(last.run, self._stage.root, last.ordinal)
+        self._stage.kill_if("after commit of", place)
+        if last.run == self._stage.root and isinstance(made, Made):
+            self._cancel_if(place)
         return made
 
     async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
@@ -160,11 +172,15 @@ class _Door:
             stage.settle(commit.row)
             stage.kill_if("after commit of", place)
             is_lost |= stage.meets("answer lost of", place)
-            is_open = not commit.is_terminal and run == stage.root
-            if is_open and stage.meets("cancel after", place):
-                event = e.CancelRequested(message="sweep", reason="cancelled by the sweep", actor="crash_sweep")
-                at_once(self._inner.send(Message(run=run, id="sweep", kind="cancel", body=encode_event(event))))
+            if not commit.is_terminal and run == stage.root:
+                self._cancel_if(place)
         return is_lost
+
+    def _cancel_if(self, place: str) -> None:
+        if self._stage.meets("cancel after", place):
+            event = e.CancelRequested(message="sweep", reason="cancelled by the sweep", actor="crash_sweep")
+            message = Message(run=self._stage.root, id="sweep", kind="cancel", body=encode_event(event))
+            at_once(self._inner.send(message))
 
 
 class _StagedBodies(Bodies):

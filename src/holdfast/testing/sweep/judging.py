@@ -24,6 +24,7 @@ REPLAY = (
     "the body of a workflow runs again from its beginning after a crash: let it depend on its arguments, on the "
     "results of steps and on Holdfast's verbs (now(), rng(), uuid4()) only."
 )
+SETS = " The order of a set differs in every process: go through sorted(…)."
 SAME_MOMENT = (
     "what comes at the same moment may come in any order after a crash: gather the results in the order of the calls "
     "(`asyncio.gather`, `each`) before you combine them."

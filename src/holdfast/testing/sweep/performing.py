@@ -12,6 +12,7 @@ from holdfast.app import App
 from holdfast.authoring.script.channels import Channel, Topic
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.testing.fake import Fake
 from holdfast.testing.sim import BEGINNING, at_once
@@ -52,6 +53,7 @@ class Performed:
     ending: Ending
     outside: dict[str, tuple[str, str]]
     waiting: str = ""
+    served: Sequence[WorkflowSpec] = ()
 
 
 class Performance:
@@ -78,7 +80,7 @@ class Performance:
             ending = ending_of(ROOT, self.stage.journal())
             row = at_once(self.stage.store.get(ROOT))
             waiting = "" if row is None or row.status.is_terminal else self._actors[-1].get(ROOT).waiting
-            return Performed(self.stage, ending, play.outside.pictures(), waiting)
+            return Performed(self.stage, ending, play.outside.pictures(), waiting, self._actors[-1].served)
         finally:
             for actor in self._actors:
                 actor.bury()
@@ -96,6 +98,7 @@ class Performance:
 
     def _go(self, actor: Actor) -> None:
         play, stage = self._play, self.stage
+        actor.begin()
         run = actor.start(play.call, id=ROOT)
         until = BEGINNING
         for number, item in enumerate(play.sent):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.core import events as e
+from holdfast.core.references import names_in
 from holdfast.core.turn import Row, decode_row
 from holdfast.testing.sim import BEGINNING, at_once
 from holdfast.testing.sweep.points import Kind, Point
@@ -91,6 +92,11 @@ class Stage:
     def journal(self) -> list[Row]:
         """The rows of the swept run and of every run below it, in order."""
         return at_once(self.store.read_tree(self.root, limit=1_000_000))
+
+    def blobs(self) -> dict[str, bytes]:
+        """What those rows name."""
+        names = {name for row in self.journal() for name in names_in(row.body)}
+        return dict(at_once(self.store.get_blobs(x for x in names if at_once(self.store.blob_kind(x)) is not None)))
 
     @property
     def is_over(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -12,11 +13,12 @@ from typing import Any, TypeVar
 from holdfast import sync
 from holdfast.app import App
 from holdfast.authoring.script.resources import Resource
-from holdfast.authoring.script.workflows import Call
+from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.core.durations import Duration, parse_duration
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, NotAllowedHere
 from holdfast.testing.fake import Fake
 from holdfast.testing.sweep import judging, watching
+from holdfast.testing.sweep.elsewhere import INSIDE, Elsewhere
 from holdfast.testing.sweep.memory import Memory, step_functions, workflow_functions
 from holdfast.testing.sweep.performing import Performance, Performed, Play, Sent
 from holdfast.testing.sweep.points import Point, parse, said
@@ -35,6 +37,7 @@ def crash_sweep(
     only: str | None = None,
     ignore: Iterable[Any] = (),
     within: Duration = "400d",
+    processes: int = 3,
 ) -> SweepReport:
     """Does this workflow survive a crash at every point? Runs it on virtual time, once undisturbed, then again with a
     disturbance at each point it passed; every time it must end with the same result, the same journal and the same
@@ -49,12 +52,17 @@ def crash_sweep(
     `signals`: what is sent after the start, in order; a duration between them lets time pass. `fakes`: as `sim.use`.
     `app`: as `Sim(app)`. `pairs`: also two disturbances in one run, all of them or so many. `only`: one point, as the
     report prints it. `ignore`: objects whose content is not compared, such as a counter of calls. `within`: how long
-    the run may take.
+    the run may take. `processes`: in so many other processes, with other hashes, the journal is replayed.
 
     Ask the report with `assert_ok()`. Works in plain and in `async def` tests.
     """
     if not isinstance(call, Call):
         raise InvalidInput(f"crash_sweep takes a call such as fulfil(order), got {call!r}")
+    if INSIDE in os.environ:
+        raise NotAllowedHere(
+            "crash_sweep() is called while its module is imported, and sweeping imports that module again: call it in "
+            "a test function"
+        )
     if isinstance(pairs, int) and pairs < 0:
         raise InvalidInput(f"pairs={pairs}: how many pairs of disturbances to try, or True for all")
     play = Play(call, signals, list(fakes), app, parse_duration(within, what="within"))
@@ -63,8 +71,8 @@ def crash_sweep(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return sweep.run(pairs, chosen)
-    return _in_a_thread(lambda: sweep.run(pairs, chosen))
+        return sweep.run(pairs, chosen, processes)
+    return _in_a_thread(lambda: sweep.run(pairs, chosen, processes))
 
 
 class _Sweep:
@@ -79,12 +87,12 @@ class _Sweep:
         play.memory = Memory(replayed, ignored)
         play.outside = Memory(step_functions(specs, play.fakes), ignored, also=values).without(play.memory)
 
-    def run(self, pairs: bool | int, only: tuple[Point, ...] | None) -> SweepReport:
+    def run(self, pairs: bool | int, only: tuple[Point, ...] | None, processes: int) -> SweepReport:
         with _quiet():
-            self._run(pairs, only)
+            self._run(pairs, only, processes)
         return self._report
 
-    def _run(self, pairs: bool | int, only: tuple[Point, ...] | None) -> None:
+    def _run(self, pairs: bool | int, only: tuple[Point, ...] | None, processes: int) -> None:
         reference = self._perform(())
         self._require_end(reference)
         for finding in judging.at_rest(reference):
@@ -95,11 +103,27 @@ class _Sweep:
         if only is not None:
             self._try(reference, only)
         else:
-            self._sweep(reference, pairs)
+            with self._begin_elsewhere(reference, processes) as elsewhere:
+                self._sweep(reference, pairs)
+                self._hear(elsewhere)
         self._play.memory.restore()
         self._play.outside.restore()
         for fake, undisturbed in zip(self._play.fakes, calls, strict=True):
             fake.calls[:] = undisturbed
+
+    def _begin_elsewhere(self, reference: Performed, processes: int) -> Elsewhere:
+        faked = [fake.real.name for fake in self._play.fakes if isinstance(fake.real, AnyWorkflow)]
+        seeds = () if reference.ending.paused else range(1, processes + 1)
+        return Elsewhere(reference.stage, reference.served, faked, seeds)
+
+    def _hear(self, elsewhere: Elsewhere) -> None:
+        for seed, answer in elsewhere.answers():
+            if answer.skipped and answer.skipped not in self._report.skipped:
+                self._report.skipped.append(answer.skipped)
+            for problem in answer.problems:
+                what = "in another process the run goes another way"
+                details = [f"with PYTHONHASHSEED={seed}: {problem}"]
+                self._report.add(Finding(what, judging.REPLAY + judging.SETS, details=details))
 
     def _sweep(self, reference: Performed, pairs: bool | int) -> None:
         second = Performance(self._play, ()).run(keeps_memory=True)

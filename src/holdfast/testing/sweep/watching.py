@@ -63,7 +63,7 @@ def _codes() -> dict[CodeType, tuple[str, str]]:
                 found[code] = (f"{prefix}{name}()", advice)
 
     add(uuid, ("uuid1", "uuid4"), "uuid.", IDS)
-    add(secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice"), "secrets.", CHANCE)
+    add(secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow"), "secrets.", CHANCE)
     add(os, ("getenv", "walk"), "os.", ENVIRONMENT)
     reads = (
         "read_text",
@@ -147,7 +147,8 @@ def _python(frame: FrameType) -> tuple[str, str] | None:
     found = _CODES.get(code)
     if found is not None:
         return found
-    if code in _CHANCE and frame.f_locals.get("self") is _GENERATOR:
+    drawn_from = frame.f_locals.get("self") if code in _CHANCE else None
+    if drawn_from is _GENERATOR or isinstance(drawn_from, random.SystemRandom):
         return f"random.{_CHANCE[code]}()", CHANCE
     if code in _ENVIRONMENT and frame.f_locals.get("self") is os.environ:
         return "os.environ", ENVIRONMENT

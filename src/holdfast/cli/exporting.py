@@ -1,0 +1,70 @@
+"""`holdfast export` and `import`: journals as files, for tests that replay them and for looking at them elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from holdfast.cli.asking import asking, find_run
+from holdfast.cli.loading import CommandError, opened_client
+from holdfast.cli.output import Output
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.exporting import export_journal, import_journal
+
+
+@click.command("export", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@asking()
+@click.option("-o", "--output", "file", metavar="FILE", help="A new file; without it the journal goes to the output.")
+def export(run_id: str, target: str | None, url: str | None, is_json: bool, file: str | None) -> None:
+    """Write the journal of a run, and of its whole tree, as a file: a fixture for `holdfast.testing.replay`.
+
+    \b
+      holdfast export order-42 -o tests/journals/order.json
+
+    Payloads are in it as they are stored. A file that is there already is left as it is.
+    """
+    data = run_async(_export(run_id, target, url))
+    if file is None:
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        with Path(file).open("xb") as new:
+            new.write(data)
+    except FileExistsError:
+        raise CommandError(f"{file} is there already: choose another name, or remove it") from None
+    out = Output(is_json=is_json)
+    if out.is_json:
+        out.record({"run": run_id, "file": file, "bytes": len(data)})
+    else:
+        out.line(("run ", "dim"), (run_id, "bold"), f" exported to {file}, {len(data):,} bytes")
+
+
+@click.command("import", cls=HoldfastCommand)
+@click.argument("file", metavar="FILE")
+@asking()
+def import_(file: str, target: str | None, url: str | None, is_json: bool) -> None:
+    """Bring an exported journal into the store, each row as it was. A run that is there already is never overwritten.
+
+    Runs that have not ended are there to be looked at: no time wakes them.
+    """
+    made = run_async(_import(Path(file).read_bytes(), file, target, url))
+    out = Output(is_json=is_json)
+    if out.is_json:
+        out.record({"runs": made})
+    else:
+        for name in made:
+            out.line(("run ", "dim"), (name, "bold"), " imported")
+
+
+async def _export(run_id: str, target: str | None, url: str | None) -> bytes:
+    async with opened_client(target, url) as client:
+        await find_run(client, run_id)
+        return await export_journal(client.store, run_id)
+
+
+async def _import(data: bytes, file: str, target: str | None, url: str | None) -> list[str]:
+    async with opened_client(target, url) as client:
+        return await import_journal(client.store, data, file)

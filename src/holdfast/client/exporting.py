@@ -1,0 +1,181 @@
+"""Journals out of a store, and into another: for tests that replay them, and for looking at them elsewhere."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from os import getpid
+from socket import gethostname
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.doing import doing, encode_doing
+from holdfast.core.exported import by_run, decode_export, encode_export
+from holdfast.core.payload import canonical, hash_of
+from holdfast.core.projection import project
+from holdfast.core.references import names_in
+from holdfast.core.run import Run
+from holdfast.core.turn import Row, Turn, decode_row, is_compacted
+from holdfast.errors import BlobNotFound, Conflict, CorruptJournal, InvalidInput, RunNotFound
+from holdfast.ports.journal import Commit, Committed, Exposure, Park
+from holdfast.ports.leases import Taken, WorkerRow
+from holdfast.ports.runs import Existing, NewRun, RunRow
+from holdfast.ports.store import Store
+
+K = TypeVar("K", bound=e.Event)
+
+PAGE = 1000
+TTL = timedelta(minutes=10)
+"""How long an import holds the runs it makes, so that no worker takes one that is only half there."""
+
+
+async def export_journal(store: Store, run_id: str) -> bytes:
+    """The journal of the tree that the run belongs to, as a file."""
+    run = await store.get(run_id)
+    if run is None:
+        raise RunNotFound(f"no run {run_id!r} in {store.url}")
+    rows = await _tree(store, run.root)
+    return encode_export(run.root, rows, await _blobs(store, (row.body for row in rows)))
+
+
+async def _tree(store: Store, root: str) -> list[Row]:
+    """All rows, page by page. Rows of one transaction may share a seq, so a page begins where the last one ended."""
+    rows: dict[tuple[str, int], Row] = {}
+    last, limit = 0, PAGE
+    while True:
+        page = await store.read_tree(root, from_seq=last, limit=limit)
+        known = len(rows)
+        rows.update({(row.run, row.ordinal): row for row in page})
+        if len(page) < limit:
+            return list(rows.values())
+        last = page[-1].seq
+        limit = limit * 2 if len(rows) == known else PAGE
+
+
+async def _blobs(store: Store, bodies: Iterable[bytes]) -> dict[str, bytes]:
+    """What these bytes name, and what that names. A name that is no blob's is only text that looks like one."""
+    found: dict[str, bytes] = {}
+    wanted = {name for body in bodies for name in names_in(body)}
+    while wanted:
+        name = wanted.pop()
+        try:
+            found[name] = await store.get_blob(name)
+        except BlobNotFound:
+            continue
+        wanted |= {inner for inner in names_in(found[name]) if inner not in found}
+    return found
+
+
+async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
+    """Makes the runs of a file, row by row, each journal identical to the one that was exported; returns their ids.
+
+    Never overwrites: if a run of that id is there, nothing is written. Runs that have not ended are there to be looked
+    at: no time wakes them.
+    """
+    _, rows, blobs = decode_export(data, source)
+    journals = by_run(rows)
+    for name, journal in journals.items():
+        if is_compacted(journal[0]):
+            raise InvalidInput(f"{source}: the journal of run {name} was compacted; only whole journals are imported")
+        if await store.get(name) is not None:
+            raise Conflict(f"run {name} is in {store.url} already: nothing was imported. An import never overwrites.")
+    for content in blobs.values():
+        await store.put_blob(content)
+    importing = _Importing(store)
+    await importing.begin()
+    try:
+        for row in rows:
+            await importing.take(row, is_last=row is journals[row.run][-1])
+    finally:
+        await store.release_all(importing.instance)
+    return list(journals)
+
+
+class _Importing:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.instance = f"import-{secrets.token_hex(6)}"
+        self._runs: dict[str, tuple[int, int, Run]] = {}
+        """Of each run: its number, its epoch, its fold."""
+
+    async def begin(self) -> None:
+        worker = WorkerRow(
+            instance=self.instance,
+            worker=self.instance,
+            queues=(),
+            definitions=(),
+            pid=getpid(),
+            host=gethostname(),
+            started_at=self._store.clock.now(),
+        )
+        await self._store.register(worker, TTL, takes_over=False)
+
+    async def take(self, row: Row, *, is_last: bool) -> None:
+        turn = decode_row(row)
+        if row.ordinal == 1:
+            await self._make(row, turn)
+            if not is_last:
+                return
+            no, epoch, _ = self._runs[row.run]
+            await self._store.release(no, epoch=epoch, until=None, inbox_seen=0)
+            return
+        no, epoch, run = self._runs[row.run]
+        while epoch < row.epoch:
+            epoch = (await self._held(row.run)).epoch
+        self._runs[row.run] = no, epoch, run
+        commit = _commit(run, no, row, turn, Park(None) if is_last else None)
+        (verdict,) = await self._store.commit([commit])
+        if not isinstance(verdict, Committed):
+            raise Conflict(f"run {row.run}: somebody else took it while row {row.ordinal} was imported: {verdict}")
+
+    async def _make(self, row: Row, turn: Turn) -> None:
+        started = turn.events[0]
+        if not isinstance(started, e.Started):
+            raise CorruptJournal(f"run {row.run}: its first row does not start it")
+        run = Run(row.run)
+        run.apply(turn)
+        new = NewRun(
+            row=msgspec.structs.replace(row, seq=0),
+            started=msgspec.structs.replace(started, root=run.root, available_at=started.available_at or turn.at),
+            doing=encode_doing(doing(run)),
+            input_hash=await self._input_hash(started),
+        )
+        no_key = self._store.clock.now()  # a key of an older run is no reason to refuse
+        made = await self._store.create(new, key_since=no_key, instance=self.instance, worker=self.instance)
+        if isinstance(made, Existing):
+            raise Conflict(f"run {row.run} was made while it was imported: an import never overwrites")
+        known = made.run if made.run.instance == self.instance else await self._held(row.run)
+        self._runs[row.run] = known.no, known.epoch, run
+
+    async def _held(self, run: str) -> RunRow:
+        taken = await self._store.take(run, instance=self.instance, steal=True)
+        if not isinstance(taken, Taken):
+            raise Conflict(f"run {run}: somebody else took it while it was imported")
+        return taken.run
+
+    async def _input_hash(self, started: e.Started) -> str:
+        data = await self._store.get_blob(started.blob) if started.blob else bytes(started.value)
+        return hash_of(canonical(data))
+
+
+def _commit(run: Run, no: int, row: Row, turn: Turn, park: Park | None) -> Commit:
+    """The turn as its worker would have committed it, without what it sent: that is in the rows of others."""
+    watched = [key for key, wait in run.waits.items() if wait.kind == "topic"]
+    run.apply(turn)
+    return Commit(
+        no=no,
+        row=msgspec.structs.replace(row, seq=0),
+        projection=project(run),
+        is_terminal=run.end is not None,
+        exposed=tuple(Exposure(x.name, bytes(x.value), x.blob) for x in _of(turn.events, e.Exposed)),
+        watch=tuple((x.name, x.key) for x in _of(turn.events, e.WaitStarted) if x.kind == "topic"),
+        unwatch=tuple(key for key in watched if key not in run.waits),
+        park=park,
+    )
+
+
+def _of(events: Sequence[e.AnyEvent], kind: type[K]) -> list[K]:
+    return [event for event in events if isinstance(event, kind)]

@@ -1,0 +1,100 @@
+"""A journal as a file: every row of a tree, and the blobs they name. Pure.
+
+One JSON object, a row a line, so that a difference between two files can be read. Nothing in it is trusted when it is
+read back: its digest covers everything but white space, each row is chained to the one before, and each blob is named
+by its hash. Seqs are places in the store that wrote them: they keep the order and mean nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from holdfast.core.turn import Row, decode_rows
+from holdfast.errors import CorruptJournal, InvalidInput
+
+FORMAT = 1
+"""Version of the file this code writes; newer ones are refused."""
+
+
+class ExportedRow(msgspec.Struct, frozen=True):
+    """A row; `body` as it is stored."""
+
+    run: str
+    ordinal: int
+    epoch: int
+    at: int
+    format: int
+    checksum: str
+    seq: int
+    body: msgspec.Raw
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """The file."""
+
+    holdfast_journal: int
+    root: str
+    rows: list[ExportedRow]
+    blobs: dict[str, str]
+    digest: str = ""
+
+
+def encode_export(root: str, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> bytes:
+    """The file of a tree: rows in their total order."""
+    shown = [
+        ExportedRow(x.run, x.ordinal, x.epoch, x.at, x.format, x.checksum.hex(), x.seq, msgspec.Raw(x.body))
+        for x in rows
+    ]
+    packed = {name: base64.b64encode(data).decode() for name, data in sorted(blobs.items())}
+    lines = b",\n".join(msgspec.json.encode(row) for row in shown)
+    head = b'{"holdfast_journal":%d,"root":%s,\n"digest":"%s",\n' % (
+        FORMAT,
+        msgspec.json.encode(root),
+        _digest(root, shown, packed).encode(),
+    )
+    return head + b'"rows":[\n' + lines + b'\n],\n"blobs":' + msgspec.json.encode(packed) + b"}\n"
+
+
+def decode_export(data: bytes, source: str) -> tuple[str, list[Row], dict[str, bytes]]:
+    """The root, the rows and the blobs of a file; `source` names it in errors. Every chain is checked."""
+    try:
+        file = msgspec.json.decode(data, type=Exported)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"{source} is no exported journal: {error}. `holdfast export RUN` writes one.") from error
+    if file.holdfast_journal > FORMAT:
+        raise InvalidInput(
+            f"{source} has format {file.holdfast_journal}, this code reads up to {FORMAT}: a newer Holdfast wrote it"
+        )
+    if file.digest != _digest(file.root, file.rows, file.blobs):
+        raise CorruptJournal(f"{source} was changed or damaged: its digest does not hold. Export it again.")
+    try:
+        rows = [
+            Row(x.run, x.ordinal, x.epoch, x.at, x.format, bytes.fromhex(x.checksum), bytes(x.body), x.seq)
+            for x in file.rows
+        ]
+        blobs = {name: base64.b64decode(text, validate=True) for name, text in file.blobs.items()}
+    except (ValueError, binascii.Error) as error:
+        raise CorruptJournal(f"{source} was changed or damaged: {error}") from error
+    for name, content in blobs.items():
+        if sha256(content).hexdigest() != name:
+            raise CorruptJournal(f"{source} was changed or damaged: blob {name} does not hold the bytes of that name")
+    for journal in by_run(rows).values():
+        decode_rows(journal)
+    return file.root, rows, blobs
+
+
+def by_run(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each run, in order."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.run, []).append(row)
+    return found
+
+
+def _digest(root: str, rows: Sequence[ExportedRow], blobs: Mapping[str, str]) -> str:
+    return sha256(msgspec.json.encode((FORMAT, root, rows, blobs))).hexdigest()

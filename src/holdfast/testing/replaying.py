@@ -1,0 +1,129 @@
+"""`replay`: do recorded journals still replay with this code?
+
+A journal is gone through with today's definitions, as a worker does after a restart: no body runs, nothing is written,
+no store is opened. The journals are what `holdfast export RUN` wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from glob import glob
+from os import PathLike, fspath
+from pathlib import Path
+
+from holdfast import sync
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.app import App
+from holdfast.core.exported import by_run, decode_export
+from holdfast.core.specs import Settings
+from holdfast.core.turn import Row
+from holdfast.engine.history import Journal, load
+from holdfast.engine.loading import blobs_wanted, close, replayed
+from holdfast.engine.registry import Registry
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.testing.sim import at_once
+
+
+class ReplayFailed(AssertionError):
+    """A recorded journal does not replay with this code; the message is the whole report."""
+
+    def __init__(self, report: ReplayReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A run that does not replay: the file, the run, and why."""
+
+    source: str
+    run: str
+    why: str
+    is_unknown: bool = False
+    """The app does not serve its workflow: nothing was replayed."""
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.why}"
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """The outcome of `replay`."""
+
+    files: int = 0
+    runs: int = 0
+    rows: int = 0
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    @property
+    def ok(self) -> bool:
+        """Whether every run replays."""
+        return not self.problems
+
+    def assert_ok(self) -> None:
+        """Raises `ReplayFailed`, an AssertionError with the whole report, if a run does not replay."""
+        if self.problems:
+            raise ReplayFailed(self)
+
+    def __str__(self) -> str:
+        head = f"{self.files} journal(s), {self.runs} run(s), {self.rows} rows: {len(self.problems)} do not replay"
+        return "\n\n".join([head, *map(str, self.problems)])
+
+
+def replay(journals: str | PathLike[str] | Iterable[str | PathLike[str]], app: App | sync.App) -> ReplayReport:
+    """Replays recorded journals with the definitions of the app; ask the report with `assert_ok()`.
+
+    `journals`: a pattern such as `"tests/journals/*.json"`, a file, or several of them. A pattern that matches nothing
+    is an error: a check of no journals would always hold. A run diverges if the code asks for something else than the
+    journal holds; the report shows both, and the line that asked. Children are replayed with their parents.
+    """
+    inner = app.app if isinstance(app, sync.App) else app
+    given = [journals] if isinstance(journals, str | PathLike) else list(journals)
+    report = ReplayReport()
+    for path in _files(given):
+        _, rows, blobs = decode_export(path.read_bytes(), str(path))
+        report.files += 1
+        report.runs += len(by_run(rows))
+        report.rows += len(rows)
+        report.problems += problems_of(str(path), rows, blobs, inner.registry, inner.settings)
+    return report
+
+
+def problems_of(
+    source: str, rows: Sequence[Row], blobs: Mapping[str, bytes], registry: Registry, settings: Settings
+) -> list[Problem]:
+    """The runs of a tree that do not replay with these definitions."""
+    store = MemoryStore()
+    for content in blobs.values():
+        at_once(store.put_blob(content))
+    found: list[Problem] = []
+    for name, journal in by_run(rows).items():
+        try:
+            loaded = at_once(load(store, 0, name, Journal(journal)))
+            run = loaded.run
+            spec = registry.find(run.workflow, run.version)
+            if spec is None:
+                version = f" (version {run.version})" if run.version else ""
+                why = f"run {name} is of workflow {run.workflow}{version}, which the app does not serve"
+                found.append(Problem(source, name, why, is_unknown=True))
+                continue
+            wanted = {key: blobs[key] for key in blobs_wanted(loaded.turns) if key in blobs}
+            close(replayed(name, loaded.turns, wanted, spec, registry, settings), name)
+        except HoldfastError as error:
+            found.append(Problem(source, name, str(error)))
+    return found
+
+
+def _files(given: Iterable[str | PathLike[str]]) -> list[Path]:
+    found: dict[Path, None] = {}
+    for one in given:
+        pattern = fspath(one)
+        matches = [pattern] if Path(pattern).is_file() else sorted(glob(pattern, recursive=True))  # noqa: PTH207 a pattern may be absolute
+        if not matches:
+            raise InvalidInput(
+                f"replay({pattern!r}): no file matches, looked for from {Path.cwd()}. Write one with "
+                "`holdfast export RUN -o FILE`."
+            )
+        found.update(dict.fromkeys(map(Path, matches)))
+    return list(found)

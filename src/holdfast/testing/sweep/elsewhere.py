@@ -1,0 +1,166 @@
+"""The journal of an undisturbed run, replayed in other processes with other hashes: the order of a set, what was read
+at import, and whatever else lives in one process only.
+
+This module is also what those processes run: they read a request from standard input, import the modules it names as
+the test did, replay, and print what does not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from holdfast.authoring.script.named import named_by
+from holdfast.authoring.script.workflows import AnyWorkflow
+from holdfast.core.exported import decode_export, encode_export
+from holdfast.core.specs import Settings, WorkflowSpec
+from holdfast.engine.registry import Registry
+from holdfast.testing.replaying import problems_of
+from holdfast.testing.sweep.stage import Stage
+
+SECONDS = 120.0
+
+INSIDE = "HOLDFAST_SWEEP_REPLAY"
+"""Set in the environment of those processes. One that imports code which sweeps at once must not begin others."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What another process is asked."""
+
+    paths: list[str]
+    modules: list[tuple[str, str]]
+    """Names and files. A script is not among them: to import it would be to run it."""
+    journal: str
+    without: list[str]
+    """Workflows that are faked: their code is only in the test."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What it found: runs that do not replay, or why it could not try."""
+
+    problems: list[str] = []
+    skipped: str = ""
+
+
+class Elsewhere:
+    """Other processes at work; they begin at once, and are asked for their answers in the end."""
+
+    def __init__(self, stage: Stage, specs: Iterable[WorkflowSpec], faked: Iterable[str], seeds: Iterable[int]) -> None:
+        journal = encode_export(stage.root, stage.journal(), stage.blobs()).decode()
+        request = msgspec.json.encode(Request(sys.path, _modules(specs), journal, sorted(faked)))
+        self._processes = [(seed, _begin(seed, request)) for seed in seeds]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leaves no process behind."""
+        for _, process in self._processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def answers(self) -> list[tuple[int, Answer]]:
+        """What each found, with its hash seed."""
+        return [(seed, _answer(process)) for seed, process in self._processes]
+
+
+def _modules(specs: Iterable[WorkflowSpec]) -> list[tuple[str, str]]:
+    found: dict[str, str] = {}
+    for spec in specs:
+        for function in (spec.function, *spec.bodies):
+            module = inspect.getmodule(inspect.unwrap(function))
+            if module is not None and module.__name__.partition(".")[0] not in {"holdfast", "__main__"}:
+                found[module.__name__] = module.__file__ or ""
+    return list(found.items())
+
+
+def _begin(seed: int, request: bytes) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import {__name__} as elsewhere; elsewhere.main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={
+            **os.environ,
+            INSIDE: "1",
+            "PYTHONHASHSEED": str(seed),
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },
+    )
+    assert process.stdin is not None
+    process.stdin.write(request)
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def _answer(process: subprocess.Popen[bytes]) -> Answer:
+    try:
+        said, complained = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return Answer(skipped=f"another process did not answer within {SECONDS:g} s")
+    try:
+        return msgspec.json.decode(said.rpartition(b"\n")[2], type=Answer)
+    except msgspec.DecodeError:
+        last = complained.decode(errors="replace").strip().rpartition("\n")[2]
+        return Answer(skipped=f"another process could not replay the run: {last}")
+
+
+def _imported(name: str, file: str) -> ModuleType:
+    """The module, by its name or, as pytest may have done, by its file."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        if not file:
+            raise
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{name} cannot be imported from {file!r}")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def answer(data: bytes) -> Answer:
+    """What the other process does."""
+    request = msgspec.json.decode(data, type=Request)
+    registry = Registry()
+    try:
+        modules = [_imported(name, file) for name, file in request.modules]
+    except Exception as error:  # noqa: BLE001 whatever an import raises, it is said
+        return Answer(skipped=f"another process cannot import the workflow's module: {type(error).__name__}: {error}")
+    values: list[Any] = [value for module in modules for value in vars(module).values()]
+    own: list[AnyWorkflow[..., Any]] = [value for value in values if isinstance(value, AnyWorkflow)]
+    named = named_by(x for one in own for spec in one.specs() for x in (spec.function, *spec.bodies))
+    children: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
+    for workflow in (*own, *children):
+        for spec in workflow.specs():
+            registry.add(spec)
+    _, rows, blobs = decode_export(request.journal.encode(), "the journal")
+    found = problems_of("another process", rows, blobs, registry, Settings())
+    known = [problem for problem in found if not problem.is_unknown]
+    unknown = [problem.why for problem in found if problem.is_unknown and not _is_faked(problem.why, request.without)]
+    return Answer([problem.why for problem in known], "; ".join(unknown))
+
+
+def _is_faked(why: str, names: Iterable[str]) -> bool:
+    return any(f"workflow {name}," in why or f"workflow {name} (" in why for name in names)
+
+
+def main() -> None:
+    """From standard input to standard output."""
+    sys.stdout.write("\n" + msgspec.json.encode(answer(sys.stdin.buffer.read())).decode())

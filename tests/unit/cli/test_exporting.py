@@ -1,0 +1,39 @@
+"""`export` and `import`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from holdfast.adapters.sqlite import open_sqlite
+from holdfast.testing import replay
+from tests.unit.cli.conftest import Cli
+
+
+async def make(file: Path) -> None:
+    """A new, empty store."""
+    await (await open_sqlite(file)).close()
+
+
+def test_a_run_becomes_a_fixture_and_comes_back(cli: Cli) -> None:
+    """Contract: what `export` writes replays with the app, and is imported once."""
+    name = cli.start("parent", "name=you", "--id", "greeting")
+    cli.finish(name)
+    said = cli.ok("export", "greeting", "-o", "greeting.json")
+    assert "run greeting exported to greeting.json" in said
+    replay("*.json", cli.app).assert_ok()
+    assert "is there already" in cli("export", "greeting", "-o", "greeting.json").error
+    assert "already: nothing was imported" in cli("import", "greeting.json").error
+    other = f"sqlite:///{cli.folder / 'other.db'}"
+    asyncio.run(make(cli.folder / "other.db"))
+    assert "run greeting imported" in cli.ok("import", "greeting.json", "--url", other)
+    assert "all hold" in cli.ok("verify", "--url", other)
+    assert cli("runs", "--url", other, "--json").code == 0
+
+
+def test_what_is_not_there_is_said(cli: Cli) -> None:
+    cli.finish(cli.start("hello", "name=you", "--id", "first"))
+    assert "no run 'fist'" in cli("export", "fist").error
+    assert "nowhere.json" in cli("import", "nowhere.json").error
+    (cli.folder / "notes.json").write_text("{}")
+    assert "notes.json is no exported journal" in cli("import", "notes.json").error
