@@ -19,6 +19,8 @@ Figure: TypeAlias = int | float | str
 MODULES = (
     "tests.lab.sim.campaign",
     "tests.lab.sim.crash_points",
+    "tests.lab.disk.campaign",
+    "tests.lab.mutating",
 )
 """Where levels are found, in the order in which they run."""
 

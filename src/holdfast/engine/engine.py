@@ -171,6 +171,9 @@ class Engine:
                 is_known = isinstance(error, StoreError)
                 LOG.warning("run %s: could not be taken on: %s", row.id, error, exc_info=None if is_known else error)
                 self.met("failed", row.id, str(error))
+                broken = self.sessions.get(row.id)
+                if broken is not None and broken.epoch == row.epoch:
+                    broken.drop("could not be opened", event="abandoned")  # or it would keep its slot for ever
                 await self._put_back(row)
 
     def _still_true(self, kept: _Warm, row: RunRow) -> bool:

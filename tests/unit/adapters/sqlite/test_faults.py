@@ -15,58 +15,7 @@ from holdfast.errors import DiskFull, StoreError
 from holdfast.ports.journal import Committed
 from holdfast.ports.transactions import RolledBack
 from holdfast.testing.conformance.world import START, World
-
-BELOW = "unix"  # SQLite's own name for what POSIX offers
-
-
-class Faults(apsw.VFS):
-    """SQLite's own file system, except that one call (or, if persistent, every call from then on) fails."""
-
-    def __init__(self) -> None:
-        super().__init__("faults", BELOW, makedefault=True)
-        self.verb = ""
-        self.code: type[apsw.Error] = apsw.IOError
-        self.left = -1
-        self.stays = False
-        self.hits = 0
-
-    def arm(self, verb: str, number: int, code: type[apsw.Error], *, stays: bool = False) -> None:
-        self.verb, self.left, self.code, self.stays, self.hits = verb, number, code, stays, 0
-
-    def disarm(self) -> None:
-        self.verb = ""
-
-    def meet(self, verb: str) -> None:
-        """Raises if it is time to."""
-        if verb != self.verb:
-            return
-        self.left -= 1
-        if self.left == 0 or (self.stays and self.left < 0):
-            self.hits += 1
-            raise self.code("injected")
-
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> FaultyFile:  # noqa: N802 - SQLite's name
-        return FaultyFile(self, name, flags)
-
-
-class FaultyFile(apsw.VFSFile):
-    """A file of that file system."""
-
-    def __init__(self, faults: Faults, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
-        super().__init__(BELOW, name, flags)
-        self._faults = faults
-
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        self._faults.meet("write")
-        super().xWrite(data, offset)  # pyright: ignore[reportUnknownMemberType]
-
-    def xSync(self, flags: int) -> None:  # noqa: N802
-        self._faults.meet("sync")
-        super().xSync(flags)
-
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
-        self._faults.meet("read")
-        return super().xRead(amount, offset)
+from tests.lab.disk.files import Faults
 
 
 @pytest.fixture

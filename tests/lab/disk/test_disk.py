@@ -1,0 +1,53 @@
+"""Disks that fail and disks that lose their power, under a real SQLite store."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import apsw
+import pytest
+
+from tests.lab.disk.campaign import CUTS, MODES, Mode, chosen, cut, failing
+
+POINTS = 75
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # apsw reports what a VFS method raised
+@pytest.mark.parametrize("share", range(4))
+def test_what_was_acknowledged_survives_a_failing_disk(share: int, rng: Random, record_property: Any) -> None:
+    """Promise (S1, S2, S5, S6): whichever call fails, once or for good, the file stays sound and nothing is lost."""
+    met = refused = 0
+    for _ in range(POINTS):
+        fault = chosen(rng)
+        seed = rng.randrange(2**32)
+        outcome = failing(fault, seed)
+        assert not outcome.problem, f"failing({fault}, seed {seed}): {outcome.problem}"
+        met += outcome.is_met
+        refused += outcome.refused
+    record_property("figure", f"disk faults, share {share}: {met} of {POINTS} met, {refused} calls refused")
+    assert met > POINTS / 3
+    assert refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_what_was_acknowledged_survives_a_power_cut(mode: Mode, rng: Random, record_property: Any) -> None:
+    """Promise (S2): without the writes that were never synced, or with some of them, torn, all that was acknowledged is
+    there."""
+    seed = rng.randrange(2**32)
+    _, calls = cut(seed, frozenset(), mode)
+    outcomes, _ = cut(seed, frozenset(rng.sample(range(1, calls + 1), min(CUTS, calls))), mode)
+    problems = [outcome.problem for outcome in outcomes if outcome.problem]
+    record_property("figure", f"power cuts ({mode}): {len(outcomes)} of {calls} moments, {len(problems)} with losses")
+    assert not problems, f"seed {seed}: {problems}"
+    assert len(outcomes) > CUTS / 2
+
+
+def test_the_oracle_sees_what_is_lost() -> None:
+    """The disk that loses unsynced writes does lose them: a store that does not sync is caught."""
+    _, calls = cut(1, frozenset(), "all lost", durability="off")
+    outcomes, _ = cut(1, frozenset(range(1, calls + 1, 3)), "all lost", durability="off")
+    assert any("lost row" in outcome.problem for outcome in outcomes)
+    assert apsw.vfs_names()[0] != "power"

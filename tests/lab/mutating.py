@@ -1,0 +1,133 @@
+"""Tests of the tests: known ways to break Holdfast, kept as patches, each of which the suite has to notice.
+
+A patch begins with what it breaks, the level of test that is to notice it, and the tests that are enough to. It is
+applied to a copy of the sources; the tests run against the copy, in processes of their own, and have to fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.levels import Effort, Report, level
+
+ROOT = Path(__file__).resolve().parents[2]
+PATCHES = Path(__file__).parent / "patches"
+PATIENCE = 600.0
+
+TESTS_FAILED = 1
+"""pytest's exit code for tests that ran and failed: the only one that counts as noticed."""
+
+WITHOUT_SUBJECT = {
+    "20": "the namespace of a request is taken from its body: there are no namespaces yet",
+    "21": "paths that end like an open one need no token: there is no HTTP API yet",
+}
+"""Patches of the list whose subject does not exist yet. Listed, not counted."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One patch."""
+
+    name: str
+    what: str
+    level: str
+    tests: tuple[str, ...]
+    patch: Path
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of one: whether the tests noticed it, by which test first, and in how many seconds."""
+
+    mutant: Mutant
+    is_killed: bool
+    by: str
+    seconds: float
+
+
+def mutants() -> list[Mutant]:
+    """All of them, in the order of their numbers."""
+    return [_read(path) for path in sorted(PATCHES.glob("*.diff"))]
+
+
+def _read(path: Path) -> Mutant:
+    what, level, tests, *_ = path.read_text(encoding="utf-8").splitlines()
+    return Mutant(
+        path.stem, what, level.removeprefix("level: "), tuple(shlex.split(tests.removeprefix("killed by: "))), path
+    )
+
+
+def applies(mutant: Mutant) -> str:
+    """Empty if the patch fits the sources as they are; else what is wrong."""
+    answer = subprocess.run(
+        ["git", "apply", "--check", mutant.patch], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return "" if answer.returncode == 0 else answer.stderr.strip()
+
+
+def try_on(mutant: Mutant) -> Fate:
+    """Runs the tests against the broken copy."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="holdfast-mutant-") as folder:
+        copy = Path(folder)
+        for name in ("src", "tests", "benchmarks", "examples", "docs"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("pyproject.toml", "README.md", "dev.py", "CHANGELOG.md"):
+            shutil.copy(ROOT / name, copy / name)
+        subprocess.run(["git", "apply", mutant.patch], cwd=copy, check=True, capture_output=True)
+        answer = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=no", *mutant.tests],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": str(copy / "src")},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    first = next((line for line in answer.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))), "")
+    by = first.partition(" ")[2].partition(" - ")[0]
+    return Fate(mutant, answer.returncode == TESTS_FAILED, by or answer.stdout[-500:], time.monotonic() - started)
+
+
+@level("mutants", "known ways to break the sources, each noticed by the suite", share=0.5)
+def tried(effort: Effort) -> Report:
+    """All of them, or as many as the time allows, beginning at the first seed."""
+    every = mutants()
+    first = effort.first % len(every)
+    report = Report()
+    fates: list[Fate] = []
+    for mutant in [*every[first:], *every[:first]][: effort.seeds or len(every)]:
+        if effort.is_over:
+            break
+        effort.say(f"   {mutant.name}: {mutant.what}")
+        fates.append(try_on(mutant))
+    lived = [fate for fate in fates if not fate.is_killed]
+    report.figures = {"tried": len(fates), "killed": len(fates) - len(lived), "without a subject": len(WITHOUT_SUBJECT)}
+    report.sometimes = {"a mutant was killed": len(fates) - len(lived)}
+    report.problems = [f"{fate.mutant.name} ({fate.mutant.what}) lives: {fate.by}" for fate in lived]
+    return report
+
+
+def main(names: list[str]) -> int:
+    """`python -m tests.lab.mutating [NAME…]`: a line for each; exit code 1 if one lived."""
+    lived = 0
+    for mutant in mutants():
+        if not names or any(mutant.name.startswith(name) for name in names):
+            fate = try_on(mutant)
+            lived += not fate.is_killed
+            print(
+                f"{'killed' if fate.is_killed else 'LIVES '} {mutant.name}, {fate.seconds:.0f} s, {fate.by}", flush=True
+            )
+    return 1 if lived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
