@@ -51,7 +51,8 @@ class App:
     stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows
     of a run lie between two snapshots and before it is compacted: what is not given is as `[upkeep]` of the
     configuration says. `blobs` says where large payloads are: in the "store", or in a folder that all workers share
-    ("file:///shared/folder"). `config` is for tests; else it is looked for when it is first needed.
+    ("file:///shared/folder"). `paranoid` replays each run whenever it is parked, and pauses one whose code asks for
+    something else then: for development. `config` is for tests; else it is looked for when it is first needed.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class App:
         store: Store | None = None,
         config: Configuration | None = None,
         leases: Grants | None = None,
+        paranoid: bool = False,
     ) -> None:
         self.given_url: str | None = url or None
         self._config = config
@@ -88,6 +90,7 @@ class App:
             "step_retry": step_retry or Retry(),
             "step_limit": step_limit,
             "cancel_grace": parse_duration(cancel_grace, what="cancel_grace"),
+            "paranoid": paranoid,
             **{name: value for name, value in said.items() if value is not UNSET},
         }
         self._blobs = blobs
