@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         put_blob,
         rng,
         sleep,
+        transaction,
         uuid4,
     )
     from holdfast.authoring.script.workflows import Call, remote, workflow
@@ -142,6 +143,7 @@ __all__ = [
     "sleep",
     "start",
     "step",
+    "transaction",
     "uuid4",
     "workflow",
 ]
@@ -164,7 +166,8 @@ _HOMES = {
     "holdfast.authoring.script.sagas": "saga",
     "holdfast.authoring.script.steps": "step",
     "holdfast.authoring.script.verbs": (
-        "BlobRef Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep uuid4"
+        "BlobRef Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep "
+        "transaction uuid4"
     ),
     "holdfast.authoring.script.workflows": "Call remote workflow",
     "holdfast.client.batches": "Batch",
@@ -174,12 +177,9 @@ _HOMES = {
     "holdfast.core.retry": "Retry",
     "holdfast.core.status": "Status",
     "holdfast.errors": (
-        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidItem ItemsFailed NotInRun OutcomeUnknown "
-        "Permanent ResultTimeout "
-        "RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed StepFailed "
-        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow NotInRun OutcomeUnknown Permanent "
-        "ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed StepFailed "
-        "StepLimitExceeded"
+        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed NotInRun "
+        "OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed "
+        "StepFailed StepLimitExceeded"
     ),
 }
 """Where each public name lives."""
