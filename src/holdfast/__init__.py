@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.app import App
+    from holdfast.authoring.flow.builder import FlowBuilder
+    from holdfast.authoring.flow.opening import load_flow
+    from holdfast.authoring.flow.workflow import Flow
     from holdfast.authoring.handle import JournalEvent, Run, RunView
     from holdfast.authoring.machine.breaker import Breaker
     from holdfast.authoring.machine.joins import Join
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
         Conflict,
         DeadlineExceeded,
         HoldfastError,
+        InvalidFlow,
         NotInRun,
         OutcomeUnknown,
         Permanent,
@@ -77,7 +81,10 @@ __all__ = [
     "Conflict",
     "Current",
     "DeadlineExceeded",
+    "Flow",
+    "FlowBuilder",
     "HoldfastError",
+    "InvalidFlow",
     "ItemOutcome",
     "Join",
     "JournalEvent",
@@ -113,6 +120,7 @@ __all__ = [
     "each",
     "get_blob",
     "heartbeat",
+    "load_flow",
     "log",
     "now",
     "patched",
@@ -131,6 +139,9 @@ __all__ = [
 _HOMES = {
     "holdfast.app": "App",
     "holdfast.authoring.handle": "JournalEvent Run RunView",
+    "holdfast.authoring.flow.builder": "FlowBuilder",
+    "holdfast.authoring.flow.opening": "load_flow",
+    "holdfast.authoring.flow.workflow": "Flow",
     "holdfast.authoring.machine.breaker": "Breaker",
     "holdfast.authoring.machine.joins": "Join",
     "holdfast.authoring.machine.machine": "Machine",
@@ -150,8 +161,8 @@ _HOMES = {
     "holdfast.core.retry": "Retry",
     "holdfast.core.status": "Status",
     "holdfast.errors": (
-        "CompensationFailed Conflict DeadlineExceeded HoldfastError NotInRun OutcomeUnknown Permanent ResultTimeout "
-        "RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed StepFailed "
+        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow NotInRun OutcomeUnknown Permanent "
+        "ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed StepFailed "
         "StepLimitExceeded"
     ),
 }

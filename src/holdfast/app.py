@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from msgspec import UNSET, UnsetType
 
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.script.channels import Channel
@@ -46,9 +49,10 @@ class App:
     configuration: `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
     definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended runs
     stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows
-    of a run lie between two snapshots and before it is compacted, `blobs` where large payloads are: in the "store", or
-    in a folder that all workers share ("file:///shared/folder"). `config` is for tests; else it is looked for when it
-    is first needed.
+    of a run lie between two snapshots and before it is compacted: what is not given is as `[upkeep]` of the
+    configuration says. `blobs` says where large payloads are: in the "store", or in a folder that all workers share
+    ("file:///shared/folder"). `paranoid` replays each run whenever it is parked, and pauses one whose code asks for
+    something else then: for development. `config` is for tests; else it is looked for when it is first needed.
     """
 
     def __init__(
@@ -60,13 +64,14 @@ class App:
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
-        keep: Duration | None = "30d",
-        snapshot_every: int = 1000,
-        compact_after: int | None = 10_000,
+        keep: Duration | UnsetType | None = UNSET,
+        snapshot_every: int | UnsetType = UNSET,
+        compact_after: int | UnsetType | None = UNSET,
         blobs: str | None = None,
         store: Store | None = None,
         config: Configuration | None = None,
         leases: Grants | None = None,
+        paranoid: bool = False,
     ) -> None:
         self.given_url: str | None = url or None
         self._config = config
@@ -74,18 +79,20 @@ class App:
         self.resources: list[Resource[Any]] = list(resources)
         if step_limit is not None and step_limit < 1:
             raise InvalidInput(f"step_limit={step_limit}: at least 1, or None for no limit")
-        if snapshot_every < 0:
+        if snapshot_every is not UNSET and snapshot_every < 0:
             raise InvalidInput(f"snapshot_every={snapshot_every}: rows between two snapshots of a run, or 0 for none")
-        if compact_after is not None and compact_after < 1:
+        if compact_after is not UNSET and compact_after is not None and compact_after < 1:
             raise InvalidInput(f"compact_after={compact_after}: at least 1 row, or None to compact only when asked to")
-        self.settings: Settings = Settings(
-            step_retry=step_retry or Retry(),
-            step_limit=step_limit,
-            cancel_grace=parse_duration(cancel_grace, what="cancel_grace"),
-            snapshot_every=snapshot_every,
-            compact_after=compact_after,
-            keep=None if keep is None else parse_duration(keep, what="keep"),
-        )
+        if keep is not UNSET and keep is not None:
+            keep = parse_duration(keep, what="keep")
+        said = {"keep": keep, "snapshot_every": snapshot_every, "compact_after": compact_after}
+        self._said: dict[str, Any] = {
+            "step_retry": step_retry or Retry(),
+            "step_limit": step_limit,
+            "cancel_grace": parse_duration(cancel_grace, what="cancel_grace"),
+            "paranoid": paranoid,
+            **{name: value for name, value in said.items() if value is not UNSET},
+        }
         self._blobs = blobs
         self._replaced: dict[int, Any] = {}
         self._given = store
@@ -103,6 +110,14 @@ class App:
         if self._config is None:
             self._config = load().settings
         return self._config
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        """What holds for all its runs: as it was said here, else as the configuration says."""
+        upkeep = self.config.upkeep
+        rows = {"snapshot_every": upkeep.snapshot_every, "compact_after": upkeep.compact_after or None}
+        chosen: dict[str, Any] = {"keep": upkeep.keep, **rows, **self._said}
+        return Settings(**chosen)
 
     @property
     def url(self) -> str:
@@ -201,6 +216,7 @@ class App:
             poll=self.config.worker.poll if poll is None else poll,
             grace=grace,
             recovery=self.config.recovery,
+            upkeep=self.config.upkeep,
         )
 
         @asynccontextmanager

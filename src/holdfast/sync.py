@@ -15,6 +15,8 @@ from datetime import datetime
 from types import ModuleType
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.app import App as AsyncApp
 from holdfast.authoring.handle import JournalEvent, RunView
 from holdfast.authoring.handle import Run as AsyncRun
@@ -200,9 +202,9 @@ class App:
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
-        keep: Duration | None = "30d",
-        snapshot_every: int = 1000,
-        compact_after: int | None = 10_000,
+        keep: Duration | UnsetType | None = UNSET,
+        snapshot_every: int | UnsetType = UNSET,
+        compact_after: int | UnsetType | None = UNSET,
         blobs: str | None = None,
     ) -> None:
         self.app: AsyncApp = (

@@ -8,12 +8,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import click
 import pytest
 from click.testing import CliRunner
 
 from holdfast import App, Signal, step, workflow
-from holdfast.cli import growing
+from holdfast.adapters.sqlite.connection import run as execute
+from holdfast.cli import growing, verifying
 from holdfast.core.turn import is_compacted
 
 go = Signal[str]("go")
@@ -65,9 +67,13 @@ def records(command: click.Command, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_gc_says_what_it_would_take_and_takes_it(url: str) -> None:
-    """Contract: --dry-run removes nothing; without it the same goes, and the blobs after their grace."""
+    """Contract: --dry-run removes nothing, and says which blobs follow the runs; without it the same goes, and those
+    blobs after their grace."""
     [would] = records(growing.gc, "--url", url, "--dry-run")
     assert (would["dry_run"], would["trees"], would["runs"], would["blobs"]) == (True, 1, 1, 0)
+    assert would["later_blobs"] == 1
+    assert would["later_blob_bytes"] > 200_000
+    assert "1 more" in said(growing.gc, "--url", url, "--dry-run")
     [done] = records(growing.gc, "--url", url, "--grace", "0s")
     assert (done["dry_run"], done["trees"], done["rows"]) == (False, 1, would["rows"])
     assert done["blobs"] == 1
@@ -127,3 +133,23 @@ def test_space_says_where_the_room_goes(url: str) -> None:
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (1_400_000, "1.4 MB"), (2 * 10**12, "2.0 TB")])
 def test_sizes_are_for_people(size: int, text: str) -> None:
     assert growing.size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("DELETE FROM blobs", "no blob"),
+        ("UPDATE blobs SET data = zeroblob(length(data))", "does not hold the bytes of that name"),
+    ],
+    ids=["missing", "changed"],
+)
+def test_verify_reads_the_large_payloads(url: str, statement: str, words: str) -> None:
+    """Contract: a payload that is gone, or that is not what its name says, is found in the run that names it."""
+    assert records(verifying.command, "--url", url)[0]["problems"] == []
+    connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    execute(connection, statement)
+    connection.close()
+    [answer] = records(verifying.command, "--url", url)
+    [problem] = answer["problems"]
+    assert problem["run"] == "short"
+    assert words in problem["problem"]

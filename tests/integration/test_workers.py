@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from holdfast import Signal, Status, current, sleep, step, workflow
 from holdfast.client.run import ClientRun
 from holdfast.core.projection import project
 from holdfast.core.run import fold
+from holdfast.engine.session import Session
 from holdfast.errors import InvalidInput
 from holdfast.worker.claiming import claim_until_stopped
 from tests.support.world import START, World, crash, events, forget_programs, types
@@ -391,3 +393,29 @@ async def test_a_warm_program_of_a_run_that_moved_elsewhere_is_not_used(still: W
         await run.signal(go, 2)
         await run.signal(go, 3)
         assert await run.result("10s") == [1, 2, 3]
+
+
+async def test_a_run_that_cannot_be_opened_keeps_no_slot(still: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: a session that breaks as it opens is dropped: its worker takes other runs, and the run comes back."""
+
+    @workflow
+    async def quick() -> str:
+        return "done"
+
+    real, broken = Session.open, list[str]()
+
+    def opened(self: Session, messages: list[Any], inbox_last: int) -> None:
+        if self.run.id == "odd" and not broken:
+            broken.append(self.run.id)
+            raise RuntimeError("broken")
+        real(self, messages, inbox_last)
+
+    monkeypatch.setattr(Session, "open", opened)
+    app, client = still.app(quick), still.app(quick)
+    odd = await client.start(quick(), id="odd")
+    async with still.worker(app, concurrency=1) as worker:
+        await still.until(lambda: broken and not worker.engine.sessions, "the broken session is dropped")
+        other = await client.start(quick(), id="other")
+        assert await other.result("60s") == "done"
+        await still.advance("10s")
+        assert await odd.result("60s") == "done"

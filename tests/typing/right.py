@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, assert_type
+from typing import Any, Literal, assert_type
 
 from holdfast import (
     Again,
@@ -14,6 +14,8 @@ from holdfast import (
     BlobRef,
     Breaker,
     Call,
+    Flow,
+    FlowBuilder,
     Join,
     Machine,
     More,
@@ -30,6 +32,7 @@ from holdfast import (
     each,
     get_blob,
     heartbeat,
+    load_flow,
     log,
     now,
     patched,
@@ -335,3 +338,20 @@ async def use_machines(order: Order) -> None:
     assert_type(run, Run[Delivered | Refused])
     assert_type(await app.get("run-42", parcel), Run[Delivered | Refused])
     assert_type(parcel.diagram("svg"), str)
+
+
+anything = load_flow("order.yaml")
+typed = load_flow("order.yaml", input=Order, output=str)
+
+
+async def use_flows(order: Order) -> None:
+    assert_type(anything, Flow[Any, Any])
+    assert_type(load_flow("order.yaml", input=Order), Flow[Order, Any])
+    typed_call: Call[str] = typed(order, vars={"region": "eu"})
+    assert_type(await app.start(typed_call, id="flow-1"), Run[str])
+    f = FlowBuilder("tip", saga=True)
+    tip = f.call("tip", charge, {"order": f.input["order"]}, when=f.input["cents"] > 100, otherwise=None)
+    gate = f.approve("ok", "finance", timeout="2d", then=f.escalate(["ann"]))
+    built = f.build({"payment": tip, "by": gate["by"].otherwise("nobody"), "sum": 1 + f.input["a"] * 2})
+    assert_type(built, Flow[Any, Any])
+    assert_type(built.diagram("svg"), str)

@@ -16,9 +16,10 @@ from holdfast.cli.output import Output, is_terminal, status_part
 from holdfast.cli.parameters import duration
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.client.client import Client
+from holdfast.config import load
 from holdfast.core.durations import format_duration
 from holdfast.engine.snapshots import compact as compact_run
-from holdfast.engine.sweeping import DUTY, GRACE, TTL, Swept, sweep, sweepable
+from holdfast.engine.sweeping import DUTY, TTL, Swept, sweep, sweepable
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.ports.upkeep import Space
 
@@ -37,10 +38,10 @@ _KEEP = click.option(
 @click.command("gc", cls=HoldfastCommand)
 @asking()
 @_KEEP
-@click.option("--grace", type=duration, default=GRACE, metavar="DURATION", help="How long unused blobs stay: 1d.")
+@click.option("--grace", type=duration, metavar="DURATION", help="How long unused blobs stay; else as configured (1d).")
 @_DRY
 def gc(
-    target: str | None, url: str | None, is_json: bool, keep: timedelta | None, grace: timedelta, is_dry: bool
+    target: str | None, url: str | None, is_json: bool, keep: timedelta | None, grace: timedelta | None, is_dry: bool
 ) -> None:
     """Remove runs that ended long ago, with their children, and blobs that nothing refers to.
 
@@ -50,10 +51,11 @@ def gc(
 
 
 async def _gc(
-    target: str | None, url: str | None, keep: timedelta | None, grace: timedelta, is_dry: bool, out: Output
+    target: str | None, url: str | None, keep: timedelta | None, grace: timedelta | None, is_dry: bool, out: Output
 ) -> None:
     async with opened_client(target, url) as client:
         kept = keep if keep is not None else client.keep
+        grace = grace if grace is not None else load().settings.upkeep.blob_grace
         if is_dry:
             _say_swept(await sweepable(client.store, kept, grace), out, is_dry=True)
             return
@@ -79,7 +81,7 @@ async def _gc(
 
 
 def _say_swept(swept: Swept, out: Output, *, is_dry: bool) -> None:
-    removed, collected = swept.removed, swept.collected
+    removed, collected, later = swept.removed, swept.collected, swept.later
     if out.is_json:
         out.record(
             {
@@ -89,12 +91,14 @@ def _say_swept(swept: Swept, out: Output, *, is_dry: bool) -> None:
                 "rows": removed.rows,
                 "blobs": collected.blobs,
                 "blob_bytes": collected.bytes,
+                **({"later_blobs": later.blobs, "later_blob_bytes": later.bytes} if is_dry else {}),
             }
         )
         return
     would = "would remove" if is_dry else "removed"
     out.line(f"{would} {removed.runs} runs ({removed.trees} trees, {removed.rows} journal rows)")
-    out.line(f"{would} {collected.blobs} blobs ({size_text(collected.bytes)})")
+    follow = f"; {later.blobs} more ({size_text(later.bytes)}) follow after their grace" if later.blobs else ""
+    out.line(f"{would} {collected.blobs} blobs ({size_text(collected.bytes)}){follow}")
 
 
 @click.command("compact", cls=HoldfastCommand)
@@ -174,7 +178,7 @@ async def _space(target: str | None, url: str | None, keep: timedelta | None, la
             progress.show("reading the store")
             report = await client.store.space(largest=largest)
             progress.show("looking for what may go")
-            swept = await sweepable(client.store, kept)
+            swept = await sweepable(client.store, kept, load().settings.upkeep.blob_grace)
     if out.is_json:
         out.record(_space_object(report, swept, kept))
         return

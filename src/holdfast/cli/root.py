@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -28,6 +28,7 @@ COMPLETION_VARIABLE = "_HOLDFAST_COMPLETE"
 COMMANDS = {
     "demo": "demo",
     "init": "initialising",
+    "dev": "developing",
     "worker": "working",
     "start": "starting",
     "runs": "listing",
@@ -43,6 +44,7 @@ COMMANDS = {
     "compensate": "compensating",
     "workers": "workers",
     "manifest": "manifesting",
+    "flow": "flows",
     "doctor": "doctor",
     "export": "exporting:export",
     "import": "exporting:import_",
@@ -61,6 +63,7 @@ COMMANDS = {
 SUMMARIES = {
     "demo": "See a worker killed and its run finished by another.",
     "init": "Make a small project that runs.",
+    "dev": "Run a worker that begins anew when the code changes.",
     "worker": "Run a worker until it is told to stop.",
     "start": "Start a run.",
     "runs": "List runs, newest first.",
@@ -76,6 +79,7 @@ SUMMARIES = {
     "compensate": "Finish the rollback of a machine's run.",
     "workers": "List workers and what they serve.",
     "manifest": "Show what an app can run.",
+    "flow": "Check, draw and run flow files.",
     "doctor": "Look for what is wrong with store, workers and runs.",
     "export": "Write the journal of a run to a file.",
     "import": "Bring an exported journal into the store.",
@@ -129,13 +133,16 @@ class HoldfastCommand(click.Command):
 class LazyGroup(click.Group):
     """Knows its commands by name and loads the module of one when it is asked for."""
 
+    places: Mapping[str, str] = COMMANDS
+    summaries: Mapping[str, str] = SUMMARIES
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which people meet them."""
-        return list(COMMANDS)
+        return list(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name."""
-        place = COMMANDS.get(cmd_name)
+        place = self.places.get(cmd_name)
         if place is None:
             return None
         module, _, attribute = place.partition(":")
@@ -145,9 +152,9 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click's, without loading the commands."""
         rows: list[tuple[str, str]] = []
-        for name in COMMANDS:
-            command = None if name in SUMMARIES else self.get_command(ctx, name)
-            rows.append((name, SUMMARIES.get(name) or (command.get_short_help_str(200) if command else "")))
+        for name in self.places:
+            command = None if name in self.summaries else self.get_command(ctx, name)
+            rows.append((name, self.summaries.get(name) or (command.get_short_help_str(200) if command else "")))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -155,10 +162,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, with a hint for a word that is no command."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in self.places and not args[0].startswith("-"):
             from holdfast.cli.loading import did_you_mean
 
-            raise click.UsageError(f"there is no command {args[0]!r}.{did_you_mean(args[0], list(COMMANDS))}", ctx)
+            raise click.UsageError(f"there is no command {args[0]!r}.{did_you_mean(args[0], list(self.places))}", ctx)
         return super().resolve_command(ctx, args)
 
 

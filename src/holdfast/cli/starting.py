@@ -100,10 +100,11 @@ async def _start(
             out.record({"run": run.id}) if out.is_json else out.line(run.id)
             return 0
         await _warn_without_worker(app, run, target)
-        return await _end_of(run, call.spec, out, timeout)
+        return await end_of(run, call.spec, out, timeout)
 
 
-async def _end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timedelta | None) -> int:
+async def end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timedelta | None) -> int:
+    """Waits for the end of a run and prints its result; the command's exit code."""
     try:
         value = await run.result(timeout)
     except HoldfastError as error:

@@ -31,7 +31,8 @@ class Counting(Protocol):
 @click.option("--run", "run_id", metavar="RUN", help="Only this run.")
 def command(target: str | None, url: str | None, is_json: bool, run_id: str | None) -> int:
     """Check that the store holds what it promises: of every run the checksums of its journal, one row after another,
-    and that its row says what its journal says. Nothing is changed. Exit code 1 if something does not hold.
+    that its row says what its journal says, and that its large payloads are there and unchanged. Nothing is changed.
+    Exit code 1 if something does not hold.
     """
     return run_async(_verify(target, url, run_id, Output(is_json=is_json)))
 

@@ -16,6 +16,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from types import FrameType
 
@@ -49,6 +50,7 @@ THREADS_END = 1.0
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 @click.option("--json", "is_json", is_flag=True, help="The same as --log-format json.")
+@click.option("--paranoid", is_flag=True, help="Replay each run whenever it is parked, and compare: for development.")
 def command(
     target: str | None,
     queues: tuple[str, ...],
@@ -60,6 +62,7 @@ def command(
     log_format: LogFormat,
     log_level: str,
     is_json: bool,
+    paranoid: bool,
 ) -> int:
     """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
 
@@ -79,6 +82,8 @@ def command(
         signals.install()
         app = app_to_serve(target, loaded)
         _check(app, target or settings.app or "what was found")
+        if paranoid:
+            app.settings = replace(app.settings, paranoid=True)
         return asyncio.run(_serve(app, signals, loaded.settings))
     except (HoldfastError, CommandError) as error:
         if log_format != "json":

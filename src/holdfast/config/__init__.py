@@ -18,6 +18,7 @@ from holdfast.config.settings import (
     LeaseSettings,
     RecoverySettings,
     StoreSettings,
+    UpkeepSettings,
     WorkerSettings,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "Loaded",
     "RecoverySettings",
     "StoreSettings",
+    "UpkeepSettings",
     "WorkerSettings",
     "load",
 ]

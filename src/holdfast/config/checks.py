@@ -49,6 +49,7 @@ def _lengths(settings: Configuration) -> dict[str, timedelta]:
         "leases.ttl": settings.leases.ttl,
         "worker.poll": settings.worker.poll,
         "recovery.check_interval": settings.recovery.check_interval,
+        "upkeep.sweep_interval": settings.upkeep.sweep_interval,
     }
 
 

@@ -17,6 +17,7 @@ from holdfast.errors import InvalidConfig, InvalidDuration
 
 PREFIX = "HOLDFAST_"
 URL_VARIABLE = "HOLDFAST_URL"
+FOREVER = "forever"
 
 _KUBERNETES = re.compile(r"_(SERVICE|PORT)(_|$)")
 """What a cluster puts into the environment for a service that is called like us."""
@@ -47,6 +48,11 @@ class Key(msgspec.Struct, frozen=True):
         """Whether it takes several texts."""
         return bool(self.type == tuple[str, ...])
 
+    @property
+    def is_duration(self) -> bool:
+        """Whether it takes a length of time; one that may be None takes "forever" too."""
+        return bool(self.type in {timedelta, timedelta | None})
+
 
 @functools.cache
 def keys() -> Mapping[str, Key]:
@@ -68,7 +74,9 @@ def typed(key: Key, raw: Any, origin: str) -> Any:
     if key.is_list and isinstance(raw, str):
         raise InvalidConfig(f"{origin}: {key.label} is a list of texts: write [{quoted(raw)}]")
     try:
-        if key.type is timedelta:
+        if key.is_duration:
+            if raw == FOREVER and key.type is not timedelta:
+                return None
             return parse_duration(raw, what=key.label)
         return msgspec.convert(raw, key.type)
     except InvalidDuration as error:
@@ -81,7 +89,7 @@ def from_text(key: Key, text: str, origin: str) -> Any:
     """The value of a key from a variable: lists are separated by commas."""
     if key.is_list:
         return tuple(part for word in text.split(",") if (part := word.strip()))
-    if key.type in {str, timedelta}:
+    if key.is_duration or key.type is str:
         return typed(key, text, origin)
     try:
         return msgspec.convert(text, key.type, strict=False)
@@ -121,6 +129,8 @@ def shown(value: Any) -> str:
     """A value as it would stand in a file."""
     if isinstance(value, timedelta):
         return quoted(_short(value))
+    if value is None:
+        return quoted(FOREVER)
     return quoted(value)
 
 
@@ -143,7 +153,7 @@ def _known(name: str, where: str) -> str:
     near = difflib.get_close_matches(last, beside, n=1)
     if not near and not dot:
         near = [f"[{one}]" for one in difflib.get_close_matches(name, {n.partition(".")[0] for n in keys()}, n=1)]
-    hint = f" Did you mean {' or '.join(near or elsewhere)}?" if near or elsewhere else ""
+    hint = f" Did you mean {' or '.join(elsewhere or near)}?" if near or elsewhere else ""
     label = f"{last} in [{section}]" if dot else last
     raise InvalidConfig(f"{where}: unknown key {label}.{hint or ' Known are: ' + ', '.join(beside) + '.'}")
 

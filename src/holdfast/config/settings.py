@@ -45,6 +45,21 @@ class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
     max_claims_per_check: AtLeastOne = 10
 
 
+class UpkeepSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a store small; an app may say the first three for its own runs, a workflow `keep`.
+
+    `keep`: how long ended runs stay ("forever": None). `snapshot_every` and `compact_after`: rows of a run between two
+    snapshots (0: none), and before its journal is compacted (0: only when asked for). `sweep_interval`: how often
+    workers look for what may go; `blob_grace`: how long a blob stays that nothing refers to.
+    """
+
+    keep: timedelta | None = timedelta(days=30)
+    snapshot_every: NotNegative = 1000
+    compact_after: NotNegative = 10_000
+    sweep_interval: timedelta = timedelta(minutes=5)
+    blob_grace: timedelta = timedelta(days=1)
+
+
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The process that `holdfast worker` runs. An empty `id`: a name made from host and process."""
 
@@ -64,4 +79,5 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     store: StoreSettings = StoreSettings()
     leases: LeaseSettings = LeaseSettings()
     recovery: RecoverySettings = RecoverySettings()
+    upkeep: UpkeepSettings = UpkeepSettings()
     worker: WorkerSettings = WorkerSettings()

@@ -91,3 +91,4 @@ class Settings:
     snapshot_every: int = 1000  # rows of a run between two snapshots; 0: none
     compact_after: int | None = 10_000  # rows of a journal before it is compacted; None: only when asked for
     keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: for ever
+    paranoid: bool = False  # replay each run whenever it is parked or has ended

@@ -52,6 +52,7 @@ RUN_TRANSITIONS: Mapping[Status, Mapping[str, Status]] = {
         "paused": Status.PAUSED,
         "resumed": Status.RUNNING,
         UNCLAIMED: Status.PENDING,
+        "continued": Status.PAUSED,
         "failed": Status.FAILED,
         "cancelled": Status.CANCELLED,
     },

@@ -30,6 +30,7 @@ from holdfast.engine.history import Journal
 from holdfast.engine.loading import close
 from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
+from holdfast.engine.shadow import Shadow
 from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.engine.turns import Draft, finish
@@ -83,8 +84,9 @@ class Engine:
         self.clock: Clock = store.clock
         self.wheel: Wheel = Wheel(store.clock)
         self.snapshots: Snapshots = Snapshots(store, settings, self.spawn)
-        self._asking = Asking(store, registry, settings)
+        self.asking: Asking = Asking(store, registry, settings)
         self.definitions: Definitions = Definitions(store, registry)
+        self.shadow: Shadow = Shadow(self)
         self.committer: Committer = Committer(store, lambda: self.busy <= 1)
         self.bodies: Bodies = Bodies(surroundings, threads)
         self.sessions: dict[str, Session] = {}
@@ -149,9 +151,9 @@ class Engine:
         journals: Mapping[int, Journal] = {}
         inbox: Mapping[int, list[Unconsumed]] = {}
         if cold:
-            journals = await self._asking.journals(cold)
+            journals = await self.asking.journals(cold)
         if unread:
-            inbox = await self._asking.insist(lambda: self.store.unread(unread), "reading the inboxes of claimed runs")
+            inbox = await self.asking.insist(lambda: self.store.unread(unread), "reading the inboxes of claimed runs")
         for row in rows:
             messages = inbox.get(row.no, [])
             last = max((message.no for message in messages), default=0)
@@ -164,12 +166,15 @@ class Engine:
                     await self._open_cold(row, journal, events, last)
                 else:
                     if events:
-                        events = await self._asking.with_payloads(events)
+                        events = await self.asking.with_payloads(events)
                     self._open(row, kept.run, kept.program, events, last)
             except Exception as error:
                 is_known = isinstance(error, StoreError)
                 LOG.warning("run %s: could not be taken on: %s", row.id, error, exc_info=None if is_known else error)
                 self.met("failed", row.id, str(error))
+                broken = self.sessions.get(row.id)
+                if broken is not None and broken.epoch == row.epoch:
+                    broken.drop("could not be opened", event="abandoned")  # or it would keep its slot for ever
                 await self._put_back(row)
 
     def _still_true(self, kept: _Warm, row: RunRow) -> bool:
@@ -179,7 +184,7 @@ class Engine:
     async def _open_cold(self, row: RunRow, journal: Journal, events: list[e.AnyEvent], last: int) -> None:
         run: Run | None = None
         try:
-            loaded = await self._asking.load(row.no, row.id, journal)
+            loaded = await self.asking.load(row.no, row.id, journal)
             run = loaded.run
             spec = self.registry.of(run) or await self._definition(run)
             if isinstance(spec, Missing):
@@ -187,21 +192,21 @@ class Engine:
                 await self._put_back(row, note=spec.note)
                 return
             if row.claims >= self.settings.max_claims:
-                self._pause(row, run, None)
+                self.pause_unopened(row, run, None)
                 return
-            program = await self._asking.replayed(loaded, spec)
+            program = await self.asking.replayed(loaded, spec)
             if journal.snapshot is not None:
                 self.snapshots.known(row.id, journal.snapshot.ordinal)
-            events = await self._asking.with_payloads(events)
+            events = await self.asking.with_payloads(events)
         except HoldfastError as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
             stored = journal.rows
-            self._pause(row, run or run_of_row(row, stored[-1].checksum if stored else GENESIS), error)
+            self.pause_unopened(row, run or run_of_row(row, stored[-1].checksum if stored else GENESIS), error)
             return
         if any(not step.is_unstarted for step in run.in_flight):
             self.met("taken over", row.id, "")
-            await self._asking.find_progress(run)
+            await self.asking.find_progress(run)
         self._open(row, run, program, events, last)
 
     async def _definition(self, run: Run) -> WorkflowSpec | Missing:
@@ -217,7 +222,7 @@ class Engine:
         telling.claimed(session)
         session.open(events, last)
 
-    def _pause(self, row: RunRow, run: Run, error: Exception | None) -> None:
+    def pause_unopened(self, row: RunRow, run: Run, error: Exception | None) -> None:
         """Pauses a run that cannot be opened: diverged, undecodable, or one that killed its workers."""
         reason, detail = pause_reason(error), str(error)
         if error is None:
@@ -235,7 +240,7 @@ class Engine:
 
     async def _put_back(self, row: RunRow, note: str = "") -> None:
         until = self.clock.now() + _backoff(row.bounces)
-        await self._asking.insist(
+        await self.asking.insist(
             lambda: self.store.release(row.no, epoch=row.epoch, until=until, inbox_seen=row.inbox_last, note=note),
             f"run {row.id}: release",
         )
@@ -262,7 +267,7 @@ class Engine:
                     if not fresh or self.sessions.get(session.run.id) is not session:
                         continue
                     try:
-                        events = await self._asking.with_payloads([decode_event(message.body) for message in fresh])
+                        events = await self.asking.with_payloads([decode_event(message.body) for message in fresh])
                     except HoldfastError as error:  # the other runs still get theirs
                         LOG.error("run %s: a message to it cannot be read: %s", session.run.id, error)  # noqa: TRY400
                         continue
@@ -322,7 +327,7 @@ class Engine:
         self.spawn(self._release(session, until, session.inbox_seen))
 
     async def _release(self, session: Session, until: datetime | None, inbox_seen: int) -> None:
-        is_ours = await self._asking.insist(
+        is_ours = await self.asking.insist(
             lambda: self.store.release(session.no, epoch=session.epoch, until=until, inbox_seen=inbox_seen),
             f"run {session.run.id}: release",
         )
@@ -338,7 +343,7 @@ class Engine:
         except Exception as error:  # noqa: BLE001 whoever opens it next finds the same, and pauses the run with the reason
             session.drop(f"cannot be rebuilt from its journal: {error}", event="abandoned")
             release = self.store.release
-            await self._asking.insist(
+            await self.asking.insist(
                 lambda: release(session.no, epoch=session.epoch, until=self.clock.now(), inbox_seen=session.inbox_seen),
                 f"run {session.run.id}: release",
             )
@@ -346,14 +351,14 @@ class Engine:
     async def _rebuild(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         close(session.program, session.run.id)
         what = f"run {session.run.id}: its journal"
-        journals = await self._asking.journals({session.no: session.run.ordinal})
-        loaded = await self._asking.load(session.no, session.run.id, journals[session.no])
+        journals = await self.asking.journals({session.no: session.run.ordinal})
+        loaded = await self.asking.load(session.no, session.run.id, journals[session.no])
         run = loaded.run
-        program = await self._asking.replayed(loaded, self.spec_of(run))
+        program = await self.asking.replayed(loaded, self.spec_of(run))
         seen = session.inbox_seen
-        inbox = await self._asking.insist(lambda: self.store.unread({session.no: seen}), what)
+        inbox = await self.asking.insist(lambda: self.store.unread({session.no: seen}), what)
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
-        events = await self._asking.with_payloads([decode_event(message.body) for message in fresh])
+        events = await self.asking.with_payloads([decode_event(message.body) for message in fresh])
         consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
         session.rebuilt(run, program, consumed, events, fresh[-1].no if fresh else seen)
 
@@ -362,7 +367,8 @@ class Engine:
         if self.sessions.get(session.run.id) is session:
             del self.sessions[session.run.id]
         spec = self.registry.of(session.run)
-        if is_warm and spec is not None and spec.is_async and not self.is_draining and self._is_worth_memory(session):
+        is_kept = is_warm and not self.settings.paranoid and not self.is_draining
+        if is_kept and spec is not None and spec.is_async and self._is_worth_memory(session):
             self._warm[session.run.id] = _Warm(session.run, session.program)
             while len(self._warm) > self._warm_limit:
                 oldest, kept = self._warm.popitem(last=False)
@@ -370,6 +376,8 @@ class Engine:
         else:
             close(session.program, session.run.id)
         self.snapshots.left(session.run, session.no)
+        if self.settings.paranoid and (is_warm or is_over):
+            self.shadow.left(session)
         self.freed(is_over=is_over)
 
     def _is_worth_memory(self, session: Session) -> bool:

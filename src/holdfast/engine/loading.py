@@ -35,6 +35,17 @@ def blobs_wanted(turns: Iterable[Turn]) -> set[str]:
     return wanted
 
 
+def blobs_named(turns: Iterable[Turn]) -> set[str]:
+    """Names of all the blobs that hold payloads of these turns, whoever reads them."""
+    return {
+        fact.blob
+        for turn in turns
+        for event in turn.events
+        for fact in (event.facts if isinstance(event, e.Adopted) else (event,))
+        if isinstance(fact, e.Carrier) and fact.blob
+    }
+
+
 def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
     """The event with its payload in place."""
     if isinstance(event, e.Adopted):

@@ -127,6 +127,8 @@ class Session:
 
     def messages(self, events: list[e.AnyEvent], inbox_last: int, *, then_turn: bool = True) -> None:
         """Takes what was in the inbox."""
+        if self._ending is not None:
+            return  # left unread: an end is refused because of them, and a run that begins anew is claimed again
         self.inbox_seen = max(self.inbox_seen, inbox_last)
         for event in events:
             self._is_consuming = True
@@ -372,8 +374,6 @@ class Session:
 
     def _rest(self, at: datetime) -> None:
         """Nothing to do now: wait in memory for what is near, else give the run back."""
-        if self._is_gone:
-            return
         if self._flight:
             self._watch_time(at)
             return

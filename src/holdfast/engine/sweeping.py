@@ -27,10 +27,11 @@ BREATH = 0.01
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """What a sweep removed, or would."""
+    """What a sweep removed, or would; `later` are blobs that begin their grace when the trees it would remove go."""
 
     removed: Removed = Removed()
     collected: Collected = Collected()
+    later: Collected = Collected()
 
 
 async def _always() -> bool:
@@ -70,19 +71,21 @@ async def sweep(
 
 
 async def sweepable(store: Store, keep: timedelta | None, grace: timedelta = GRACE) -> Swept:
-    """What a sweep would remove now. Blobs that trees keep until they go are not counted."""
-    trees = runs = rows = 0
+    """What a sweep would remove now, and the blobs that would follow after their grace."""
+    runs = rows = 0
+    roots: list[str] = []
     after = ""
     while True:
         page = await store.expired(keep, after=after, limit=TREES)
         for root in page.roots:
-            trees += 1
             in_tree = await _count(store, root)
             runs, rows = runs + in_tree[0], rows + in_tree[1]
+        roots += page.roots
         after = page.next
         if not after:
             break
-    return Swept(Removed(trees, runs, rows), await store.collect(grace, is_dry=True))
+    later = await store.held_only_by(roots) if roots else Collected()
+    return Swept(Removed(len(roots), runs, rows), await store.collect(grace, is_dry=True), later)
 
 
 async def _count(store: Store, root: str) -> tuple[int, int]:

@@ -104,6 +104,10 @@ class Upkeep(Protocol):
         """
         ...
 
+    async def held_only_by(self, roots: Sequence[str]) -> Collected:
+        """Blobs that only runs of these trees refer to: what begins its grace when they go. Reads only; no names."""
+        ...
+
     async def space(self, *, largest: int = 10) -> Space:
         """Where the room goes; reads only, and may take as long as reading the whole store does."""
         ...

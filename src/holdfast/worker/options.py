@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from holdfast.config import RecoverySettings
+from holdfast.config import RecoverySettings, UpkeepSettings
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.ids import check_name
 from holdfast.errors import InvalidInput
@@ -26,6 +26,7 @@ class WorkerOptions:
     ttl: timedelta = timedelta(seconds=15)
     poll: timedelta = timedelta(seconds=1)
     sweep: timedelta = timedelta(minutes=5)
+    blob_grace: timedelta = timedelta(days=1)
     grace: timedelta = timedelta(seconds=30)
     batch: int = 100
     look: timedelta = timedelta(milliseconds=100)
@@ -44,6 +45,7 @@ def worker_options(
     poll: Duration = "1s",
     grace: Duration = "30s",
     recovery: RecoverySettings | None = None,
+    upkeep: UpkeepSettings | None = None,
 ) -> WorkerOptions:
     """Options from what a user wrote. A configured `id` promises that one live worker uses it."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
@@ -58,6 +60,7 @@ def worker_options(
             f"a lease of {format_duration(lease)} leaves no room for two polls of {format_duration(interval)}: "
             "raise ttl or lower poll"
         )
+    chosen = upkeep or UpkeepSettings()
     name = check_name(id, "worker id") if id is not None else f"{socket.gethostname()}-{os.getpid()}"
     return WorkerOptions(
         id=name,
@@ -66,6 +69,8 @@ def worker_options(
         queues=tuple(check_name(queue, "queue") for queue in queues),
         ttl=lease,
         poll=interval,
+        sweep=chosen.sweep_interval,
+        blob_grace=chosen.blob_grace,
         grace=parse_duration(grace, what="grace"),
         recovery=recovery or RecoverySettings(),
     )

@@ -47,7 +47,7 @@ async def sweep_if_free(worker: Worker) -> Swept | None:
     if not await goes_on():
         return None
     try:
-        swept = await sweep(store, worker.engine.settings.keep, goes_on=goes_on)
+        swept = await sweep(store, worker.engine.settings.keep, worker.options.blob_grace, goes_on=goes_on)
     finally:
         await store.drop_duty(DUTY, holder=holder)
     removed, collected = swept.removed, swept.collected

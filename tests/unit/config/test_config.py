@@ -35,6 +35,12 @@ enabled = false
 check_interval = "2s"
 max_startup_recovery = 7
 max_claims_per_check = 8
+[upkeep]
+keep = "90d"
+snapshot_every = 500
+compact_after = 0
+sweep_interval = "1m"
+blob_grace = "2d"
 [worker]
 id = "worker-1"
 concurrency = 9
@@ -73,6 +79,9 @@ def test_every_key_is_read_and_typed(tmp_path: Path) -> None:
     assert settings.recovery.check_interval == timedelta(seconds=2)
     assert (settings.recovery.enabled, settings.recovery.max_startup_recovery) == (False, 7)
     assert settings.recovery.max_claims_per_check == 8
+    upkeep = settings.upkeep
+    assert (upkeep.keep, upkeep.snapshot_every, upkeep.compact_after) == (timedelta(days=90), 500, 0)
+    assert (upkeep.sweep_interval, upkeep.blob_grace) == (timedelta(minutes=1), timedelta(days=2))
     assert settings.worker.queues == ("default", "slow")
     assert (settings.worker.id, settings.worker.concurrency) == ("worker-1", 9)
     assert (settings.worker.poll, settings.worker.grace) == (timedelta(milliseconds=500), timedelta(seconds=40))
@@ -106,12 +115,13 @@ def test_every_key_has_a_variable(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").unlink()
     environ: dict[str, str] = {}
     for key in keys().values():
-        value = wanted
+        value: Any = wanted
         for part in key.name.split("."):
             value = value[part]
-        environ[key.variable] = ",".join(value) if isinstance(value, list | tuple) else str(value).lower()
+        environ[key.variable] = ",".join(value) if key.is_list else str(value).lower()
     environ |= {"HOLDFAST_LEASES_TTL": "20s", "HOLDFAST_WORKER_POLL": "500ms", "HOLDFAST_WORKER_GRACE": "40s"}
-    environ |= {"HOLDFAST_RECOVERY_CHECK_INTERVAL": "2s"}
+    environ |= {"HOLDFAST_RECOVERY_CHECK_INTERVAL": "2s", "HOLDFAST_UPKEEP_KEEP": "90d"}
+    environ |= {"HOLDFAST_UPKEEP_SWEEP_INTERVAL": "1m", "HOLDFAST_UPKEEP_BLOB_GRACE": "2d"}
     assert msgspec.to_builtins(loaded(tmp_path, environ=environ).settings) == wanted
 
 
@@ -173,6 +183,12 @@ def test_a_named_file_is_the_only_one(tmp_path: Path) -> None:
         ("app = 'shop:app'\ndiscover = ['flows']", ["app", "contradicts", "discover"]),
         ("[recovery]\nmax_claims_per_check = -1", ["[recovery] max_claims_per_check"]),
         ("[recovery]\ncheck_interval = '0s'", ["[recovery] check_interval"]),
+        ("[upkeep]\nkeep = 'always'", ["[upkeep] keep", "not a duration"]),
+        ("[upkeep]\nblob_grace = 'forever'", ["[upkeep] blob_grace", "not a duration"]),
+        ("[upkeep]\nsweep_interval = '0s'", ["[upkeep] sweep_interval", "longer than nothing"]),
+        ("[upkeep]\nsnapshot_every = -1", ["[upkeep] snapshot_every", ">= 0"]),
+        ("[upkeep]\ncompact_rows = 5", ["unknown key compact_rows in [upkeep]", "compact_after"]),
+        ("keep = '3d'", ["unknown key keep", "Did you mean [upkeep] keep?"]),
         ("app = \n", ["is no TOML", "line 1"]),
     ],
     ids=lambda value: value.replace("\n", " ") if isinstance(value, str) else "",
@@ -194,7 +210,7 @@ def test_what_is_wrong_is_named_with_file_and_key(tmp_path: Path, text: str, wor
         ({"HOLDFAST_RECOVERY_ENABLED": "perhaps"}, ["$HOLDFAST_RECOVERY_ENABLED", "true or false"]),
         ({"HOLDFAST_STORE_URL": "sqlite:///x"}, ["$HOLDFAST_URL"]),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    ids=lambda value: str(value)[:40],
 )  # fmt: skip
 def test_a_wrong_variable_is_named(tmp_path: Path, environ: dict[str, str], words: list[str]) -> None:
     message = refused(tmp_path, environ=environ)
@@ -283,3 +299,27 @@ def test_what_the_guide_shows_is_accepted(tmp_path: Path) -> None:
     found = loaded(tmp_path, text)
     untold = {name for name, origin in found.origins.items() if origin == "default"}
     assert untold == {"discover", "store.blobs", "store.shared", "leases.endpoints"}
+
+
+def test_runs_may_be_kept_for_ever(tmp_path: Path) -> None:
+    """Contract: `keep = "forever"`, in a file as in a variable, and shown so again."""
+    for found in (
+        loaded(tmp_path, '[upkeep]\nkeep = "forever"'),
+        loaded(tmp_path, environ={"HOLDFAST_UPKEEP_KEEP": "forever"}),
+    ):
+        assert found.settings.upkeep.keep is None
+        assert shown(found.settings.upkeep.keep) == '"forever"'
+
+
+def test_an_app_says_it_before_the_configuration(tmp_path: Path) -> None:
+    """Contract: what `App(…)` is given holds; what it is not given is as `[upkeep]` says, and `compact_after = 0` means
+    only when asked for."""
+    config = loaded(tmp_path, EVERYTHING).settings
+    said = App(config=config).settings
+    assert (said.keep, said.snapshot_every, said.compact_after) == (timedelta(days=90), 500, None)
+    own = App(config=config, keep=None, snapshot_every=0, compact_after=7).settings
+    assert (own.keep, own.snapshot_every, own.compact_after) == (None, 0, 7)
+    usual = App(config=Configuration()).settings
+    assert (usual.keep, usual.snapshot_every, usual.compact_after) == (timedelta(days=30), 1000, 10_000)
+    options = App("memory://", config=config)
+    assert options.settings is options.settings

@@ -365,6 +365,15 @@ def test_continue_as_begins_anew() -> None:
     assert Journal().run.origin == 1
 
 
+def test_a_pause_may_come_as_a_run_begins_anew() -> None:
+    """Contract: the operator's pause and `continue_as` in one row: the run has begun anew, and stands still."""
+    journal = Journal(started()).claim(step("a"))
+    journal.turn(done("a"), e.Paused(reason="operator"), e.Continued(workflow="next", version="2"))
+    assert (journal.run.workflow, journal.run.status) == ("next", Status.PAUSED)
+    journal.turn(e.Resumed())
+    assert journal.run.status is Status.RUNNING
+
+
 def test_what_is_adopted_can_be_undone_and_taken() -> None:
     """Contract: a retried run answers for the deeds it adopted, and has the signals nobody took."""
     facts = (

@@ -31,7 +31,7 @@ MOVES = {
     (R, "failed"): F, (R, "cancelled"): X,
     (S, "claimed"): S, (S, "paused"): S, (S, "resumed"): R, (S, UNCLAIMED): P, (S, "failed"): F, (S, "cancelled"): X,
 }  # fmt: skip
-REFUSED = [(P, "completed"), (P, "continued"), (S, "completed"), (S, "continued"), (P, UNCLAIMED), (R, UNCLAIMED)]
+REFUSED = [(P, "completed"), (P, "continued"), (S, "completed"), (P, UNCLAIMED), (R, UNCLAIMED)]
 
 
 @pytest.mark.parametrize("tag", [*TAGS, UNCLAIMED])

@@ -183,6 +183,11 @@ class Keeping:
         with self._writing() as write:
             return upkeep.collect(write, grace, limit, is_dry=is_dry)
 
+    async def held_only_by(self, roots: Sequence[str]) -> Collected:
+        """See `ports.upkeep`."""
+        with self._lock:
+            return upkeep.held_only_by(self._tables, roots)
+
     async def space(self, *, largest: int = 10) -> Space:
         """See `ports.upkeep`."""
         with self._lock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -16,7 +16,17 @@ from holdfast.ports.blobs import BlobData, BlobKind
 from holdfast.ports.runs import RunRow
 from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
 
-__all__ = ["collect", "compact", "drop_snapshots", "put_snapshot", "remove_tree", "roots", "space", "tree_if_expired"]
+__all__ = [
+    "collect",
+    "compact",
+    "drop_snapshots",
+    "held_only_by",
+    "put_snapshot",
+    "remove_tree",
+    "roots",
+    "space",
+    "tree_if_expired",
+]
 
 
 def put_snapshot(write: Transaction, no: int, snapshot: Snapshot, blobs: Iterable[tuple[str, BlobData]]) -> bool:
@@ -139,6 +149,15 @@ def collect(write: Transaction, grace: timedelta, limit: int, *, is_dry: bool) -
         for name in loose:
             _lost(write, tables.blobs.pop(name).names)
     return Collected(len(loose), size, () if is_dry else tuple(loose))
+
+
+def held_only_by(tables: Tables, roots: Sequence[str]) -> Collected:
+    """See `ports.upkeep`."""
+    going = {no for root in roots for no in tables.tree(root)}
+    held = {name for no in going for name in tables.references.get(no, ())}
+    held -= {name for no, names in tables.references.items() if no not in going for name in names}
+    held -= {name for blob in tables.blobs.values() for name in blob.names}
+    return Collected(len(held), sum(tables.blobs[name].size for name in held))
 
 
 # -- the report --------------------------------------------------------------------------------------------------------

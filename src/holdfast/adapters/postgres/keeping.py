@@ -145,6 +145,11 @@ class Keeping(ABC):
         gone = await self._keep(sql.COLLECT, self._moments.wall(), before, limit)
         return Collected(len(gone), sum(size for _, size in gone), tuple(name.hex() for name, _ in gone))
 
+    async def held_only_by(self, roots: Sequence[str]) -> Collected:
+        """See `ports.upkeep`."""
+        [found] = await self._keep(sql.HELD_ONLY_BY, list(roots))
+        return Collected(*found)
+
     async def space(self, *, largest: int = 10) -> Space:
         """See `ports.upkeep`. What PostgreSQL keeps free inside its tables it does not tell."""
         ((total,),) = await self._keep(sql.TOTAL, self._address.schema)

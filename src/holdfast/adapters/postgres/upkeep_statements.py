@@ -29,6 +29,15 @@ REMOVE_TREE = "SELECT runs_gone, rows_gone FROM {s}.remove_tree(%b::bigint, %b::
 COLLECT = "SELECT name, size FROM {s}.collect(%b::bigint, %b::bigint, %b::bigint)"
 COLLECTABLE = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM {s}.loose_blobs WHERE at < %b::bigint"
 
+# held only by: reads the references of the runs of these roots, and the other references of those blobs.
+HELD_ONLY_BY = """
+WITH going AS MATERIALIZED (SELECT no FROM {s}.tree_runs WHERE root = ANY (%b::text[]))
+SELECT count(*), coalesce(sum(size), 0)::bigint FROM {s}.blobs
+WHERE name IN (SELECT blob FROM {s}.run_blobs WHERE run IN (SELECT no FROM going))
+    AND NOT EXISTS (SELECT 1 FROM {s}.run_blobs WHERE run_blobs.blob = blobs.name AND run NOT IN (SELECT no FROM going))
+    AND NOT EXISTS (SELECT 1 FROM {s}.blob_blobs WHERE blob_blobs.blob = blobs.name)
+"""
+
 # -- the report of space: reads everything -----------------------------------------------------------------------------
 
 TOTAL = """

@@ -13,6 +13,7 @@ from typing import TypeVar
 import apsw
 
 from holdfast.adapters.sql.listing import place, position
+from holdfast.adapters.sql.rows import encoded
 from holdfast.adapters.sqlite import upkeep
 from holdfast.adapters.sqlite import upkeep_statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, kind_of, read_blobs
@@ -128,6 +129,12 @@ class Keeping(ABC):
         if is_dry:
             return await asyncio.to_thread(self._read, lambda connection: upkeep.collectable(connection, before))
         return await self._write(lambda transaction: upkeep.collect(transaction, before, limit), is_large=True)
+
+    async def held_only_by(self, roots: Sequence[str]) -> Collected:
+        """See `ports.upkeep`."""
+        values = (encoded(roots),)
+        [found] = await asyncio.to_thread(self._read, lambda connection: fetch(connection, sql.HELD_ONLY_BY, values))
+        return Collected(*found)
 
     async def space(self, *, largest: int = 10) -> Space:
         """See `ports.upkeep`."""

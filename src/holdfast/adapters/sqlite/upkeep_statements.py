@@ -48,6 +48,15 @@ SELECT name, size FROM blobs WHERE at < ?
     AND NOT EXISTS (SELECT 1 FROM blob_blobs WHERE blob_blobs.blob = blobs.name)
 LIMIT ?
 """
+# held only by: ?1 is a list of roots. Reads the references of their runs, and the other references of those blobs.
+HELD_ONLY_BY = """
+WITH going AS MATERIALIZED (
+    SELECT no FROM tree_runs WHERE root IN (SELECT value FROM json_each(?1)))
+SELECT count(*), coalesce(sum(size), 0) FROM blobs
+WHERE name IN (SELECT blob FROM run_blobs WHERE run IN going)
+    AND NOT EXISTS (SELECT 1 FROM run_blobs WHERE run_blobs.blob = blobs.name AND run NOT IN going)
+    AND NOT EXISTS (SELECT 1 FROM blob_blobs WHERE blob_blobs.blob = blobs.name)
+"""
 DROP_BLOB = "DELETE FROM blobs WHERE name = ?"
 AGE_HELD_BY_BLOB = """
 UPDATE blobs SET at = max(at, ?) WHERE name IN (SELECT blob FROM blob_blobs WHERE holder = ?)

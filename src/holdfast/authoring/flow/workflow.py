@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from holdfast.authoring.flow.binding import flow_spec
+from holdfast.authoring.flow.diagram import mermaid, svg
 from holdfast.authoring.flow.format import definition_bytes
 from holdfast.authoring.flow.model import Definition
 from holdfast.authoring.script.context import place
@@ -56,6 +57,10 @@ class Flow(AnyWorkflow[[I], O], Generic[I, O]):
     def hash(self) -> str:
         """The SHA-256 of the definition: what names it in the store."""
         return self.spec.code
+
+    def diagram(self, format: Literal["mermaid", "svg"] = "mermaid") -> str:
+        """The flow as Mermaid text, or as an SVG picture."""
+        return mermaid(self.definition) if format == "mermaid" else svg(self.definition)
 
     def __call__(self, input: I, *, vars: Mapping[str, Any] | None = None) -> Call[O]:
         """The flow with its input, as a value: for `app.start`, or awaited in a run as a child. `vars` are values for

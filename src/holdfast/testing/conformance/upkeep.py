@@ -200,6 +200,19 @@ class UpkeepSuite(Suite):
         with pytest.raises(BlobNotFound):
             await world.store.get_blob(name)
 
+    async def test_what_only_some_trees_refer_to_is_counted(self, world: World) -> None:
+        """Contract: not what another run refers to as well, nor what nothing does; nothing is changed."""
+        first, second = await world.held_run("a"), await world.held_run("b")
+        await first.commits(carrying(), blobs={NAME: BIG})
+        own = await world.store.put_blob(b'"own"')
+        await first.commits(e.StepCompleted(key="t", value=msgspec.Raw(b'{"name":"%b"}' % own.encode())))
+        await world.store.put_blob(b"loose")
+        assert await world.store.held_only_by(["a"]) == Collected(2, len(BIG) + 5)
+        await second.commits(carrying(), blobs={NAME: BIG})
+        assert await world.store.held_only_by(["a"]) == Collected(1, 5)
+        assert await world.store.held_only_by(["a", "b"]) == Collected(2, len(BIG) + 5)
+        assert await world.store.held_only_by(["nobody"]) == Collected()
+
     async def test_collection_is_bounded(self, world: World) -> None:
         """Contract: at most `limit` at a time."""
         for number in range(5):

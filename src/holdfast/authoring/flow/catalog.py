@@ -1,0 +1,110 @@
+"""What an app serves, as the check of a flow wants to know it: what a name stands for, and what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import Parameter
+from typing import Any
+
+from holdfast.authoring.flow.checking import Component
+from holdfast.authoring.flow.evaluating import evaluate
+from holdfast.authoring.flow.expressions import Expression, Fields, is_constant
+from holdfast.authoring.flow.fitting import misfits_of
+from holdfast.authoring.flow.model import Definition
+from holdfast.authoring.flow.reading import did_you_mean
+from holdfast.authoring.flow.workflow import Flow
+from holdfast.authoring.script.steps import AnyStep
+from holdfast.authoring.script.workflows import AnyWorkflow
+from holdfast.core.annotations import Unsupported, build, hints_of
+from holdfast.core.nodes import Misfit
+from holdfast.errors import ExpressionFailed
+
+__all__ = ["AppCatalog"]
+
+_MANY = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
+
+Served = AnyStep[..., Any] | AnyWorkflow[..., Any]
+
+
+class AppCatalog(Mapping[str, Component]):
+    """Components by name. `find` gives the one of a name, `names` all of them."""
+
+    def __init__(self, find: Callable[[str], Served | None], names: Callable[[], Sequence[str]]) -> None:
+        self._find = find
+        self._names = names
+
+    def __getitem__(self, name: str) -> Component:
+        found = self._find(name)
+        if found is None:
+            raise KeyError(name)
+        return FlowComponent(found.definition) if isinstance(found, Flow) else PythonComponent(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+
+class FlowComponent:
+    """Another flow: what it is given is its input."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition: Definition | None = definition
+
+    def misfits(self, given: Fields) -> Iterator[tuple[str, str]]:
+        """What does not fit its schema, as far as it can be seen."""
+        schema = self.definition.input_schema if self.definition is not None else None
+        for place, problem in misfits_of(given, schema, "input"):
+            yield (str(place[0]) if place else ""), problem
+
+
+class PythonComponent:
+    """A step, or a workflow of another style."""
+
+    definition: Definition | None = None
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    def misfits(self, given: Fields) -> Iterator[tuple[str, str]]:
+        """Arguments it does not have, or has to have, and constants that are of another type."""
+        served = self._served
+        parameters = served.spec.arguments.signature.parameters
+        takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
+        names = [name for name, one in parameters.items() if one.kind is not Parameter.VAR_KEYWORD]
+        hints = self._hints()
+        for name, value in given.fields:
+            if name in names:
+                problem = _type_problem(hints.get(name, Any), value, f"{served.name}: {name}")
+            else:
+                listed = ", ".join(names)
+                problem = "" if takes_any else f"{served.name}({listed}) takes no {name!r}{did_you_mean(name, names)}"
+            if problem:
+                yield name, problem
+        for name, one in parameters.items():
+            is_needed = one.default is Parameter.empty and one.kind not in {
+                Parameter.VAR_POSITIONAL,
+                Parameter.VAR_KEYWORD,
+            }
+            if is_needed and given.get(name) is None:
+                yield "", f"{served.name} needs {name!r}, and 'with' does not have it"
+
+    def _hints(self) -> Mapping[str, Any]:
+        try:
+            function = getattr(self._served, "function", None)
+            return {} if function is None else hints_of(function, "its")
+        except Unsupported:
+            return {}
+
+
+def _type_problem(annotation: Any, value: Expression, what: str) -> str:
+    if not is_constant(value):
+        return ""
+    try:
+        build(annotation).from_plain(evaluate(value, {}), "")
+    except Misfit as misfit:
+        return f"{what}{misfit.path}: {misfit.reason[0].lower()}{misfit.reason[1:]}"
+    except (ExpressionFailed, Unsupported):  # is reported by itself, or is the component's own
+        return ""
+    return ""

@@ -1,0 +1,32 @@
+"""`holdfast flow …`: flow files checked, drawn and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.cli.root import LazyGroup
+
+
+class FlowGroup(LazyGroup):
+    """The commands about flow files."""
+
+    places: Mapping[str, str] = {
+        "check": "flow_checking:check",
+        "run": "flow_running",
+        "diagram": "flow_checking:diagram",
+        "schema": "flow_checking:schema",
+    }
+    summaries: Mapping[str, str] = {
+        "check": "Check a flow file: every problem at once.",
+        "run": "Run a flow file to its end and print the result.",
+        "diagram": "Draw a flow file.",
+        "schema": "Print the JSON Schema of flow files.",
+    }
+
+
+command: FlowGroup = FlowGroup(
+    "flow",
+    help="Flows: workflows written as YAML or JSON. Check, draw and run their files.",
+    epilog="A flow calls steps and workflows of an app; MODULE:APP says which, and may be left out where the "
+    "configuration names it.",
+)

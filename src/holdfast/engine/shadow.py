@@ -1,0 +1,63 @@
+"""Shadow replay, `App(paranoid=True)`: whenever a run is parked or has ended, its program is thrown away and its
+journal replayed at once, and what the code asks for is compared with what the journal holds.
+
+A workflow that is not deterministic is then found while it is being written, not after the first crash. A run that
+differs is paused as diverged, with both sides and the line; one that has ended is only spoken of. It costs a replay
+each time, so it is for development and tests.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast.core.run import Run
+from holdfast.engine.loading import close
+from holdfast.errors import Diverged, HoldfastError
+from holdfast.ports.leases import Over, Taken
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.session import Session
+
+LOG = logging.getLogger("holdfast.worker")
+
+
+class Shadow:
+    """See the module."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def left(self, session: Session) -> None:
+        """A session has given its run back, or ended it."""
+        self._engine.spawn(self._replay(session.run.id, session.no, session.run.ordinal))
+
+    async def _replay(self, run_id: str, no: int, ordinal: int) -> None:
+        engine = self._engine
+        try:
+            journals = await engine.asking.journals({no: ordinal})
+            loaded = await engine.asking.load(no, run_id, journals[no])
+            spec = engine.registry.find(loaded.run.workflow, loaded.run.version)
+            if spec is None:
+                return
+            try:
+                close(await engine.asking.replayed(loaded, spec), run_id)
+            except Diverged as error:
+                await self._pause(loaded.run, error)
+        except HoldfastError as error:  # whoever claims the run meets the same, and says what to do
+            LOG.warning("run %s: not replayed in the shadow: %s", run_id, error)
+
+    async def _pause(self, run: Run, error: Diverged) -> None:
+        """Whoever holds the run by now has replayed it too, and found the same."""
+        engine = self._engine
+        taken = await engine.store.take(run.id, instance=f"{engine.worker_id} (shadow replay)")
+        if isinstance(taken, Over):
+            LOG.error("run %s has ended, but its code is not deterministic: %s", run.id, error)
+        elif isinstance(taken, Taken):
+            row = taken.run
+            if row.next_ordinal == run.ordinal + 1:
+                engine.pause_unopened(row, run, error)
+            else:  # it moved on meanwhile
+                seen = row.inbox_read
+                await engine.store.release(row.no, epoch=row.epoch, until=engine.clock.now(), inbox_seen=seen)
