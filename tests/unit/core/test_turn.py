@@ -174,7 +174,7 @@ def test_a_newer_format_is_left_for_who_can_read_it() -> None:
 
 
 def test_an_event_nobody_knows_is_never_passed_over() -> None:
-    """Contract (S14): a row whose chain holds and whose events are of no known kind stops the reading, wherever it is."""
+    """Contract (S14): a row of a whole chain whose events are of no known kind stops the reading, wherever it is."""
     rows = journal().rows
     before, strange = rows[0], rows[1]
     body = b'[{"t":"teleported","key":"charge:1"}]'
