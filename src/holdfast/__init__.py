@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         put_blob,
         rng,
         sleep,
+        transaction,
         uuid4,
     )
     from holdfast.authoring.script.workflows import Call, remote, workflow
@@ -132,6 +133,7 @@ __all__ = [
     "sleep",
     "start",
     "step",
+    "transaction",
     "uuid4",
     "workflow",
 ]
@@ -153,7 +155,8 @@ _HOMES = {
     "holdfast.authoring.script.sagas": "saga",
     "holdfast.authoring.script.steps": "step",
     "holdfast.authoring.script.verbs": (
-        "BlobRef Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep uuid4"
+        "BlobRef Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep "
+        "transaction uuid4"
     ),
     "holdfast.authoring.script.workflows": "Call remote workflow",
     "holdfast.core.machine_log": "LogRow",

@@ -36,6 +36,7 @@ from holdfast.authoring.script.verbs import (
     now,
     patched,
     rng,
+    transaction,
     uuid4,
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, remote, workflow
@@ -71,6 +72,7 @@ __all__ = [
     "sleep",
     "start",
     "step",
+    "transaction",
     "uuid4",
     "wait",
     "workflow",

@@ -12,7 +12,7 @@ from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.sqlite import open_sqlite
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
-from holdfast.testing.conformance import GrantsSuite, StoreGrants, StoreSuite, VirtualClock
+from holdfast.testing.conformance import GrantsSuite, StoreGrants, StoreSuite, TransactionsSuite, VirtualClock
 from tests.support.postgres import clean_url
 
 
@@ -32,12 +32,12 @@ class TestMemory(StoreSuite):
         return MemoryStore(clock)
 
 
-class TestSqlite(StoreSuite):
+class TestSqlite(StoreSuite, TransactionsSuite):
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
         return await open_sqlite(folder / "store.db", clock=clock)
 
 
-class TestPostgres(StoreSuite):
+class TestPostgres(StoreSuite, TransactionsSuite):
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
         return await open_postgres(clean_url("&notices=off"), clock=clock)
 
@@ -66,5 +66,7 @@ class TestStoreGrants(GrantsSuite):
 
 def test_no_case_hides_another() -> None:
     """Promise: cases of one name in two suites would leave one of them unrun."""
-    names = [name for suite in StoreSuite.__bases__ for name in vars(suite) if name.startswith("test_")]
+    names = [
+        name for suite in (*StoreSuite.__bases__, TransactionsSuite) for name in vars(suite) if name.startswith("test_")
+    ]
     assert sorted(names) == sorted(set(names))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, assert_type
 
+import apsw
+
 from holdfast import (
     Again,
     App,
@@ -45,6 +47,7 @@ from holdfast import (
     start,
     step,
     sync,
+    transaction,
     uuid4,
     workflow,
 )
@@ -113,6 +116,15 @@ def label(order: Order, width: int = 3) -> str:
 
 @label.undo
 def unlabel(text: str, order: Order, width: int = 3) -> None: ...
+
+
+@step(tx=True, retry=3)
+async def book(order: Order) -> int:
+    lite = assert_type(transaction(apsw.Connection), apsw.Connection)
+    run = assert_type(await app.start(ship(order), connection=lite), Run[str])
+    async with app.connection() as connection:
+        await app.start(ship(order), connection=connection)
+    return len(run.id)
 
 
 @step(executor="process", once=True)

@@ -28,6 +28,7 @@ class StepSpec:
     retry: Retry | None = None  # None: the app's default
     timeout: timedelta | None = None
     once: bool = False
+    tx: bool = False  # its writes and its outcome are one transaction
     raises: tuple[type[Exception], ...] = ()
     where: str = ""
     advice: str = ""  # to a body that uses a workflow's verb

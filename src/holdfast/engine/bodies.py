@@ -21,14 +21,17 @@ from holdfast.core.failure import Failure, from_exception
 from holdfast.core.specs import StepSpec
 from holdfast.core.step import STOPPED
 from holdfast.engine.processes import run_in_process
+from holdfast.engine.transacting import run_in_transaction
 from holdfast.errors import HoldfastError, InvalidInput, Permanent, RetryAfter, UsageError
+from holdfast.ports.transactions import OpenTransaction
 
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """The body returned; the value, encoded."""
+    """The body returned; the value, encoded. `transaction` holds what it wrote, and waits for the turn."""
 
     value: bytes
+    transaction: OpenTransaction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,9 @@ class Bodies:
         try:
             args, kwargs = spec.arguments.decode(attempt.command.args)
             scope = self._scope(attempt)
+            if spec.tx:
+                report(body, Succeeded(*await run_in_transaction(spec, scope, args, kwargs, self._pool)))
+                return
             if spec.executor == "async":
                 running_step.set(scope)
                 value = await spec.function(*args, **kwargs)

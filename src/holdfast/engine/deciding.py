@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from holdfast.core.payload import MAX_INLINE
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
-from holdfast.core.step import limit_exceeded, on_workflow_failed
+from holdfast.core.step import limit_exceeded, on_workflow_failed, outcome_unknown
 from holdfast.engine.turns import Draft
 from holdfast.errors import DeadlineExceeded, Diverged, NeverWaits
 
@@ -56,6 +56,26 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
     if draft.is_terminal:
         draft.outputs[-1] = _with_undone(run, draft)
     return draft
+
+
+def taken_up(run: Run, commands: Mapping[str, c.RunStep], worker: str) -> tuple[list[e.AnyEvent], e.Claimed, list[str]]:
+    """What becomes of steps in flight at a claim: outcomes of those that are not tried again, the claim, and the keys
+    of those whose bodies start."""
+    restarted: list[str] = []
+    begun: list[str] = []
+    outcomes: list[e.AnyEvent] = []
+    for step in run.in_flight:
+        command = commands.get(step.key)
+        if command is None:
+            continue
+        if step.is_unstarted:
+            begun.append(step.key)
+        elif command.spec.once:
+            outcomes.append(outcome_unknown(step))
+        else:
+            restarted.append(step.key)
+    claimed = e.Claimed(worker=worker, restarted=tuple(restarted), begun=tuple(begun))
+    return outcomes, claimed, [*restarted, *begun]
 
 
 def _limit_of(run: Run, limit: int, rules: Rules) -> int:

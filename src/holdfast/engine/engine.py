@@ -100,6 +100,7 @@ class Engine:
         self._news: dict[str, None] = {}  # in the order of asking, whatever the hashes
         self._news_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._settlements: set[asyncio.Task[None]] = set()
         self.is_draining: bool = False
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
@@ -333,6 +334,12 @@ class Engine:
         )
         session.released(is_ours)
 
+    def settle(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs the commit of a transaction: a closing engine waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._settlements.add(task)
+        task.add_done_callback(self._settlements.discard)
+
     def reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         """An end was refused because of unread messages: go back to the journal, then take both."""
         self.spawn(self._reload(session, inputs))
@@ -406,6 +413,8 @@ class Engine:
         self.is_draining = True
         await self.beginnings.close(SETTLE)
         await self.committer.settle(SETTLE)
+        if self._settlements:
+            await asyncio.wait(list(self._settlements), timeout=SETTLE)
         for session in list(self.sessions.values()):
             session.drop("the worker stopped", event="abandoned")
         for name, kept in self._warm.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +12,7 @@ from holdfast.core.failure import Failure
 from holdfast.core.step import STOPPED, on_attempt_failed
 from holdfast.engine import telling
 from holdfast.engine.bodies import Attempt, Body, Broke, Outcome, Succeeded
+from holdfast.engine.settling import Held, Settling, give_back, redacted
 
 if TYPE_CHECKING:
     from holdfast.engine.session import Session
@@ -24,24 +24,32 @@ class Flight:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._bodies: dict[str, Body] = {}
+        self._transacting = 0
+        self.settling: Settling = Settling(session)
 
     def __len__(self) -> int:
-        return len(self._bodies)
+        return len(self._bodies) + len(self.settling)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._bodies
+        return key in self._bodies or key in self.settling.keys
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys of the steps whose bodies run."""
-        return tuple(self._bodies)
+        """Keys of the steps whose bodies run, or whose transactions are open."""
+        return (*self._bodies, *self.settling.keys)
+
+    @property
+    def holds_writes_back(self) -> bool:
+        """Whether a body has, or waits for, the only write transaction there is: a turn would wait for the body, and
+        the body's outcome for the turn."""
+        return self._transacting > 0 and not self.settling and self._session.engine.store.is_exclusive
 
     def start(self, command: c.RunStep) -> None:
         """Starts the body of a step whose attempt is recorded, unless nobody wants it any more."""
         session = self._session
         run = session.run
         step = run.steps.get(command.key)
-        if step is None or step.is_abandoned or command.key in self._bodies:
+        if step is None or step.is_abandoned or command.key in self:
             return
         assert run.created_at is not None
         progress = None if step.progress == b"null" else msgspec.json.decode(step.progress)
@@ -51,6 +59,7 @@ class Flight:
         telling.step_started(session, step)
         body = session.engine.bodies.start(attempt, self._reported)
         self._bodies[command.key] = body
+        self._transacting += command.spec.tx
         limit = command.timeout
         if limit is not None:
 
@@ -61,13 +70,15 @@ class Flight:
             session.engine.wheel.at(session.time() + limit, expire)
 
     def stop(self, key: str, why: str) -> None:
-        """Asks one body to end."""
+        """Asks one body to end. What one that has ended wrote in an open transaction is undone."""
+        self.settling.give_up(key)
         body = self._bodies.get(key)
         if body is not None:
             body.stop(why)
 
     def stop_all(self, why: str) -> None:
-        """Asks every body to end."""
+        """Asks every body to end, and undoes what no turn has taken in."""
+        self.settling.give_up_held()
         for body in list(self._bodies.values()):
             body.stop(why)
 
@@ -77,20 +88,30 @@ class Flight:
         for key in self._bodies:
             session.engine.surroundings.take_progress(session.run.id, key)
         self._bodies.clear()
+        self._transacting = 0
+        self.settling.give_up_held()
 
     def _reported(self, body: Body, outcome: Outcome) -> None:
         key = body.attempt.command.key
         if self._bodies.get(key) is not body:
+            give_back(outcome)
             return
         del self._bodies[key]
+        self._transacting -= body.attempt.command.spec.tx
         session = self._session
-        redaction = session.program.redaction
-        if redaction and isinstance(outcome, Broke):
-            outcome = replace(outcome, failure=redaction.failure(outcome.failure))
+        if isinstance(outcome, Succeeded) and outcome.transaction is not None:
+            session.engine.surroundings.take_progress(session.run.id, key)
+            self.settling.hold(Held(body, outcome, outcome.transaction))
+            session.landed(None)
+            return
+        if isinstance(outcome, Broke):
+            outcome = redacted(session, outcome)
         telling.step_ended(session, key, body.attempt.number, outcome)
-        session.landed(self._event_of(key, body, outcome))
+        session.landed(self.event_of(body, outcome))
 
-    def _event_of(self, key: str, body: Body, outcome: Outcome) -> e.AnyEvent | None:
+    def event_of(self, body: Body, outcome: Outcome) -> e.AnyEvent | None:
+        """What the journal will say of it; None if nothing is to be said."""
+        key = body.attempt.command.key
         session = self._session
         step = session.run.steps.get(key)
         progress = session.engine.surroundings.take_progress(session.run.id, key)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.context import StepScope
     from holdfast.core.specs import StepSpec
     from holdfast.engine.bodies import Attempt, Outcome
+    from holdfast.ports.transactions import OpenTransaction
 
 T = TypeVar("T")
 
@@ -166,6 +167,10 @@ class _Elsewhere:
         """There is no loop of a worker here."""
         work.close()
         self._refuse("put_blob() or get_blob()")
+
+    async def transact(self, *, is_async: bool) -> OpenTransaction:
+        """A connection of the worker's."""
+        self._refuse("transaction()")
 
     async def put_blob(self, data: bytes) -> str:
         """Kept by the worker's store."""

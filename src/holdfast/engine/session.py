@@ -20,9 +20,9 @@ from holdfast.core.failure import Failure
 from holdfast.core.messages import ended
 from holdfast.core.program import Program
 from holdfast.core.run import Run
-from holdfast.core.step import STOPPED, outcome_unknown
+from holdfast.core.step import STOPPED
 from holdfast.engine import deciding, parking, telling
-from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload, pause_reason
+from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload, pause_reason, taken_up
 from holdfast.engine.flight import Flight
 from holdfast.engine.loading import close, inline
 from holdfast.engine.pacing import Pace
@@ -30,6 +30,7 @@ from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Alarm
 from holdfast.errors import HoldfastError
 from holdfast.ports.journal import Commit, Committed, Fenced, Park, Unread, Verdict
+from holdfast.ports.transactions import RolledBack, Settlement
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -77,21 +78,9 @@ class Session:
 
     def open(self, messages: list[e.AnyEvent], inbox_last: int) -> None:
         """Begins: decides what becomes of the steps that were in flight, and takes the first turn."""
-        restarted: list[str] = []
-        begun: list[str] = []
         self._commands = dict(self.program.open_steps())
-        for step in self.run.in_flight:
-            command = self._commands.get(step.key)
-            if command is None:
-                continue
-            if step.is_unstarted:
-                begun.append(step.key)
-            elif command.spec.once:
-                self._inputs.append(outcome_unknown(step))
-            else:
-                restarted.append(step.key)
-        self._claimed = e.Claimed(worker=self.engine.worker_id, restarted=tuple(restarted), begun=tuple(begun))
-        self._to_start = [*restarted, *begun]
+        outcomes, self._claimed, self._to_start = taken_up(self.run, self._commands, self.engine.worker_id)
+        self._inputs += outcomes
         self.messages(messages, inbox_last, then_turn=False)
         if messages:
             self._pace.taken()
@@ -161,6 +150,7 @@ class Session:
         telling.dropped(self, why, event)
         self._flight.stop_all(why)
         self._flight.forget()
+        self._flight.settling.give_up_all()
         self._leave(is_warm=False, is_over=False)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
@@ -172,22 +162,25 @@ class Session:
         if self._ending is not None:
             self._end()
             return
+        if self._flight.holds_writes_back:
+            return
         at = self.time()
         draft = self._imposed(at)
         if draft is None:
             self._gather(at)
             is_quiet = not self._flight and (self._pause is not None or (bool(self._drain) and bool(self._to_start)))
-            if not self._inputs and not is_needed and not is_quiet:
+            if not self._inputs and not is_needed and not is_quiet and not self._flight.settling:
                 self._rest(at)
                 return
             draft = self._activate(at)
         if draft is None:
             return
-        if (draft.is_terminal or self._ends_pass(draft)) and self._flight:
-            self._ending, self._end_at = draft, at + DRAIN
+        if (draft.is_terminal or draft.ends_pass) and self._flight:
             self._flight.stop_all("the run has ended")
-            self.engine.wheel.at(self._end_at, self.turn)
-            return
+            if self._flight:
+                self._ending, self._end_at = draft, at + DRAIN
+                self.engine.wheel.at(self._end_at, self.turn)
+                return
         self._submit(draft)
 
     def _gather(self, at: datetime) -> None:
@@ -207,7 +200,7 @@ class Session:
         return None
 
     def _activate(self, at: datetime) -> Draft | None:
-        inputs = self._take_inputs()
+        inputs = [*self._take_inputs(), *self._flight.settling.take()]
         try:
             commands = self.program.activate(at, cast("list[e.Input]", inputs))
         except HoldfastError as error:
@@ -229,6 +222,7 @@ class Session:
     def _stop_for(self, error: Exception, at: datetime) -> None:
         """The program cannot go on: the run is paused, with what to do."""
         self._flight.stop_all("the run was paused")
+        self._flight.settling.give_up_all()
         self._is_consuming = False
         self._drain = "pause"
         self._to_start = []
@@ -257,7 +251,7 @@ class Session:
             park=park,
         )
         self._is_consuming = False
-        self.submit(commit, self.answered)
+        self._flight.settling.send(commit, lambda: self.submit(commit, self.answered))
 
     def _give_back(self, draft: Draft) -> None:
         """With this turn the run is released (or paused): steps not begun are named, so that nobody counts them."""
@@ -287,29 +281,32 @@ class Session:
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
-    def answered(self, verdict: Verdict) -> None:
+    def answered(self, verdict: Settlement) -> None:
         """The store's word on the turn under way."""
+        settling = self._flight.settling
+        settling.settled(verdict)
         self._is_committing = False
         draft, park = self._draft, self._park
         self._draft = self._park = None
         assert draft is not None
         if self._is_gone:
+            settling.give_up_all()
             return
         match verdict:
             case Committed():
                 self._durable(draft, park, verdict)
             case Fenced():
                 self.drop(f"fenced by epoch {verdict.epoch}")
-            case Unread():
+            case Unread() | RolledBack():
                 kept = [x for x in draft.inputs if not isinstance(x, e.Claimed | e.Released)]
-                inputs = [inline(x, draft.blobs) for x in kept]  # its blobs were not stored either
+                inputs = [inline(x, draft.blobs) for x in settling.without(kept)]  # its blobs were not stored either
                 self._is_committing = True  # no turn before the journal is read again
                 self.engine.reload(self, inputs)
 
     def _durable(self, draft: Draft, park: Park | None, verdict: Committed) -> None:
         telling.turned(self, draft, park, is_leaving=bool(self._drain))
         if draft.is_terminal or park is not None:
-            begins_anew = self._ends_pass(draft) or any(isinstance(x, e.Paused) for x in draft.inputs)
+            begins_anew = draft.ends_pass or any(isinstance(x, e.Paused) for x in draft.inputs)
             self._leave(is_warm=not (draft.is_terminal or begins_anew or self._drain))
             if self.run.end is not None:
                 self.engine.on_end(ended(self.run.id, self.run.end, draft.at, ""))
@@ -327,7 +324,7 @@ class Session:
         if verdict.inbox_last > self.inbox_seen or self._has_news:
             self._has_news = False
             self._pace.look()
-        if self._flight and not self._inputs:
+        if self._flight and not self._inputs and not self._flight.settling:
             self._watch_time(draft.at)  # the common case: nothing to do before a body lands or a time comes
         else:
             self.turn()
@@ -359,6 +356,7 @@ class Session:
         """Waits for bodies that were asked to stop, then ends the run with what they reported."""
         assert self._ending is not None
         assert self._end_at is not None
+        self._flight.settling.give_up_held()  # a body that ended after all: the run's end has been decided without it
         if self._flight and self.time() < self._end_at:
             return
         draft, self._ending = self._ending, None
@@ -429,6 +427,8 @@ class Session:
             return
         self.run, self.program = run, program
         self._commands = dict(program.open_steps())
+        if (broken := self._flight.settling.take_broken()) and (failed := self._flight.event_of(*broken)) is not None:
+            inputs = [*inputs, failed]
         self._inputs = deciding.after_refusal(inputs, self._inputs)
         self._is_consuming = True
         landed = {x.key for x in self._inputs if isinstance(x, e.StepCompleted | e.StepFailed | e.AttemptFailed)}
@@ -440,9 +440,6 @@ class Session:
         self._to_start = stopped
         self.messages(unread, inbox_last, then_turn=False)
         self.turn(is_needed=True)
-
-    def _ends_pass(self, draft: Draft) -> bool:
-        return bool(draft.outputs) and isinstance(draft.outputs[-1], e.Continued | e.RetryPlanned)
 
     def time(self) -> datetime:
         now = self.engine.clock.now()

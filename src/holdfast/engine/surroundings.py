@@ -10,7 +10,8 @@ import msgspec
 
 from holdfast.authoring.script.opened import OpenResources
 from holdfast.authoring.script.resources import Health, Resource
-from holdfast.ports.blobs import Blobs
+from holdfast.ports.store import Store
+from holdfast.ports.transactions import OpenTransaction
 
 T = TypeVar("T")
 
@@ -18,8 +19,8 @@ T = TypeVar("T")
 class WorkerSurroundings:
     """The surroundings of all bodies of one worker."""
 
-    def __init__(self, blobs: Blobs, replaced: dict[int, Any] | None = None) -> None:
-        self._blobs = blobs
+    def __init__(self, store: Store, replaced: dict[int, Any] | None = None) -> None:
+        self._store = store
         self._resources = OpenResources(replaced)
         self._progress: dict[tuple[str, str], bytes] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -52,13 +53,17 @@ class WorkerSurroundings:
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    async def transact(self, *, is_async: bool) -> OpenTransaction:
+        """Begins a transaction in the database of the journal."""
+        return await self._store.transact(is_async=is_async)
+
     async def put_blob(self, data: bytes) -> str:
         """Stores bytes."""
-        return await self._blobs.put_blob(data, kind="user")
+        return await self._store.put_blob(data, kind="user")
 
     async def get_blob(self, name: str) -> bytes:
         """Reads them back."""
-        return await self._blobs.get_blob(name)
+        return await self._store.get_blob(name)
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
         """Notes how far a step is; goes out with the worker's next heartbeat."""

@@ -37,6 +37,11 @@ class Draft:
         return bool(self.outputs) and type(self.outputs[-1]) in e.TERMINAL
 
     @property
+    def ends_pass(self) -> bool:
+        """Whether the body begins anew after it."""
+        return bool(self.outputs) and isinstance(self.outputs[-1], e.Continued | e.RetryPlanned)
+
+    @property
     def asks_for_step(self) -> bool:
         """Whether it is one of the many whose last word is a step asked for."""
         return bool(self.outputs) and type(self.outputs[-1]) is e.StepScheduled

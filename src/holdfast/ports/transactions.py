@@ -52,6 +52,10 @@ class OpenTransaction(Protocol):
         """Undoes everything. Of a transaction that is over: nothing happens."""
         ...
 
+    def give_up(self) -> None:
+        """The same without waiting for it. From any thread, and as often as you like."""
+        ...
+
     def interrupt(self) -> None:
         """Asks the server to give up a statement that still runs. From any thread; returns at once, and is a hint."""
         ...

@@ -59,7 +59,7 @@ class Fake:
         """The step with the fake as its body."""
         assert isinstance(self.real, AnyStep)
         spec = self.real.spec
-        return replace(spec, function=self._body(spec.arguments), executor="async")
+        return replace(spec, function=self._body(spec.arguments), executor="async", tx=False)
 
     def workflow_spec(self) -> WorkflowSpec:
         """The workflow with a body of one step, the fake: what it did is journaled, and not done again on replay."""

@@ -139,6 +139,7 @@ class LentTransaction:
         self._loan.prepare_threshold = None
         self._loan.woken = []
         self._is_open = True
+        self._turn_to_end = threading.Lock()
 
     @property
     def connection(self) -> Loan:
@@ -152,19 +153,29 @@ class LentTransaction:
 
     async def commit(self, turn: Commit | None = None) -> Settlement:
         """See `ports.transactions`."""
-        return await self._off_the_loop(lambda: self._commit(turn))
+        return await self._off_the_loop(lambda: self._alone(lambda: self._commit(turn)))
 
     async def roll_back(self) -> None:
         """See `ports.transactions`."""
-        await self._off_the_loop(self._roll_back)
+        await self._off_the_loop(lambda: self._alone(self._roll_back))
+
+    def give_up(self) -> None:
+        """See `ports.transactions`."""
+        with suppress(RuntimeError):  # the store is being closed, and its connections with it
+            self._threads.submit(self._alone, self._roll_back)
 
     def interrupt(self) -> None:
         """See `ports.transactions`."""
         if self._is_open:
-            self._threads.submit(self._cancel)
+            with suppress(RuntimeError):
+                self._threads.submit(self._cancel)
 
     async def _off_the_loop(self, work: Callable[[], T]) -> T:
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))
+
+    def _alone(self, work: Callable[[], T]) -> T:
+        with self._turn_to_end:
+            return work()
 
     # -- in a thread ---------------------------------------------------------------------------------------------------
 

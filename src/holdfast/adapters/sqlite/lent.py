@@ -12,6 +12,7 @@ borrower uses the connection, which is closed at the end: what they still have l
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -34,10 +35,13 @@ from holdfast.adapters.sqlite.connection import (
 )
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.sqlite.turns import commit_turn
-from holdfast.errors import NotAllowedHere, StoreUnavailable
+from holdfast.errors import NotAllowedHere, StoreError, StoreUnavailable
 from holdfast.ports.clock import Clock
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.transactions import RolledBack, Settlement
+
+_TRIES = 5000
+"""Milliseconds in which a connection that is in use can be closed."""
 
 
 class _Order:
@@ -105,7 +109,7 @@ class LentTransaction:
             await asyncio.shield(answer)
 
     def give_up(self) -> None:
-        """Rolls back without waiting. From any thread; also before it has begun."""
+        """See `ports.transactions`; also before it has begun."""
         self._orders.put(_Order(None))
 
     def interrupt(self) -> None:
@@ -145,7 +149,7 @@ class LentTransaction:
         while not self._orders.empty():  # somebody gave up at the same moment
             _tell(self._orders.get().answer, None)
 
-    def _answered(self, order: _Order) -> Settlement | None:
+    def _answered(self, order: _Order) -> Settlement | StoreUnavailable | None:
         connection = self.connection
         try:
             if not order.is_commit:
@@ -157,7 +161,7 @@ class LentTransaction:
                 roll_back(connection)
             return RolledBack(error)
 
-    def _committed(self, turn: Commit | None) -> Settlement:
+    def _committed(self, turn: Commit | None) -> Settlement | StoreUnavailable:
         connection = self.connection
         if not connection.in_transaction:
             return RolledBack(_ended_by_borrower())
@@ -177,26 +181,45 @@ class LentTransaction:
             return self._not_committed(turn, error)
         return verdict
 
-    def _not_committed(self, turn: Commit | None, error: apsw.Error) -> Settlement:
+    def _not_committed(self, turn: Commit | None, error: apsw.Error) -> Settlement | StoreUnavailable:
         connection = self.connection
         if is_out_of_room(error, connection):
             return RolledBack(disk_full(error))
         if not is_transient(error) or turn is None:
             return RolledBack(error)
-        self._close()  # after a failed sync it may believe what the disk forgot; another connection knows
-        connection = self._connection = until_free(self._connect)
+        return self._found_out(turn, error)
+
+    def _found_out(self, turn: Commit, error: apsw.Error) -> Settlement | StoreUnavailable:
+        """COMMIT may have been carried out. The connection may believe what the disk forgot; another one knows. As long
+        as the file cannot be read nobody does, and the answer is waited for, unless the store is closed."""
         row = turn.row
-        stored = fetch(connection, sql.STORED_TURN, (turn.no, row.ordinal))
-        if stored and stored[0][1:] == (row.epoch, row.checksum):
-            return Committed(stored[0][0], 0)
-        return RolledBack(translated(error))
+        while True:
+            self._close()
+            try:
+                connection = self._connection = until_free(self._connect)
+                stored = fetch(connection, sql.STORED_TURN, (turn.no, row.ordinal))
+            except (apsw.Error, StoreError) as problem:
+                if not self._orders.empty():
+                    return StoreUnavailable(f"what became of a transaction cannot be read ({problem}).")
+                time.sleep(0.05)
+            else:
+                if stored and stored[0][1:] == (row.epoch, row.checksum):
+                    return Committed(stored[0][0], 0)
+                return RolledBack(translated(error))
 
     def _close(self) -> None:
-        if self._connection is not None:
-            with suppress(apsw.Error):
-                self._connection.set_commit_hook(None)
-            with suppress(apsw.Error):
-                self._connection.close(force=True)
+        """Also if a thread whose time is up still uses it: its statement is stopped, and the next finds it closed."""
+        connection = self._connection
+        if connection is None:
+            return
+        for _ in range(_TRIES):
+            try:
+                connection.close(force=True)
+            except apsw.Error:
+                connection.interrupt()
+                time.sleep(0.001)
+            else:
+                return
 
 
 def _tell(future: asyncio.Future[Any] | None, answer: object, *, unwanted: Callable[[], None] = lambda: None) -> bool:

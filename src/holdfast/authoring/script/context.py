@@ -17,6 +17,7 @@ from holdfast.authoring.script._stdlib import caller_frame, get_running_loop
 from holdfast.authoring.script.loop import DurableLoop
 from holdfast.core.ids import idempotency_key
 from holdfast.errors import NotAllowedHere, NotInRun
+from holdfast.ports.transactions import OpenTransaction
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
@@ -34,6 +35,10 @@ class Surroundings(Protocol):
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """From the thread of a sync body: runs it on the worker's event loop, in this context, and waits here."""
+        ...
+
+    async def transact(self, *, is_async: bool) -> OpenTransaction:
+        """Begins a transaction in the database of the journal."""
         ...
 
     async def put_blob(self, data: bytes) -> str:
@@ -63,6 +68,7 @@ class StepScope:
     created_at: datetime
     surroundings: Surroundings
     progress: Any = None
+    connection: Any = None  # of a step whose writes and outcome are one transaction
     advice: str = ""  # what to do instead of using a workflow's verb here
 
     @property

@@ -36,7 +36,7 @@ Raises = type[Exception] | tuple[type[Exception], ...]
 class StepOptions:
     """What a step declares, before its annotations are read."""
 
-    __slots__ = ("executor", "name", "once", "raises", "retry", "timeout")
+    __slots__ = ("executor", "name", "once", "raises", "retry", "timeout", "tx")
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class StepOptions:
         retry: Retry | int | None = None,
         timeout: Duration | None = None,
         once: bool = False,
+        tx: bool = False,
         raises: Raises = (),
         executor: Literal["thread", "process"] | None = None,
     ) -> None:
@@ -54,10 +55,15 @@ class StepOptions:
             parse_duration(timeout, what="timeout= of a step") if timeout is not None else None
         )
         self.once: bool = once
+        self.tx: bool = tx
         self.raises: tuple[type[Exception], ...] = check_raises(raises, "@step")
         self.executor: Literal["thread", "process"] | None = executor
         if once and self.retry is not None and self.retry != Retry.none:
             raise DefinitionError("@step(once=True) is tried once: leave out retry=, or give Retry.none")
+        if tx and once:
+            raise DefinitionError("@step(tx=True) is exactly once already: leave out once=")
+        if tx and executor == "process":
+            raise DefinitionError("@step(tx=True) shares a transaction of its worker: leave out executor='process'")
 
 
 class AnyStep(Generic[P, R]):
@@ -93,6 +99,7 @@ class AnyStep(Generic[P, R]):
             retry=Retry.none if given.once else given.retry,
             timeout=given.timeout,
             once=given.once,
+            tx=given.tx,
             raises=given.raises,
             where=place_of(self.function),
         )
@@ -313,6 +320,7 @@ def step(  # type: ignore[overload-overlap]
     retry: Retry | int | None = None,
     timeout: Duration | None = None,
     once: bool = False,
+    tx: bool = False,
     raises: Raises = (),
 ) -> Step[P, R]: ...
 @overload
@@ -324,6 +332,7 @@ def step(
     retry: Retry | int | None = None,
     timeout: Duration | None = None,
     once: bool = False,
+    tx: bool = False,
     raises: Raises = (),
     executor: Literal["thread", "process"] | None = None,
 ) -> SyncStep[P, R]: ...
@@ -334,6 +343,7 @@ def step(
     retry: Retry | int | None = None,
     timeout: Duration | None = None,
     once: bool = False,
+    tx: bool = False,
     raises: Raises = (),
     executor: Literal["thread", "process"] | None = None,
 ) -> StepDecorator: ...
@@ -343,6 +353,7 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `retry`: when a failed attempt is tried again; a number is the count of attempts. Default: the app's `step_retry`
     - `timeout`: limits one attempt
     - `once`: at most one attempt ever; if that is cut off, the workflow gets `OutcomeUnknown`
+    - `tx`: what it writes through `transaction(…)` and its outcome are one transaction: exactly once
     - `raises`: exceptions that are answers: not retried, and raised as themselves in the workflow
     - `executor`: where a `def` step runs: in a thread, or in a process of its own, which can be ended
     - `name`: the name in the journal, if it is to differ from the function's

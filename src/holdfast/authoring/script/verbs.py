@@ -174,6 +174,25 @@ async def get_blob(ref: BlobRef) -> Any:
     return data if ref.kind == "bytes" else _any.decode(data)
 
 
+def transaction(kind: type[T]) -> T:
+    """In a step with `tx=True`: the connection of the transaction in which its outcome will be journaled.
+
+    `transaction(psycopg.AsyncConnection)` in an `async def` step and `transaction(psycopg.Connection)` in a `def` step
+    on PostgreSQL, `transaction(apsw.Connection)` on SQLite. What is written with it is there exactly once, with the
+    completion of the step; an attempt that fails leaves nothing. It commits by itself: `commit()` is refused.
+    """
+    scope = in_step("transaction()")
+    if scope.connection is None:
+        raise NotAllowedHere(f"transaction() in step {scope.step}: declare it with @step(tx=True)")
+    if not isinstance(scope.connection, kind):
+        theirs = next(x for x in type(scope.connection).__mro__ if not x.__module__.startswith("holdfast."))
+        raise NotAllowedHere(
+            f"transaction({kind.__module__}.{kind.__qualname__}) in step {scope.step}: here it is a "
+            f"{theirs.__module__}.{theirs.__qualname__}"
+        )
+    return scope.connection
+
+
 def heartbeat(progress: Any = None) -> None:
     """In a long step: says that it is alive, and how far it is. After a retry `current().progress` has it back."""
     scope = in_step("heartbeat()")

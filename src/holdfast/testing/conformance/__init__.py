@@ -20,7 +20,7 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blobs children claims grants hints inbox journal leases machine_logs ownership parking runs snapshots suite "
-    "trees upkeep world"
+    "transactions trees upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -39,6 +39,7 @@ from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
+from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa: E402
 from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
 from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
@@ -60,6 +61,7 @@ __all__ = [
     "StoreGrants",
     "StoreSuite",
     "Suite",
+    "TransactionsSuite",
     "TreesSuite",
     "UpkeepSuite",
     "VirtualClock",
@@ -82,4 +84,4 @@ class StoreSuite(
     UpkeepSuite,
     HintsSuite,
 ):
-    """Everything a store owes."""
+    """Everything a store owes. One with a database of its own binds `TransactionsSuite` too."""

@@ -1,0 +1,60 @@
+"""The body of a step with `tx=True`: it writes in a transaction of the store's, which ends after it, with its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+from concurrent.futures import Executor
+from typing import Any
+
+from holdfast.authoring.script.context import StepScope, running_step
+from holdfast.core.specs import StepSpec
+from holdfast.ports.transactions import OpenTransaction, holding
+
+LAST_WORDS = 5.0
+"""Seconds a thread whose attempt is over may still use its connection."""
+
+
+async def run_in_transaction(
+    spec: StepSpec, scope: StepScope, args: Any, kwargs: Any, threads: Executor
+) -> tuple[bytes, OpenTransaction]:
+    """What the body returned, encoded, and its transaction, still open. If it raises, all it wrote is undone."""
+    is_async = spec.executor == "async"
+    transaction = await scope.surroundings.transact(is_async=is_async)
+    scope.connection = transaction.connection
+    holding.set(transaction)
+    try:
+        if is_async:
+            running_step.set(scope)
+            value = await spec.function(*args, **kwargs)
+        else:
+            value = await _in_thread(spec, scope, args, kwargs, threads, transaction)
+        encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
+    except asyncio.CancelledError:
+        if is_async:
+            transaction.give_up()
+        raise
+    except BaseException:
+        await transaction.roll_back()
+        raise
+    finally:
+        holding.set(None)
+    return encoded, transaction
+
+
+async def _in_thread(
+    spec: StepSpec, scope: StepScope, args: Any, kwargs: Any, threads: Executor, transaction: OpenTransaction
+) -> Any:
+    """A thread cannot be ended. Once its attempt is over its statement is stopped, and its transaction undone when it
+    has ended, or a little later: it can never commit."""
+    context = contextvars.copy_context()
+    context.run(running_step.set, scope)
+    work = threads.submit(functools.partial(context.run, spec.function, *args, **kwargs))
+    try:
+        return await asyncio.wrap_future(work)
+    except asyncio.CancelledError:
+        transaction.interrupt()
+        asyncio.get_running_loop().call_later(LAST_WORDS, transaction.give_up)
+        work.add_done_callback(lambda _: transaction.give_up())
+        raise

@@ -1,0 +1,160 @@
+"""Transactions: turns and new runs in one transaction with somebody's own writes. For stores that have a database.
+
+A run made within stands for the borrower's own writes: it is there exactly if they are.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.ports.journal import Committed, Fenced, Unread
+from holdfast.ports.runs import Creation, Existing, Made
+from holdfast.ports.transactions import OpenTransaction
+from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.world import DONE, WINDOW, World, signal
+
+
+async def begun(world: World) -> OpenTransaction:
+    return await world.store.transact(is_async=True)
+
+
+async def within(world: World, transaction: OpenTransaction, run: str, **facts: str) -> Creation:
+    since = world.clock.now() - WINDOW
+    return await world.store.create_within(transaction.connection, world.new(run, **facts), key_since=since)
+
+
+class TransactionsSuite(Suite):
+    """Transactions shared with the store."""
+
+    async def test_turn_and_writes_commit_together(self, world: World) -> None:
+        """Contract: nothing is seen before the commit, and everything after it."""
+        holder = await world.held_run("r")
+        transaction = await begun(world)
+        assert isinstance(await within(world, transaction, "written"), Made)
+        before = await world.dump()
+        assert [run.id for run in before["runs"]] == ["r"]
+        turn = holder.turn()
+        verdict = await transaction.commit(turn)
+        assert isinstance(verdict, Committed)
+        assert not transaction.is_open
+        assert (await world.get("r")).next_ordinal == 3
+        assert (await world.get("written")).status == "pending"
+        holder.accept(turn)
+        await holder.commits(DONE)
+
+    async def test_what_is_rolled_back_was_never_there(self, world: World) -> None:
+        """Contract: rolled back, given up or not, the store is as it was and takes other writes."""
+        holder = await world.held_run("r")
+        before = await world.dump()
+        for how in ("roll back", "give up"):
+            transaction = await begun(world)
+            await within(world, transaction, "never")
+            if how == "give up":
+                transaction.give_up()
+                transaction.give_up()
+            await transaction.roll_back()
+            assert not transaction.is_open
+            assert await world.dump() == before
+        await holder.commits(DONE)
+
+    async def test_a_stale_holder_keeps_nothing(self, world: World) -> None:
+        """Contract: a turn of an old epoch is fenced, and everything that was written with it is undone."""
+        holder = await world.held_run("r")
+        await world.store.take("r", instance="i2", steal=True)
+        before = await world.dump()
+        transaction = await begun(world)
+        await within(world, transaction, "never")
+        verdict = await transaction.commit(holder.turn())
+        assert isinstance(verdict, Fenced)
+        assert verdict.epoch == 2
+        assert not transaction.is_open
+        assert await world.dump() == before
+
+    async def test_a_turn_that_is_stored_already_is_refused(self, world: World) -> None:
+        """Contract: the very same turn, stored by an earlier transaction, is fenced here: what is written beside it
+        would be there twice."""
+        holder = await world.held_run("r")
+        turn = holder.turn()
+        await holder.submit(turn)
+        transaction = await begun(world)
+        await within(world, transaction, "never")
+        assert isinstance(await transaction.commit(turn), Fenced)
+        assert await world.store.get("never") is None
+
+    async def test_an_end_that_has_not_seen_everything_leaves_it_open(self, world: World) -> None:
+        """Contract: an unread message refuses a terminal turn; the transaction stays open, and commits with a turn that
+        has seen it."""
+        holder = await world.held_run("r")
+        await world.store.send(signal("r", "m1"))
+        transaction = await begun(world)
+        await within(world, transaction, "written")
+        assert await transaction.commit(holder.turn(DONE)) == Unread(1)
+        assert transaction.is_open
+        verdict = await transaction.commit(holder.turn(DONE, inbox_seen=1, is_consuming=True))
+        assert isinstance(verdict, Committed)
+        assert (await world.get("r")).status == "completed"
+        assert (await world.get("written")).status == "pending"
+
+    async def test_what_a_turn_brings_comes_with_it(self, world: World) -> None:
+        """Contract: children and messages of the turn are there with it, and listeners hear after the commit only."""
+        await world.make("target")
+        holder = await world.held_run("r")
+        told: list[str] = []
+        world.store.subscribe(told.append)
+        transaction = await begun(world)
+        await within(world, transaction, "written")
+        assert told == []
+        verdict = await transaction.commit(
+            holder.turn(children=(holder.child("kid", "kid"),), messages=(signal("target", "m1"),))
+        )
+        assert isinstance(verdict, Committed)
+        assert {"kid", "target", "written"} <= set(told)
+        assert (await world.get("kid")).parent == "r"
+        assert [message.id for message in await world.unread("target")] == ["m1"]
+
+    async def test_places_rise_whatever_began_first(self, world: World) -> None:
+        """Contract: a turn in a transaction that wrote before an earlier turn of the run was committed still comes
+        after it."""
+        holder = await world.held_run("r")
+        if not world.store.is_exclusive:
+            transaction = await begun(world)
+            await within(world, transaction, "written")
+            await holder.commits()
+        else:
+            await holder.commits()
+            transaction = await begun(world)
+        turn = holder.turn()
+        assert isinstance(await transaction.commit(turn), Committed)
+        holder.accept(turn)
+        await holder.commits()
+        seqs = [row.seq for row in await world.store.history("r")]
+        assert seqs == sorted(set(seqs))
+
+    async def test_ids_and_keys_hold_within_a_transaction(self, world: World) -> None:
+        """Contract: an id or key in use gives what is there, also if this very transaction used it."""
+        await world.make("r", key="k")
+        transaction = await begun(world)
+        used = await within(world, transaction, "r")
+        keyed = await within(world, transaction, "other", key="k")
+        assert isinstance(used, Existing)
+        assert isinstance(keyed, Existing)
+        assert (used.run.id, keyed.run.id, keyed.by_key) == ("r", "r", True)
+        assert isinstance(await within(world, transaction, "new", key="k2"), Made)
+        again = await within(world, transaction, "newer", key="k2")
+        assert isinstance(again, Existing)
+        assert again.run.id == "new"
+        assert isinstance(await transaction.commit(), Committed)
+        assert {run.id for run in await world.runs()} == {"r", "new"}
+
+    async def test_only_its_own_connections_are_joined(self, world: World) -> None:
+        """Contract: anything else is refused before anything is written, and so is a transaction that is over."""
+        transaction = await begun(world)
+        connection = transaction.connection
+        await transaction.roll_back()
+        for wrong in (object(), connection):
+            with pytest.raises(InvalidInput):
+                await world.store.create_within(wrong, world.new("never"), key_since=world.clock.now() - WINDOW)
+        with pytest.raises(HoldfastError):
+            await transaction.commit()
+        assert await world.runs() == []

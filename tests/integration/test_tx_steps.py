@@ -1,0 +1,669 @@
+"""Steps with tx=True: what they write and their outcome are one transaction, exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+import psycopg
+import pytest
+
+import holdfast.sync as hs
+from holdfast import App, Retry, Signal, Status, StepFailed, current, step, transaction, workflow
+from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun, RunCancelled, RunFailed
+from holdfast.ports.transactions import OpenTransaction
+from holdfast.testing import Fake, Sim
+from tests.support.postgres import clean_url, server_port, server_url
+from tests.support.proxy import Proxy
+from tests.support.world import World, crash, events, open_world, types
+
+NOTES = f"tx_notes_{os.getpid()}"
+MAKE = f"CREATE TABLE IF NOT EXISTS {NOTES} (text text, UNIQUE (text) DEFERRABLE INITIALLY DEFERRED)"
+MAKE_LITE = f"CREATE TABLE {NOTES} (text text)"
+INSERT = f"INSERT INTO {NOTES} VALUES ('%s')"  # noqa: S608 - a name of this process
+SELECT = f"SELECT text FROM {NOTES} ORDER BY text"  # noqa: S608
+DELETE = f"DELETE FROM {NOTES}"  # noqa: S608
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    """A store that can share a transaction, with an empty table beside the journal."""
+    async with open_world(request.param, tmp_path, virtual=False) as world:
+        await prepare(world)
+        yield world
+
+
+@pytest.fixture
+async def postgres(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world("postgres", tmp_path, virtual=False) as world:
+        await prepare(world)
+        yield world
+
+
+async def prepare(world: World) -> None:
+    async with world.app().connection() as connection:
+        if world.kind == "sqlite":
+            connection.execute(MAKE_LITE)
+        else:
+            await connection.execute(MAKE)
+            await connection.execute(DELETE)
+
+
+async def noted(world: World) -> list[str]:
+    """What is in the table."""
+    async with world.app().connection() as connection:
+        if world.kind == "sqlite":
+            return [text for (text,) in connection.execute(SELECT)]
+        return [text for (text,) in await (await connection.execute(SELECT)).fetchall()]
+
+
+async def write(text: str) -> None:
+    """Into the transaction of an async step."""
+    connection = transaction(object)
+    if isinstance(connection, apsw.Connection):
+        cast("Any", connection).execute(INSERT % text)
+    else:
+        assert isinstance(connection, psycopg.AsyncConnection)
+        await connection.execute(INSERT.encode() % text.encode())
+
+
+def write_blocking(text: str) -> None:
+    connection = transaction(object)
+    assert isinstance(connection, apsw.Connection | psycopg.Connection)
+    cast("Any", connection).execute(INSERT % text)
+
+
+def quick(attempts: int = 3) -> Retry:
+    return Retry(attempts, first="1ms")
+
+
+# -- the common way ----------------------------------------------------------------------------------------------------
+
+
+async def test_rows_and_outcome_are_there_together(shared: World) -> None:
+    """Promise: the step's writes are committed with the turn that records its outcome: one row of the journal more, no
+    attempt more, and the value is that of the body. Async and sync steps alike."""
+
+    @step(tx=True)
+    async def first(text: str) -> str:
+        await write(text)
+        return text.upper()
+
+    @step(tx=True)
+    def second(text: str) -> str:
+        write_blocking(text)
+        return text.upper()
+
+    @workflow
+    async def both() -> list[str]:
+        return [await first("a"), await asyncio.to_thread(second, "b")]
+
+    async with shared.serving(both) as app:
+        run = await app.start(both())
+        assert await run.result(timeout=30) == ["A", "B"]
+    assert await noted(shared) == ["a", "b"]
+    assert (await types(run)).count("done") == 2
+
+
+async def test_a_body_that_fails_leaves_nothing_and_is_retried(shared: World) -> None:
+    """Promise: an attempt that raises is undone and recorded; the next one writes again, once. When the attempts are
+    spent the workflow gets the failure, and the table is empty of it."""
+    tries = count(1)
+
+    @step(tx=True, retry=quick())
+    async def third_time() -> int:
+        await write("good")
+        number = next(tries)
+        if number < 3:
+            raise ValueError(number)
+        return number
+
+    @step(tx=True, retry=quick(2))
+    def never() -> None:
+        write_blocking("bad")
+        raise ValueError("never")
+
+    @workflow
+    async def flow() -> int:
+        number = await third_time()
+        try:
+            await asyncio.to_thread(never)
+        except StepFailed as failed:
+            return number * failed.attempts
+        return 0
+
+    async with shared.serving(flow) as app:
+        run = await app.start(flow())
+        assert await run.result(timeout=30) == 3 * 2
+    assert await noted(shared) == ["good"]
+    assert (await types(run)).count("attempt_failed") == 3
+
+
+async def test_parallel_transactions_of_one_run_each_commit_once(shared: World) -> None:
+    """Promise: steps of one run that run side by side, with and without transactions, all complete, each once, and the
+    journal keeps its order."""
+
+    @step
+    async def plain(number: int) -> int:
+        return number
+
+    @step(tx=True)
+    async def noting(number: int) -> int:
+        await write(f"n{number}")
+        return number
+
+    @step(tx=True)
+    def noting_too(number: int) -> int:
+        write_blocking(f"n{number}")
+        return number
+
+    @workflow
+    async def wide() -> int:
+        some = [plain(n) for n in range(5)]
+        more = [noting(n) for n in range(5)]
+        rest = [asyncio.to_thread(noting_too, n) for n in range(5, 8)]
+        return sum(await asyncio.gather(*some, *more, *rest))
+
+    async with shared.serving(wide) as app:
+        runs = [await app.start(wide()) for _ in range(1)]
+        assert [await run.result(timeout=60) for run in runs] == [10 + 28]
+    assert await noted(shared) == [f"n{n}" for n in range(8)]
+    seqs = [event.seq for event in await events(runs[0])]
+    assert seqs == sorted(seqs)
+
+
+async def test_a_turn_in_an_old_transaction_still_comes_last(postgres: World) -> None:
+    """Promise: a transaction that began, and wrote, before other turns of the run were committed gets a later place in
+    the journal than they: seq rises with the ordinal."""
+    written, others = asyncio.Event(), asyncio.Event()
+
+    @step(tx=True)
+    async def slow() -> str:
+        await write("slow")
+        written.set()
+        await others.wait()
+        return "slow"
+
+    @step
+    async def plain() -> str:
+        await written.wait()
+        return "plain"
+
+    @workflow
+    async def both() -> list[str]:
+        async def tail() -> str:
+            await plain()
+            return await plain()
+
+        return list(await asyncio.gather(slow(), tail()))
+
+    async with postgres.serving(both) as app:
+        run = await app.start(both())
+
+        async def has_both() -> bool:
+            rows = await postgres.store.history(run.id)
+            return sum(row.body.count(b'"done"') for row in rows) == 2
+
+        await postgres.until(has_both)
+        others.set()
+        assert await run.result(timeout=30) == ["slow", "plain"]
+    rows = await postgres.store.history(run.id)
+    assert [row.ordinal for row in rows] == list(range(1, len(rows) + 1))
+    assert [row.seq for row in rows] == sorted({row.seq for row in rows})
+    assert [row.seq for row in await postgres.store.read_tree(run.id)] == [row.seq for row in rows]
+
+
+async def test_a_run_started_in_the_step_comes_with_it(shared: World) -> None:
+    """Promise: a tx step may start runs in its own transaction: they are there if, and only if, the step completed."""
+    tries = count(1)
+
+    @workflow
+    async def sent(text: str) -> str:
+        return text
+
+    @step(tx=True, retry=quick())
+    async def outbox() -> None:
+        number = next(tries)
+        await app.start(sent("x"), id=f"sent-{number}", connection=transaction(object))
+        if number == 1:
+            raise ValueError("once more")
+
+    @workflow
+    async def sender() -> None:
+        await outbox()
+
+    async with shared.serving(sender, sent) as app:
+        await (await app.start(sender())).result(timeout=30)
+        assert await (await app.get("sent-2", sent)).result(timeout=30) == "x"
+    assert await shared.store.get("sent-1") is None
+
+
+async def test_a_large_outcome_comes_with_its_transaction(tmp_path: Path) -> None:
+    """Promise: an outcome that is kept as a blob, also in a folder, is stored with the same turn."""
+
+    @step(tx=True)
+    async def large() -> str:
+        await write("large")
+        return "x" * 300_000
+
+    @workflow
+    async def flow() -> int:
+        return len(await large())
+
+    url, blobs = f"sqlite:///{tmp_path / 'large.db'}", f"file://{tmp_path / 'blobs'}"
+    app = App(url, workflows=[flow], blobs=blobs)
+    async with app:
+        async with app.connection() as connection:
+            connection.execute(MAKE_LITE)
+        async with app.worker():
+            assert await (await app.start(flow())).result(timeout=30) == 300_000
+        async with app.connection() as connection:
+            assert list(connection.execute(SELECT)) == [("large",)]
+    assert any((tmp_path / "blobs").rglob("*"))
+
+
+async def test_sync_workflows_and_sagas_take_them_too(shared: World) -> None:
+    """Promise: a `def` workflow calls a tx step directly; the undo of a step may be a tx step, and is exactly once."""
+
+    @step(tx=True)
+    def book(text: str) -> str:
+        write_blocking(text)
+        return text
+
+    @book.undo
+    @step(tx=True)
+    def unbook(result: str, text: str) -> None:
+        write_blocking(f"un{text}")
+
+    @workflow
+    def flow() -> None:
+        with hs.saga():
+            book("a")
+            book("b")
+            raise ValueError("no")
+
+    async with shared.serving(flow) as app:
+        with pytest.raises(RunFailed):
+            await (await app.start(flow.call())).result(timeout=30)
+    assert await noted(shared) == ["a", "b", "una", "unb"]
+
+
+# -- what ends a transaction early -------------------------------------------------------------------------------------
+
+
+async def test_a_timeout_undoes_what_was_written(shared: World) -> None:
+    """Promise: an attempt whose time is up leaves nothing, also if it is a thread that goes on for a while: what it
+    writes then is not kept."""
+    tries, threads, end = count(1), count(1), threading.Event()
+
+    @step(tx=True, retry=quick(2), timeout="2s")
+    async def hangs() -> int:
+        number = next(tries)
+        await write(f"async {number}")
+        if number == 1:
+            await asyncio.Event().wait()
+        return number
+
+    @step(tx=True, retry=quick(2), timeout="3s")
+    def blocks() -> int:
+        number = next(threads)
+        if number == 1:
+            write_blocking("thread 1")
+            end.wait(20)
+            write_blocking("late")
+        end.set()
+        write_blocking(f"thread {number}")
+        return number
+
+    @workflow
+    async def flow() -> list[int]:
+        return [await hangs(), await asyncio.to_thread(blocks)]
+
+    async with shared.serving(flow) as app:
+        assert await (await app.start(flow())).result(timeout=60) == [2, 2]
+    assert await noted(shared) == ["async 2", "thread 2"]
+
+
+async def test_cancelling_undoes_a_transaction_under_way(postgres: World) -> None:
+    """Promise: a cancelled run's open transaction is rolled back; nothing of it is there."""
+    written = asyncio.Event()
+
+    @step(tx=True)
+    async def hangs() -> None:
+        await write("a")
+        written.set()
+        await asyncio.Event().wait()
+
+    @workflow
+    async def flow() -> None:
+        await hangs()
+
+    async with postgres.serving(flow) as app:
+        run = await app.start(flow())
+        await written.wait()
+        await run.cancel("enough")
+        with pytest.raises(RunCancelled):
+            await run.result(timeout=30)
+    assert await noted(postgres) == []
+
+
+async def test_a_transaction_that_cannot_commit_is_a_failed_attempt(postgres: World) -> None:
+    """Promise: what the database finds only at COMMIT (a deferred constraint) fails the attempt like an error in the
+    body: recorded, retried, and never half there."""
+    tries = count(1)
+
+    @step(tx=True, retry=quick())
+    async def twice() -> int:
+        number = next(tries)
+        await write("same")
+        if number < 3:
+            await write("same")
+        return number
+
+    @workflow
+    async def flow() -> int:
+        return await twice()
+
+    async with postgres.serving(flow) as app:
+        run = await app.start(flow())
+        assert await run.result(timeout=30) == 3
+    assert await noted(postgres) == ["same"]
+    failures = [event for event in await events(run) if event.type == "attempt_failed"]
+    assert len(failures) == 2
+
+
+async def test_an_error_the_body_swallowed_is_not_forgotten(postgres: World) -> None:
+    """Promise: PostgreSQL keeps nothing of a transaction in which a statement failed, so the step fails too, whatever
+    its body returned."""
+
+    @step(tx=True, retry=Retry.none)
+    async def swallows() -> str:
+        await write("a")
+        with suppress(psycopg.Error):
+            await transaction(psycopg.AsyncConnection).execute("SELECT 1 / 0")
+        return "done"
+
+    @workflow
+    async def flow() -> str:
+        try:
+            return await swallows()
+        except StepFailed as failed:
+            return failed.type
+
+    async with postgres.serving(flow) as app:
+        assert await (await app.start(flow())).result(timeout=30) == "psycopg.errors.InFailedSqlTransaction"
+    assert await noted(postgres) == []
+
+
+# -- stale owners, crashes, lost answers -------------------------------------------------------------------------------
+
+
+async def test_a_stale_owner_commits_nothing(postgres: World) -> None:
+    """Promise: a worker that lost the run while its body ran is fenced: its writes are rolled back whole, and those of
+    the new owner are there once."""
+    bodies: list[str] = []
+    taken = asyncio.Event()
+
+    @step(tx=True)
+    async def noting() -> str:
+        bodies.append("body")
+        if len(bodies) == 1:
+            await write("stale")
+            await taken.wait()
+        await write("fresh")
+        return "done"
+
+    @workflow
+    async def flow() -> str:
+        return await noting()
+
+    app = postgres.app(flow)
+    run = await app.start(flow())
+    async with postgres.worker(app, id="old"):
+        await postgres.until(lambda: bool(bodies))
+        stolen = await postgres.store.take(run.id, instance="thief", steal=True)
+        row = cast("Any", stolen).run
+        await postgres.store.release(row.no, epoch=row.epoch, until=postgres.store.clock.now(), inbox_seen=0)
+        taken.set()
+        assert await run.result(timeout=30) == "done"
+    assert await noted(postgres) == ["fresh"]
+    assert len(bodies) == 2
+
+
+async def test_a_crash_before_the_commit_leaves_nothing(shared: World) -> None:
+    """Promise: a worker that dies in the body leaves nothing of it; the next one runs the body again, and what it
+    writes is there once."""
+    bodies: list[int] = []
+
+    @step(tx=True)
+    async def noting() -> int:
+        bodies.append(1)
+        await write(f"try {len(bodies)}")
+        if len(bodies) == 1:
+            await asyncio.Event().wait()
+        return len(bodies)
+
+    @workflow
+    async def flow() -> int:
+        return await noting()
+
+    app = shared.app(flow)
+    run = await app.start(flow())
+    async with shared.worker(app, id="one", ttl="2s") as worker:
+        await shared.until(lambda: bool(bodies))
+        await crash(worker)
+    async with shared.worker(app, id="one"):
+        assert await run.result(timeout=30) == 2
+    assert await noted(shared) == ["try 2"]
+
+
+async def test_a_commit_whose_answer_was_lost_is_found_out() -> None:
+    """Promise: the connection is cut after COMMIT was carried out and before its answer: the journal says that it was,
+    each row is there once, and no body runs again."""
+    commits = count(1)
+
+    def cuts(data: bytes) -> bool:
+        return data.startswith(b"Q") and b"COMMIT\x00" in data and next(commits) % 2 == 0
+
+    bodies: list[int] = []
+
+    @step(tx=True, retry=quick(10))
+    async def noting(number: int) -> int:
+        bodies.append(number)
+        await write(f"n{number:02}")
+        return number
+
+    @workflow
+    async def flow() -> int:
+        return sum([await noting(number) for number in range(10)])
+
+    with Proxy(server_port(), cuts) as proxy:
+        url = clean_url("&notices=off").replace(str(server_port()), str(proxy.port))
+        app = App(url, workflows=[flow])
+        with psycopg.connect(server_url(), autocommit=True) as direct:
+            direct.execute(MAKE.encode())
+            direct.execute(DELETE.encode())
+            async with app.worker(poll="100ms"):
+                run = await app.start(flow())
+                assert await run.result(timeout=60) == 45
+            rows = [text for (text,) in direct.execute(SELECT.encode()).fetchall()]
+        assert rows == [f"n{number:02}" for number in range(10)]
+        assert proxy.cut >= 4
+        assert len(bodies) == 10, "what was committed is never run again"
+
+
+async def test_a_commit_that_never_arrived_is_done_again() -> None:
+    """Promise: COMMIT is swallowed on its way and nothing comes back. The server rolls back, which is found out, and
+    the body runs again: its row is there once."""
+    armed = [True]
+
+    def hangs(data: bytes) -> bool:
+        return data.startswith(b"Q") and b"COMMIT\x00" in data and bool(armed) and armed.pop()
+
+    @step(tx=True, retry=quick())
+    def noting() -> int:
+        write_blocking(f"try {current().attempt}")
+        return current().attempt
+
+    @workflow
+    async def flow() -> int:
+        return await asyncio.to_thread(noting)
+
+    with Proxy(server_port(), hangs=hangs) as proxy, psycopg.connect(server_url(), autocommit=True) as direct:
+        direct.execute(MAKE.encode())
+        direct.execute(DELETE.encode())
+        app = App(clean_url("&notices=off").replace(str(server_port()), str(proxy.port)), workflows=[flow])
+        async with app.worker(poll="100ms"):
+            assert await (await app.start(flow())).result(timeout=60) == 2
+        assert direct.execute(SELECT.encode()).fetchall() == [("try 2",)]
+    assert not armed
+
+
+async def test_a_lost_connection_before_the_commit_runs_the_body_again(postgres: World) -> None:
+    """Promise: a connection that is lost in the middle is a failed attempt; nothing of it is kept."""
+    tries = count(1)
+
+    @step(tx=True, retry=quick())
+    async def noting() -> int:
+        number = next(tries)
+        await write(f"try {number}")
+        if number == 1:
+            pid = transaction(psycopg.AsyncConnection).info.backend_pid
+            with psycopg.connect(server_url(), autocommit=True) as killer:
+                killer.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
+        return number
+
+    @workflow
+    async def flow() -> int:
+        return await noting()
+
+    async with postgres.serving(flow) as app:
+        assert await (await app.start(flow())).result(timeout=30) == 2
+    assert await noted(postgres) == ["try 2"]
+
+
+async def test_a_message_at_the_very_end_does_not_cost_the_transaction(shared: World) -> None:
+    """Promise: if the turn would end the run and a signal has come meanwhile, the turn is refused, the signal is read,
+    and the same transaction is committed with the next turn: the body does not run again."""
+    go = Signal[int]("go")
+    bodies: list[int] = []
+
+    @step(tx=True)
+    async def noting() -> int:
+        bodies.append(1)
+        await write("a")
+        return 1
+
+    @workflow
+    async def flow() -> int:
+        return await noting()
+
+    app = shared.app(flow)
+    begin = shared.store.transact
+
+    async def after_a_signal(*, is_async: bool) -> OpenTransaction:
+        await run.signal(go, 1, id="late")
+        return await begin(is_async=is_async)
+
+    shared.store.transact = after_a_signal  # type: ignore[method-assign]
+    try:
+        run = await app.start(flow())
+        async with shared.worker(app):
+            assert await run.result(timeout=30) == 1
+    finally:
+        shared.store.transact = begin  # type: ignore[method-assign]
+    assert len(bodies) == 1
+    assert await noted(shared) == ["a"]
+    assert (await types(run)).count("signal") == 1
+
+
+# -- definitions and wrong uses ----------------------------------------------------------------------------------------
+
+
+def test_definitions_that_cannot_be() -> None:
+    """Promise: refused where they are made, with the reason."""
+    with pytest.raises(DefinitionError, match="exactly once already"):
+        step(tx=True, once=True)
+    with pytest.raises(DefinitionError, match="leave out executor='process'"):
+        step(tx=True, executor="process")
+
+
+async def test_wrong_uses_say_what_to_do(shared: World) -> None:
+    """Promise: outside a step, in a step without tx=True, with the wrong kind: each says what is wrong."""
+    with pytest.raises(NotInRun, match=r"transaction\(\) works in the body of a step"):
+        transaction(apsw.Connection)
+
+    @step(retry=Retry.none)
+    async def without() -> None:
+        transaction(apsw.Connection)
+
+    @step(tx=True, retry=Retry.none)
+    async def wrong() -> None:
+        transaction(dict)
+
+    @workflow
+    async def flow() -> list[str]:
+        said: list[str] = []
+        for body in (without, wrong):
+            try:
+                await body()
+            except StepFailed as failed:
+                said.append(failed.message)
+        try:
+            transaction(apsw.Connection)
+        except NotAllowedHere as refused:
+            said.append(str(refused))
+        return said
+
+    async with shared.serving(flow) as app:
+        first, second, third = await (await app.start(flow())).result(timeout=30)
+    assert "declare it with @step(tx=True)" in first
+    assert "here it is a" in second
+    assert "in a workflow" in third
+
+
+def test_in_memory_the_step_is_faked(sim: Sim) -> None:
+    """Promise: the memory store has no transaction to give and says so; a Fake stands for the step."""
+
+    @step(tx=True)
+    async def noting() -> int:
+        raise AssertionError
+
+    @workflow
+    async def flow() -> int:
+        return await noting()
+
+    bare = sim.start(flow())
+    with pytest.raises(RunFailed, match="memory://"):
+        bare.result()
+    sim.use(Fake(noting, lambda: 7))
+    assert sim.start(flow()).result() == 7
+
+
+async def test_writing_to_the_store_in_a_body_does_not_stand_still(tmp_path: Path) -> None:
+    """Promise: on SQLite a body that writes to the store beside its transaction gets an error, not a standstill."""
+    async with open_world("sqlite", tmp_path, virtual=False) as world:
+
+        @step(tx=True, retry=Retry.none)
+        async def starts() -> None:
+            await app.start(flow())
+
+        @workflow
+        async def flow() -> str:
+            try:
+                await starts()
+            except StepFailed as failed:
+                return failed.message
+            return ""
+
+        async with world.serving(flow) as app:
+            said = await (await app.start(flow())).result(timeout=30)
+        assert "the only write transaction" in said
+        assert (await world.store.count())[Status.COMPLETED] == 1
