@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from holdfast import Retry, RunCancelled, RunFinished, Signal, Status, saga, sleep, step, workflow
+from holdfast import App, Retry, RunCancelled, RunFinished, Signal, Status, saga, sleep, step, workflow
 from tests.support.world import START, World, crash, events, forget_programs
 
 go = Signal[int]("go")
+PATIENCE = 60.0
 
 
 @workflow
@@ -107,6 +109,33 @@ async def test_cancel_stops_a_running_step_and_everything_after_it(world: World)
         await run.cancel("enough")
         assert await run.wait("10s") is Status.CANCELLED
     assert seen == ["stopped"]
+
+
+async def test_a_cancel_from_elsewhere_reaches_a_running_body(tmp_path: Path) -> None:
+    """Promise (L12): a worker that is told nothing of a cancel finds it when it compares what it holds."""
+    entered, stopped = asyncio.Event(), asyncio.Event()
+
+    @step
+    async def long() -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    @workflow
+    async def work() -> None:
+        await long()
+
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    served, elsewhere = App(url, workflows=[work]), App(url, workflows=[work])
+    async with asyncio.timeout(PATIENCE), served, elsewhere, served.worker():
+        run = await served.start(work(), id="held")
+        await entered.wait()
+        await (await elsewhere.get("held")).cancel("from another place")
+        await stopped.wait()
+        with pytest.raises(RunCancelled, match="from another place"):
+            await run.result()
 
 
 @pytest.mark.parametrize("cold", [False, True])

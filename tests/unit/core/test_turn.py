@@ -173,6 +173,16 @@ def test_a_newer_format_is_left_for_who_can_read_it() -> None:
         decode_row(row)
 
 
+def test_an_event_nobody_knows_is_never_passed_over() -> None:
+    """Contract (S14): a row of a whole chain whose events are of no known kind stops the reading, wherever it is."""
+    rows = journal().rows
+    before, strange = rows[0], rows[1]
+    body = b'[{"t":"teleported","key":"charge:1"}]'
+    value = checksum(before.checksum, strange.ordinal, strange.epoch, strange.at, body)
+    with pytest.raises(CorruptJournal, match="row 2 does not decode"):
+        decode_rows([before, changed(strange, body=body, checksum=value)])
+
+
 def test_a_time_beyond_the_calendar_does_not_decode() -> None:
     with pytest.raises(CorruptJournal, match="run r: row 1 does not decode: "):
         decode_row(changed(journal().rows[0], at=10**20))
