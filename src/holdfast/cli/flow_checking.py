@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -21,7 +22,12 @@ from holdfast.config import load
 from holdfast.core.payload import hash_of
 from holdfast.errors import Problem
 
-flow_file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def flow_file(function: Function) -> Function:
+    """The argument FILE."""
+    return click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))(function)
 
 
 def catalog_of(app: App) -> AppCatalog:

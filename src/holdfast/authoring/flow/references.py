@@ -41,7 +41,7 @@ class Ref:
     __slots__ = ("tree",)
 
     def __init__(self, tree: Expression) -> None:
-        self.tree = tree
+        self.tree: Expression = tree
 
     def __repr__(self) -> str:
         from holdfast.authoring.flow.written import written
@@ -123,7 +123,9 @@ class Ref:
     def __neg__(self) -> Ref:
         return Ref(Unary("-", _operand(self)))
 
-    __hash__ = None  # type: ignore[assignment]  # == makes an expression, so a reference cannot be a key
+    def __hash__(self) -> int:
+        """Refused: `==` makes an expression, so a reference cannot be a key."""
+        raise TypeError(f"{self!r} cannot be a key: == of it is an expression")
 
     def _refuse(self, *_: object) -> NoReturn:
         raise TypeError(
