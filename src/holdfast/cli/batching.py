@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -107,10 +107,10 @@ def command(
     return run_async(run_over_file(app, spec, partial(_call, spec), asked, Output(is_json=is_json)))
 
 
-def default_id(spec: WorkflowSpec, inputs: Path) -> str:
-    """Of the workflow, its definition if it is a flow's, and the bytes of the file."""
+def default_id(spec: WorkflowSpec, inputs: Path, variables: Mapping[str, Any] | None = None) -> str:
+    """Of the workflow, the bytes of the file and, if it is a flow's, its definition and variables."""
     definition = spec.code if spec.style == "flow" else ""
-    digest = hashlib.sha256(msgspec.json.encode([spec.name, spec.version, definition]))
+    digest = hashlib.sha256(msgspec.json.encode([spec.name, spec.version, definition, variables or {}], order="sorted"))
     with inputs.open("rb") as file:
         while data := file.read(1 << 20):
             digest.update(data)

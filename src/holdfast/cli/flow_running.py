@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -22,15 +23,22 @@ from holdfast.cli.starting import end_of
 from holdfast.config import load
 from holdfast.errors import InvalidInput
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def variable_option(function: Function) -> Function:
+    """`--var NAME=VALUE`."""
+    return click.option(
+        "--var", "variables", type=pair, multiple=True, metavar="NAME=VALUE",
+        help="A variable: JSON, or just the text; @FILE keeps secrets off the command line. May be repeated.",
+    )(function)  # fmt: skip
+
 
 @click.command("run", cls=HoldfastCommand)
 @flow_file
 @click.argument("target", metavar="[MODULE:APP]", required=False)
 @click.option("--input", "given", metavar="JSON", default="null", help="The input; @FILE, or - for stdin.")
-@click.option(
-    "--var", "variables", type=pair, multiple=True, metavar="NAME=VALUE",
-    help="A variable: JSON, or just the text; @FILE keeps secrets off the command line. May be repeated.",
-)  # fmt: skip
+@variable_option
 @click.option("--id", metavar="ID", help="Names the run for ever: the same id again goes on with the same run.")
 @click.option("--detach", is_flag=True, help="Only start it and print its id: a worker of the app will take it.")
 @click.option("--timeout", type=duration, help="Wait no longer for the end; the run itself is not ended.")
@@ -57,7 +65,7 @@ def command(
         refuse_private(app.url)
     flow: Flow[Any, Any] = Flow(check_file(file, catalog_of(app)).required(), where=str(file))
     try:
-        call = flow(_json(read_text(given, "--input"), "--input"), vars=_values(variables))
+        call = flow(_json(read_text(given, "--input"), "--input"), vars=variables_of(variables))
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
     return run_async(_run(app, call, id, Output(is_json=is_json), timeout, is_detached=detach))
@@ -76,7 +84,8 @@ async def _run(
             return await end_of(run, call.spec, out, timeout)
 
 
-def _values(given: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+def variables_of(given: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """What `--var` gave, by name."""
     found: dict[str, Any] = {}
     for name, text in by_name(given, "variable").items():
         data = read_text(text, f"--var {name}")

@@ -13,12 +13,14 @@ class FlowGroup(LazyGroup):
     places: Mapping[str, str] = {
         "check": "flow_checking:check",
         "run": "flow_running",
+        "batch": "flow_batching",
         "diagram": "flow_checking:diagram",
         "schema": "flow_checking:schema",
     }
     summaries: Mapping[str, str] = {
         "check": "Check a flow file: every problem at once.",
         "run": "Run a flow file to its end and print the result.",
+        "batch": "Run a flow file once for each line of another.",
         "diagram": "Draw a flow file.",
         "schema": "Print the JSON Schema of flow files.",
     }

@@ -144,3 +144,31 @@ def test_a_detached_run_is_finished_by_a_worker_of_the_app(shop: Cli) -> None:
         sys.modules.pop(name, None)
     shop.finish("o-5")
     assert shop("show", "o-5", "--json").json["result"] == {"total": 550, "region": "eu"}
+
+
+def test_a_flow_over_the_lines_of_a_file(shop: Cli) -> None:
+    """Contract: one result a line, in the order of the inputs; the same command again runs nothing twice."""
+    (shop.folder / "in.jsonl").write_text('{"id": 1}\n\n{"id": 2}\n')
+    words = ("flow", "batch", "order.yaml", "prices:app", "--inputs", "in.jsonl", "--out", "out.jsonl", "--json")
+    first = shop(*words, "--var", "region=us")
+    assert first.code == 0, first.err
+    results = [json.loads(line) for line in (shop.folder / "out.jsonl").read_text().splitlines()]
+    assert results == [
+        {"index": 0, "status": "completed", "result": {"total": 110, "region": "us"}},
+        {"index": 1, "status": "completed", "result": {"total": 220, "region": "us"}},
+    ]
+    assert shop(*words, "--var", "region=us").json == first.json
+    assert len(shop.ok("runs", "--workflow", "order").splitlines()) == 2
+    assert (first.json["total"], first.json["completed"]) == (2, 2)
+    assert shop(*words).json["batch"] != first.json["batch"]  # other variables, another batch
+
+
+def test_a_line_that_does_not_fit_the_flow_starts_nothing(shop: Cli) -> None:
+    """Contract: wrong usage, with the input's number and the path; no run is made."""
+    for line, reason in (("{}", '"id" is a required property'), ("{", "no JSON")):
+        (shop.folder / "in.jsonl").write_text(f'{{"id": 1}}\n{line}\n')
+        answer = shop("flow", "batch", "order.yaml", "prices:app", "--inputs", "in.jsonl", "--out", "out.jsonl")
+        assert answer.code == 2
+        assert "in.jsonl, input 1" in answer.err
+        assert reason in answer.err
+    assert not (shop.folder / "out.jsonl").exists()
