@@ -168,6 +168,7 @@ def test_run_beside_an_open_worker(app: App) -> None:
 
 def test_it_wraps_an_app_you_already_have(tmp_path: Path) -> None:
     """Promise: `sync.App(app)` is the same app, usable before, in and after a block; closing ends its thread."""
+    before = set(threading.enumerate())
     inner = AsyncApp(f"sqlite:///{tmp_path / 'store.db'}", workflows=[small])
     app = App(inner)
     assert app.app is inner
@@ -179,7 +180,7 @@ def test_it_wraps_an_app_you_already_have(tmp_path: Path) -> None:
         assert app.start(small.call(3)).result("10s") == 4
     assert app.get("one").result(0) == 2
     app.close()
-    assert "holdfast-sync" not in {thread.name for thread in threading.enumerate()}
+    assert "holdfast-sync" not in {thread.name for thread in set(threading.enumerate()) - before}
     assert app.get("one").result(0) == 2, "closed, it opens again when it is used again"
     app.close()
 

@@ -87,7 +87,7 @@ def level(name: str, title: str, *, share: float = 1) -> Callable[[Run], Run]:
 
 
 def levels() -> Mapping[str, Level]:
-    """All of them, by name."""
+    """All of them, by name, in the order of `MODULES`."""
     for module in MODULES:
         importlib.import_module(module)
-    return _LEVELS
+    return {name: each for module in MODULES for name, each in _LEVELS.items() if each.run.__module__ == module}

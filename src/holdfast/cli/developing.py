@@ -32,13 +32,20 @@ SKIPPED = {"__pycache__", "node_modules", "build", "dist"}
 @click.argument("target", metavar="[MODULE:APP]", required=False)
 @click.option("--paranoid", is_flag=True, help="Replay each run whenever it is parked, and compare.")
 @click.option("--watch", "folder", metavar="FOLDER", default=".", show_default=True, help="Where the project is.")
-def command(target: str | None, paranoid: bool, folder: str) -> int:
+@click.option("--json", "is_json", is_flag=True, help="The worker's log as JSON.")
+def command(target: str | None, paranoid: bool, folder: str, is_json: bool) -> int:
     """Run a worker that begins anew whenever a Python file of the project changes, until SIGTERM or Ctrl-C.
 
     With --paranoid every run is replayed whenever it is parked: code that is not deterministic pauses its run at once,
     as diverged, with the line.
     """
-    words = [*([target] if target else []), *(["--paranoid"] if paranoid else []), "--grace", f"{GRACE:g}s"]
+    chosen = {"--paranoid": paranoid, "--json": is_json}
+    words = [
+        *([target] if target else []),
+        *(word for word, is_on in chosen.items() if is_on),
+        "--grace",
+        f"{GRACE:g}s",
+    ]
     stop = threading.Event()
 
     def stopped(_: int, __: FrameType | None) -> None:

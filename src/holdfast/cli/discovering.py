@@ -39,7 +39,7 @@ def discovered_app(loaded: Loaded) -> App:
         workflows: list[AnyWorkflow[..., Any]] = [value for value in values if isinstance(value, AnyWorkflow)]
         for workflow in workflows:
             _register(app, workflow, file)
-    if not app.registry.held:
+    if app.registry.is_empty:
         raise CommandError(f"discover: no workflow in {', '.join(str(file) for file in files[:5])}: write @workflow")
     return app
 

@@ -68,15 +68,21 @@ def check(file: Path, target: str | None, is_json: bool) -> int:
 @click.command("diagram", cls=HoldfastCommand)
 @flow_file
 @click.option("--svg", "is_svg", is_flag=True, help="SVG instead of Mermaid.")
-def diagram(file: Path, is_svg: bool) -> int:
+@click.option("--json", "is_json", is_flag=True, help="One object: the kind of picture, and its text.")
+def diagram(file: Path, is_svg: bool, is_json: bool) -> int:
     """Draw a flow FILE as Mermaid text, or as SVG."""
     definition = check_file(file).required()
-    click.echo((svg if is_svg else mermaid)(definition), nl=False)
+    picture = (svg if is_svg else mermaid)(definition)
+    if is_json:
+        Output(is_json=True).record({"kind": "svg" if is_svg else "mermaid", "text": picture})
+    else:
+        click.echo(picture, nl=False)
     return 0
 
 
 @click.command("schema", cls=HoldfastCommand)
-def schema() -> int:
+@click.option("--json", "_is_json", is_flag=True, help="As it is anyway.")
+def schema(_is_json: bool) -> int:
     """Print the JSON Schema of flow files. Editors complete and check them with it.
 
     \b

@@ -49,8 +49,9 @@ async def _list(target: str | None, url: str | None, out: Output, *, is_all: boo
 
 
 def serves(worker: WorkerRow) -> str:
-    """Its definitions."""
-    return ", ".join(sorted(f"{name} {version}".rstrip() for name, version in worker.definitions))
+    """Its definitions, without those that are Holdfast's own: every worker serves them."""
+    named = [pair for pair in worker.definitions if not pair[0].startswith("holdfast.")]
+    return ", ".join(sorted(f"{name} {version}".rstrip() for name, version in named))
 
 
 def _state(worker: WorkerRow) -> Part:

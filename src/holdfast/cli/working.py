@@ -166,7 +166,7 @@ async def _serve(app: App, signals: StopSignals, settings: Configuration) -> int
 
 
 def _check(app: App, target: str) -> None:
-    if not app.registry.held:
+    if app.registry.is_empty:
         raise CommandError(f"{target} serves no workflow: give it some, App(workflows=[…])")
     if app.url.startswith("memory:"):
         LOG.warning("%s: the store is memory://, which no other process can reach", target)

@@ -88,9 +88,19 @@ class Registry:
                 yield from (runs.function, *runs.bodies)
 
     @property
+    def served(self) -> tuple[tuple[str, str], ...]:
+        """What it was given and can advance."""
+        return tuple(key for key, spec in self._specs.items() if self.executable(spec) is not None)
+
+    @property
     def held(self) -> tuple[tuple[str, str], ...]:
         """What a worker with this registry can advance: what it was given, and what every worker can."""
-        return (*(key for key, spec in self._specs.items() if self.executable(spec) is not None), BATCH)
+        return (*self.served, BATCH)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a worker with it would have nothing to do: no workflow, and nothing that a flow could call."""
+        return not self.served and not self.components.names()
 
     def find(self, name: str, version: str) -> WorkflowSpec | None:
         """The definition, if this process has its code, and, for a flow, everything it calls."""

@@ -140,7 +140,7 @@ class Worker:
         LOG.info(
             "worker %s: serving %s on %s, %d slots",
             self.options.id,
-            ", ".join(name for name, _ in self.registry.held) or "no workflow",
+            ", ".join(name for name, _ in self.registry.served) or "no workflow",
             ", ".join(self.options.queues),
             self.options.concurrency,
             extra={"event": "started", "worker": self.options.id},

@@ -14,6 +14,7 @@ import pytest
 from holdfast import App
 from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.cli.doctor import _clock, _workers  # pyright: ignore[reportPrivateUsage]
+from holdfast.cli.flows import FlowGroup
 from holdfast.cli.root import COMMANDS
 from holdfast.core.recovery import Recovery, encode_recovery
 from holdfast.ports.leases import WorkerRow
@@ -322,8 +323,10 @@ def test_an_unknown_shell_is_wrong_usage(cli: Cli) -> None:
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_json_debug_config_and_a_summary(cli: Cli, name: str) -> None:
     """Contract: `--json` on every command, and each is in the list of commands with a word on what it does."""
-    text = cli.ok(name, "--help")
-    assert all(option in text for option in ("--json", "--debug", "--config", "--help"))
+    ways = [(name, part) for part in FlowGroup.places] if name == "flow" else [(name,)]
+    for words in ways:
+        text = cli.ok(*words, "--help")
+        assert all(option in text for option in ("--json", "--debug", "--config", "--help")), words
     assert any(line.split()[:1] == [name] and len(line.split()) > 2 for line in cli.ok("--help").splitlines())
 
 
