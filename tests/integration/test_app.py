@@ -89,8 +89,8 @@ def test_modules_are_served_by_value_and_by_name(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(DefinitionError, match=r"made_up_flows \(made_up_flows\.py\) defines no workflow"):
         App(workflows=[module])
     vars(module)["hello"] = hello
-    assert App(workflows=["made_up_flows"]).registry.held == (("hello", ""),)
-    assert App(workflows=[module, hello]).registry.held == (("hello", ""),)
+    assert App(workflows=["made_up_flows"]).registry.served == (("hello", ""),)
+    assert App(workflows=[module, hello]).registry.served == (("hello", ""),)
     with pytest.raises(DefinitionError, match="takes workflows, modules or module names"):
         App(workflows=[3])  # type: ignore[list-item]
     with pytest.raises(ModuleNotFoundError):
@@ -134,7 +134,7 @@ async def test_a_process_with_only_declarations_starts_and_reads(world: World) -
     """Promise: a client without the code gets typed results; its worker takes nothing it cannot advance."""
     declared = _declared()
     client = world.app(declared)
-    assert client.registry.held == ()
+    assert client.registry.served == ()
     async with world.worker(client):
         run = await client.start(declared("far"))
         assert await run.status() is Status.PENDING
