@@ -83,18 +83,18 @@ NOTES: dict[str, str] = {
     ),
     "W4": (
         "Two commits, one after the other, are the floor: made and begun, then ended. They are written "
-        "inline, without another thread."
+        "inline, without another thread; a run of one step took three commits before it was made already begun."
     ),
     "W5": ("The time is that of replaying the runs and of writing the steps that are left."),
     "W6": (
-        "Most of it is the start of the interpreter and imports, of which asyncio and msgspec are the "
-        "largest. Machines, the command line, `multiprocessing` and every optional package are loaded only "
-        "when they are used. The replay itself is the figure from the program's start."
+        "Most of it is the start of the interpreter and imports, as the profile shows. Machines, flows, the "
+        "command line, `multiprocessing` and every optional package are loaded only when they are used, and "
+        "bytecode is compiled before, for both sides. The replay itself is the figure from the program's start."
     ),
     "W7": (
         "An idle worker looks for what other processes wrote, asks for due runs once a second, and beats "
         "every five seconds. SQLite cannot tell one process of another's commit, so latency between processes "
-        "is bought with looks."
+        "is bought with looks. A look is a timer and one statement, without a task or a thread."
     ),
 }
 """By workload: what holds a missed figure back, and what was tried. Shown only where a target is missed."""
