@@ -145,8 +145,8 @@ def test_a_worker_that_forgets_its_timers_is_found_out(monkeypatch: pytest.Monke
 
 def test_a_failing_seed_is_shrunk() -> None:
     """Promise: what is kept of a failing seed are the faults that matter."""
-    results = (World(seed, open_store=Unfenced).run() for seed in range(250))
-    failing = [result for result in islice(results, 150) if result.problems and len(result.struck) > 3][:3]
+    results = (World(seed, open_store=Unfenced).run() for seed in range(1000))
+    failing = list(islice((result for result in results if result.problems and len(result.struck) > 2), 2))
     least = [shrunk(result.seed, result, open_store=Unfenced) for result in failing]
     assert all(result.problems for result in least)
     assert sum(len(result.struck) for result in least) < sum(len(result.struck) for result in failing)

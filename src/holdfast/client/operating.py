@@ -20,9 +20,8 @@ from holdfast.core.run import Run as Fold
 from holdfast.core.run import fold
 from holdfast.core.status import Status
 from holdfast.core.turn import GENESIS, decode_rows
-from holdfast.engine.engine import run_of_row
 from holdfast.engine.history import Journal, load
-from holdfast.engine.turns import Draft, finish, new_run
+from holdfast.engine.turns import Draft, finish, new_run, run_of_row
 from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Committed, Park

@@ -33,7 +33,7 @@ from holdfast.engine.session import Session
 from holdfast.engine.shadow import Shadow
 from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.surroundings import WorkerSurroundings
-from holdfast.engine.turns import Draft, finish
+from holdfast.engine.turns import Draft, finish, run_of_row
 from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
@@ -187,6 +187,9 @@ class Engine:
         try:
             loaded = await self.asking.load(row.no, row.id, journal)
             run = loaded.run
+            if run.epoch > row.epoch:  # taken over while we read: whatever we wrote would be fenced
+                self.freed()
+                return
             spec = self.registry.of(run) or await self._definition(run)
             if isinstance(spec, Missing):
                 self.met("missing definition", row.id, spec.note)
@@ -282,6 +285,7 @@ class Engine:
         """Compares what we think we hold with what the store says: lost runs are dropped, news is read."""
         if not self.sessions and not self._doubts:
             return
+        self.wheel.turn()  # the clock may have been set forward, which timers of the event loop do not notice
         before = dict(self.sessions)
         for session in before.values():
             self.snapshots.look(session.run, session.no)
@@ -424,25 +428,6 @@ class Engine:
         self.wheel.close()
         for task in list(self._tasks):
             task.cancel()
-
-
-def run_of_row(row: RunRow, checksum: bytes) -> Run:
-    """As much of a fold as a row can give: for pausing a run whose journal cannot be read."""
-    return Run(
-        row.id,
-        workflow=row.workflow,
-        version=row.version,
-        status=row.status,
-        parent=row.parent,
-        parent_key=row.parent_key,
-        root=row.root,
-        started_at=row.started_at,
-        updated_at=row.updated_at,
-        created_at=row.created_at,
-        ordinal=row.next_ordinal - 1,
-        epoch=row.epoch,
-        checksum=checksum,
-    )
 
 
 def _backoff(bounces: int) -> timedelta:

@@ -18,7 +18,7 @@ from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, encode_events, micros
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit, Exposure, Park
-from holdfast.ports.runs import NewRun
+from holdfast.ports.runs import NewRun, RunRow
 
 
 @dataclass(slots=True)
@@ -184,3 +184,22 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
 def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
     body = encode_event(ended(run.id, event, at, run.parent_key))
     return Message(run=run.parent, id=f"end of {run.id}", kind="child", body=body)
+
+
+def run_of_row(row: RunRow, checksum: bytes) -> Run:
+    """As much of a fold as a row can give: for pausing a run whose journal cannot be read."""
+    return Run(
+        row.id,
+        workflow=row.workflow,
+        version=row.version,
+        status=row.status,
+        parent=row.parent,
+        parent_key=row.parent_key,
+        root=row.root,
+        started_at=row.started_at,
+        updated_at=row.updated_at,
+        created_at=row.created_at,
+        ordinal=row.next_ordinal - 1,
+        epoch=row.epoch,
+        checksum=checksum,
+    )

@@ -344,8 +344,16 @@ class Worker:
             self._loop.call_soon_threadsafe(self.work_hinted.set)
         if beat.has_lapsed and self._loop is not None:
             LOG.warning("worker %s: its lease had run out; what others took over is dropped", self.options.id)
-            self._loop.call_soon_threadsafe(self._check_held)
+            self._loop.call_soon_threadsafe(self._come_back)
 
-    def _check_held(self) -> None:
-        assert self._loop is not None
-        self.engine.spawn(self.engine.check_held(self.options.instance))
+    def _come_back(self) -> None:
+        self.engine.spawn(self._known_again())
+
+    async def _known_again(self) -> None:
+        """The lease had run out. While it had, runs may have been put off for want of somebody who holds their
+        definition: registering recalls them. Others may have taken what we held."""
+        try:
+            await self.store.register(self.row, self.options.ttl, takes_over=False)
+        except StoreError as error:
+            LOG.warning("worker %s: runs that were put off are not recalled yet: %s", self.options.id, error)
+        await self.engine.check_held(self.options.instance)
