@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Literal, TypeAlias, get_args
@@ -183,9 +184,10 @@ def power_cuts(effort: Effort) -> Report:
 
 
 def seeds(effort: Effort, usual: int) -> Iterator[int]:
-    """The seeds of a level: as many as were asked for, else until the time is up, else the usual number."""
-    seed = effort.first
-    last = effort.first + (effort.seeds or usual)
-    while not effort.is_over and (effort.seconds is not None or seed < last):
+    """The seeds of a level: as many as were asked for, and no longer than the time allows; asked for neither, the usual
+    number."""
+    most = effort.seeds if effort.seeds is not None or effort.seconds is not None else usual
+    for seed in count(effort.first):
+        if effort.is_over or (most is not None and seed >= effort.first + most):
+            return
         yield seed
-        seed += 1

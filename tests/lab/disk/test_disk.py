@@ -8,7 +8,8 @@ from typing import Any
 import apsw
 import pytest
 
-from tests.lab.disk.campaign import CUTS, MODES, Mode, chosen, cut, failing
+from tests.lab.disk.campaign import CUTS, MODES, Mode, chosen, cut, failing, seeds
+from tests.lab.levels import Effort
 
 POINTS = 75
 
@@ -43,6 +44,20 @@ def test_what_was_acknowledged_survives_a_power_cut(mode: Mode, rng: Random, rec
     record_property("figure", f"power cuts ({mode}): {len(outcomes)} of {calls} moments, {len(problems)} with losses")
     assert not problems, f"seed {seed}: {problems}"
     assert len(outcomes) > CUTS / 2
+
+
+@pytest.mark.parametrize(
+    ("effort", "wanted"),
+    [
+        (Effort(seeds=3, first=7), [7, 8, 9]),
+        (Effort(seeds=2, seconds=1000), [0, 1]),
+        (Effort(), [0, 1, 2, 3, 4]),
+        (Effort(seconds=0), []),
+    ],
+)
+def test_a_level_tries_what_was_asked_for(effort: Effort, wanted: list[int]) -> None:
+    """Contract: so many seeds, for so long; neither asked for, the usual number."""
+    assert list(seeds(effort, 5)) == wanted
 
 
 def test_the_oracle_sees_what_is_lost() -> None:

@@ -124,9 +124,6 @@ class Body(ast.NodeVisitor):
         self._iterated(node.iter)
         self.generic_visit(node)
 
-    def visit_AsyncFor(self, node: ast.AsyncFor) -> None:
-        self.generic_visit(node)
-
     def visit_ListComp(self, node: ast.ListComp) -> None:
         self._comprehended(node)
 
