@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.rounds import ROUND, Round
 from holdfast.core.status import UNCLAIMED, Status, next_status
 from holdfast.core.turn import GENESIS, UNREADABLE, Turn
 from holdfast.errors import CorruptJournal, HoldfastError
@@ -106,6 +107,7 @@ class Run:
     exposed: dict[str, e.Exposed] = field(default_factory=dict[str, e.Exposed])
     attempts: int = 0
     passes: int = 1
+    round: Round = ""
     retry: e.RetryPlanned | None = None
     cancel: e.CancelRequested | None = None
     past_deadline: e.DeadlineReached | None = None
@@ -209,6 +211,7 @@ def _started(run: Run, event: e.Started, at: datetime) -> None:
     run.on_cancel, run.retried_from, run.keep = event.on_cancel, event.retried_from, event.keep
     run.available_at, run.deadline = event.available_at or at, event.deadline
     run.attributes = dict(event.attributes)
+    run.round = "free" if event.in_rounds else ""
 
 
 def _compacted(run: Run, event: e.Compacted, at: datetime) -> None:
@@ -243,6 +246,8 @@ def _claimed(run: Run, event: e.Claimed, at: datetime) -> None:
 
 def _released(run: Run, event: e.Released) -> None:
     run.worker = ""
+    if event.next_round:
+        run.round = "due"
     for key in event.unstarted:
         step = run.steps.get(key)
         if step is not None:  # it may have been settled, or forgotten by `continue_as`, in the same turn
@@ -257,6 +262,8 @@ def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
         step.of, step.last, step.progress = earlier.of, earlier.last, earlier.progress
     run.steps[event.key] = step
     run.attempts += 1
+    if run.round == "free":
+        run.round = "used"
 
 
 def _completed_step(run: Run, event: e.StepCompleted, at: datetime) -> None:
@@ -327,7 +334,10 @@ def _child_ended(run: Run, event: e.ChildEnded, at: datetime) -> None:
 
 
 def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
-    run.buffered[event.message] = event
+    if run.round and event.name == ROUND:
+        run.round = "used"
+    else:
+        run.buffered[event.message] = event
 
 
 def _exposed(run: Run, event: e.Exposed, at: datetime) -> None:

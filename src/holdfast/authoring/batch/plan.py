@@ -8,6 +8,7 @@ follows from the batch and its index.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from holdfast.core.ids import child_id
 from holdfast.core.payload import Shape
@@ -28,6 +29,10 @@ MAX_ID = 200
 """Bytes of a batch's id: those of its items are longer."""
 
 
+Order: TypeAlias = Literal["depth", "breadth"]
+"""Items are finished one after the other, or all of a chunk do their first step before any does its second."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a batch does, fixed when it is started."""
@@ -42,6 +47,7 @@ class Plan:
     style: str = ""
     deadline: float | None = None  # of an item, in seconds
     retries: str = ""  # the batch whose items these were
+    order: Order = "depth"
 
 
 @dataclass(frozen=True, slots=True)
