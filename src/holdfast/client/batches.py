@@ -7,9 +7,10 @@ was written for inputs that were refused is referred to by nothing, and is colle
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+
+from msgspec.structs import replace
 
 from holdfast.authoring.batch.conducting import ITEMS, PLAN, batch_spec
 from holdfast.authoring.batch.plan import (

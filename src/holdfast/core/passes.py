@@ -12,7 +12,6 @@ completed all the same), and not what was undone: that deed has been taken back,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
@@ -26,8 +25,7 @@ Settled: TypeAlias = e.StepCompleted | e.StepFailed | e.TimerFired | e.ChildEnde
 Opened: TypeAlias = e.StepScheduled | e.SleepStarted | e.ChildStarted | e.WaitStarted
 
 
-@dataclass(slots=True)
-class Memo:
+class Memo(msgspec.Struct, gc=False):
     """What an earlier pass asked for under a key, and how it came out, if it did."""
 
     opened: Opened | None = None
@@ -35,8 +33,7 @@ class Memo:
     message: e.SignalReceived | None = None
 
 
-@dataclass(slots=True)
-class Beginning:
+class Beginning(msgspec.Struct, gc=False):
     """Everything a program must know to begin its pass."""
 
     run: str
@@ -45,11 +42,11 @@ class Beginning:
     created_at: datetime
     ordinal: int
     number: int = 1
-    buffered: list[e.SignalReceived] = field(default_factory=list[e.SignalReceived])
-    memo: dict[str, Memo] = field(default_factory=dict[str, Memo])
-    patches: set[str] = field(default_factory=set[str])
+    buffered: list[e.SignalReceived] = []
+    memo: dict[str, Memo] = {}
+    patches: set[str] = set()
     origin: int = 1  # the row that holds `start`
-    undone: set[str] = field(default_factory=set[str])  # keys whose effect an earlier pass took back: they are spent
+    undone: set[str] = set()  # keys whose effect an earlier pass took back: they are spent
     left: tuple[str, ...] = ()  # open children of earlier lives that a cancel of the run is to reach
 
     @property
@@ -65,6 +62,8 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
     last = len(turns) - 1
     while last and not ((events := turns[last].events) and type(events[-1]) in _BOUNDARIES):
         last -= 1  # what ends a pass is the last thing in its row
+    if last == 0 and len(turns[0].events) == 1:  # most runs: one pass, and nothing adopted
+        return Beginning(run, first, created_at, created_at, turns[0].ordinal), turns[1:]
     past = _Past()
     start: e.Started | e.Continued = first
     number = origin = 1

@@ -8,7 +8,6 @@ however long the run is. A row that cannot follow the rows before it is a `Corru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
@@ -23,8 +22,7 @@ from holdfast.errors import CorruptJournal, HoldfastError
 WaitKind: TypeAlias = Literal["sleep", "signal", "topic", "child"]
 
 
-@dataclass(slots=True)
-class OpenStep:
+class OpenStep(msgspec.Struct, gc=False):
     """A step without its outcome."""
 
     key: str
@@ -53,8 +51,7 @@ class OpenStep:
         return begun - self.failures
 
 
-@dataclass(slots=True)
-class OpenWait:
+class OpenWait(msgspec.Struct, gc=False):
     """Something the run waits for: a sleep, a signal, a topic or a child."""
 
     key: str
@@ -67,8 +64,7 @@ class OpenWait:
     awaited: bool = True
 
 
-@dataclass(slots=True)
-class Run:
+class Run(msgspec.Struct, gc=False):
     """One run, folded from its journal."""
 
     id: str
@@ -89,7 +85,7 @@ class Run:
     keep: timedelta | None = None
     available_at: datetime | None = None
     deadline: datetime | None = None
-    attributes: dict[str, str] = field(default_factory=dict[str, str])
+    attributes: dict[str, str] = {}
     created_at: datetime | None = None
     started_at: datetime | None = None
     updated_at: datetime | None = None
@@ -99,11 +95,11 @@ class Run:
     origin: int = 1  # the row its arguments stand in: after `continue_as` that one
     epoch: int = 0
     checksum: bytes = GENESIS
-    steps: dict[str, OpenStep] = field(default_factory=dict[str, OpenStep])
-    waits: dict[str, OpenWait] = field(default_factory=dict[str, OpenWait])
-    buffered: dict[str, e.SignalReceived] = field(default_factory=dict[str, e.SignalReceived])
-    undoable: dict[str, str] = field(default_factory=dict[str, str])
-    exposed: dict[str, e.Exposed] = field(default_factory=dict[str, e.Exposed])
+    steps: dict[str, OpenStep] = {}
+    waits: dict[str, OpenWait] = {}
+    buffered: dict[str, e.SignalReceived] = {}
+    undoable: dict[str, str] = {}
+    exposed: dict[str, e.Exposed] = {}
     attempts: int = 0
     passes: int = 1
     retry: e.RetryPlanned | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -21,15 +20,14 @@ from holdfast.ports.journal import Commit, Exposure, Park
 from holdfast.ports.runs import NewRun, RunRow
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(msgspec.Struct, gc=False):
     """A turn being written."""
 
     at: datetime
     inputs: list[e.AnyEvent]
-    outputs: list[e.AnyEvent] = field(default_factory=list[Any])
+    outputs: list[e.AnyEvent] = []
     commands: Sequence[c.Command] = ()
-    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    blobs: dict[str, bytes] = {}
 
     @property
     def is_terminal(self) -> bool:

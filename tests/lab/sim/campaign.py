@@ -129,7 +129,7 @@ def compared(seed: int) -> list[str]:
     return []
 
 
-@level("simulation", "the real worker, engine and client on virtual time, one seed after another", share=3)
+@level("simulation", "the real worker, engine and client on virtual time, one seed after another", share=9)
 def simulation(effort: Effort) -> Report:
     """See the module."""
     began, done, said = time.monotonic(), Portion(), time.monotonic()

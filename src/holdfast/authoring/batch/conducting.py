@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 from asyncio import ALL_COMPLETED, FIRST_COMPLETED
 from collections import deque
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast.authoring.batch.plan import (
     CHUNKS,

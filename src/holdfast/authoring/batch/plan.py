@@ -7,7 +7,7 @@ follows from the batch and its index.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from holdfast.core.ids import child_id
 from holdfast.core.payload import Shape
@@ -28,8 +28,7 @@ MAX_ID = 200
 """Bytes of a batch's id: those of its items are longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What a batch does, fixed when it is started."""
 
     workflow: str
@@ -44,16 +43,14 @@ class Plan:
     retries: str = ""  # the batch whose items these were
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """Some inputs: the index of each, and its arguments as the JSON text that will be stored with its run."""
 
     indexes: list[int]
     args: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """How many items there are, and how far they are. An item that is none of these has not been started."""
 
     total: int = 0
@@ -73,15 +70,14 @@ class Counts:
         return self.total - self.done - self.running
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """Where a batch stands when one of its lives begins: the next chunk, what has ended, and which items are open."""
 
     chunk: int = 0
     completed: int = 0
     failed: int = 0
     cancelled: int = 0
-    open: list[int] = field(default_factory=list[int])
+    open: list[int] = []
     first_failure: str = ""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +25,12 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
 
 
-@dataclass(slots=True)
-class _Child:
+class _Child(msgspec.Struct):
     call: ChildCall
     until: datetime
     outcome: Any = None
     has_ended: bool = False
-    waiters: list[asyncio.Future[Any]] = field(default_factory=list["asyncio.Future[Any]"])
+    waiters: list[asyncio.Future[Any]] = []
 
 
 class StartedChildren:
