@@ -307,6 +307,7 @@ def _wait(run: Run, event: e.WaitStarted, at: datetime) -> None:
 
 
 def _child(run: Run, event: e.ChildStarted, at: datetime) -> None:
+    run.waits.pop(event.run, None)  # of an earlier life, asked for again
     run.waits[event.key] = OpenWait(
         event.key, "child", event.workflow, at, event.until, event.run, event.on_cancel, event.awaited
     )
@@ -325,8 +326,10 @@ def _settled(run: Run, event: e.TimerFired | e.WaitEnded | e.TopicReceived, at: 
 
 def _child_ended(run: Run, event: e.ChildEnded, at: datetime) -> None:
     wait = run.waits.get(event.key)
-    if wait is not None and wait.run == event.run:  # else a child from before `continue_as`
+    if wait is not None and wait.run == event.run:
         del run.waits[event.key]
+    else:
+        run.waits.pop(event.run, None)  # a child from before `continue_as`
 
 
 def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
@@ -378,7 +381,8 @@ def _continued(run: Run, event: e.Continued, at: datetime) -> None:
     run.workflow, run.version = event.workflow, event.version
     run.worker = ""
     run.steps.clear()
-    run.waits = {key: wait for key, wait in run.waits.items() if wait.kind == "child" and wait.on_cancel}
+    # By their ids: the new life may use their keys for others.
+    run.waits = {wait.run: wait for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel}
     for wait in run.waits.values():
         wait.awaited = False  # kept for a cancel only
     run.undoable.clear()
