@@ -9,6 +9,7 @@
     points       where a run can be disturbed
     memory       what code keeps outside the journal, put back before each performance
     watching     what workflow code asks that it must not: clocks, chance, files
+    reaching     the author's functions that a run may come to, whatever its style
     elsewhere    the journal replayed in other processes, with other hashes
     ending       what is compared
     judging      what is wrong

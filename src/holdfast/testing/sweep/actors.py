@@ -83,9 +83,9 @@ class Actor(Sim):
         self._started()
 
     @property
-    def served(self) -> list[WorkflowSpec]:
-        """The definitions it knows."""
-        return list(self._registry)
+    def served(self) -> Registry:
+        """The definitions it knows, and what flows among them call."""
+        return self._registry
 
     def watched(self, program: Program) -> _WatchedProgram:
         """The program, observed."""

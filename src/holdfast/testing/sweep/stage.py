@@ -96,7 +96,8 @@ class Stage:
     def blobs(self) -> dict[str, bytes]:
         """What those rows name."""
         names = {name for row in self.journal() for name in names_in(row.body)}
-        return dict(at_once(self.store.get_blobs(x for x in names if at_once(self.store.blob_kind(x)) is not None)))
+        kept = [name for name in sorted(names) if at_once(self.store.blob_kind(name)) is not None]
+        return dict(at_once(self.store.get_blobs(kept)))
 
     @property
     def is_over(self) -> bool:

@@ -107,6 +107,16 @@ async def counted() -> int:
     return await count_attempts()
 
 
+@step
+async def weigh(text: str) -> str:
+    return text + text
+
+
+@workflow
+async def weighs(text: str) -> int:
+    return len(await weigh(text))
+
+
 @sync_step
 def load(page: int) -> int:
     return page * 2

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from holdfast import App
 from holdfast.errors import InvalidInput
 from holdfast.testing import Fake, SweepFailed, crash_sweep
+from tests.support.flows import flow
 from tests.unit.testing.sweep import stories as s
 
 
@@ -92,6 +94,26 @@ def test_machines() -> None:
     report = crash_sweep(s.parcel(s.Begin(5)), fakes=[Fake(s.bank, s.Bank())])
     report.assert_ok()
     assert any(point.startswith("after ") and "row" not in point for point in report.points)
+
+
+def test_flows_from_an_app() -> None:
+    """Contract: nor for a flow; what it calls by name is its app's, its sub-flow and that one's components too."""
+    below = flow("below", {"paid": {"call": "charge", "with": {"cents": 5}}}, "${steps.paid}")
+    above = flow(
+        "above", {"sent": {"call": "below", "with": {}}, "nap": {"sleep": "1h", "always": True}}, "${steps.sent}"
+    )
+    fakes = [Fake(s.bank, s.Bank())]
+    report = crash_sweep(above(None), app=App(workflows=[above, below, s]), fakes=fakes)
+    assert report.unsafe_steps == ["charge"]
+    assert "after paid of sweep/sent" in report.points
+    assert not report.skipped
+
+
+def test_what_is_too_large_for_the_journal() -> None:
+    """Contract: blobs that the journal names are known to the other processes too."""
+    report = crash_sweep(s.weighs("x" * 200_000), processes=1)
+    report.assert_ok()
+    assert not report.skipped
 
 
 def test_sync_workflows() -> None:
