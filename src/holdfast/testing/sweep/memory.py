@@ -15,7 +15,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import CodeType, ModuleType
 from typing import Any, TypeGuard
@@ -81,6 +81,28 @@ class Memory:
         left = Memory(())
         left._kept = {place: kept for place, kept in self._kept.items() if place not in other}
         return left
+
+    def now(self) -> Memory:
+        """The same slots, as they are at this moment."""
+        found = Memory(())
+        for place, kept in self._kept.items():
+            value = kept.slot.get()
+            found._kept[place] = replace(kept, value=value, copied=_copied(value, {}))
+        return found
+
+    def unlike(self, other: Memory) -> Memory:
+        """Those slots whose content differs from what the other holds of them."""
+        left = Memory(())
+        for place, kept in self._kept.items():
+            if picture(kept.copied) != picture(other._kept[place].copied):
+                left._kept[place] = kept
+        return left
+
+    def revert(self, other: Memory) -> None:
+        """These slots as they were when the other was taken."""
+        former = Memory(())
+        former._kept = {place: other._kept[place] for place in self._kept}
+        former.restore()
 
     def restore(self) -> None:
         """Everything as it was at first."""

@@ -63,6 +63,7 @@ class Performance:
         self._play = play
         self.stage: Stage = Stage(ROOT, ordered)
         self.stage.go_on = self._drive
+        self.stage.outside = play.outside
         self._watch = Watch(self.stage.note)
         self._actors: list[Actor] = []
         self._sent: set[int] = set()

@@ -16,6 +16,7 @@ from holdfast.core import events as e
 from holdfast.core.references import names_in
 from holdfast.core.turn import Row, decode_row
 from holdfast.testing.sim import BEGINNING, at_once
+from holdfast.testing.sweep.memory import Memory
 from holdfast.testing.sweep.points import Kind, Point
 
 
@@ -53,6 +54,8 @@ class Stage:
     landed: set[str] = field(default_factory=set[str])
     settled: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Steps whose results are durable: (run, key)."""
+    outside: Memory = field(default_factory=lambda: Memory(()))
+    """What bodies of steps and fakes keep."""
     go_on: Callable[[], None] = lambda: None
     """Lets a second worker do the rest."""
 

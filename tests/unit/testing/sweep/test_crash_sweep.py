@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import App
+from holdfast import App, current
 from holdfast.errors import InvalidInput
 from holdfast.testing import Fake, SweepFailed, crash_sweep
 from tests.support.flows import flow
@@ -68,6 +68,46 @@ def test_a_step_declared_once_runs_once() -> None:
     """Contract: at-most-once steps are never repeated, and a workflow that is told so may end as it likes."""
     bank = s.Bank()
     crash_sweep(s.cautious(5), fakes=[Fake(s.bank, bank)]).assert_ok()
+
+
+def test_a_step_in_a_transaction_has_its_effect_once() -> None:
+    """Contract: what the fake of a tx=True step keeps is there with the step's outcome, or not at all. An effect that
+    is not safe to repeat is no mistake there, whatever is disturbed, and next to others of its kind."""
+    ledger: list[int] = []
+
+    def insert(cents: int) -> int:
+        ledger.append(cents)
+        return len(ledger)
+
+    report = crash_sweep(s.booked(3), fakes=[Fake(s.insert, insert)], pairs=40)
+    report.assert_ok()
+    assert "after insert" in report.points
+    assert "two workers in insert" in report.points
+    plain = crash_sweep(s.booked_plainly(3), fakes=[Fake(s.insert_plainly, insert)])
+    assert plain.unsafe_steps == ["insert_plainly"]
+
+
+def test_a_failed_transaction_leaves_nothing() -> None:
+    """Contract: an attempt that raises has written nothing, so the next one finds what the first one found."""
+    ledger: list[int] = []
+
+    def insert(cents: int) -> int:
+        if ledger:
+            raise InvalidInput("something was left behind")
+        ledger.append(cents)
+        if current().attempt == 1:
+            raise ConnectionError("once")
+        return len(ledger)
+
+    crash_sweep(s.booked(1), fakes=[Fake(s.insert, insert)], processes=0).assert_ok()
+    assert ledger == []
+
+
+def test_a_transaction_needs_a_fake() -> None:
+    """Contract: a sweep has no database and says so, with what to do."""
+    report = crash_sweep(s.booked(1))
+    assert "step insert is declared with tx=True, and a sweep has no database" in str(report)
+    assert "fakes=[Fake(insert, …)]" in str(report)
 
 
 def test_compensation_survives_crashes() -> None:
