@@ -16,11 +16,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from types import FrameType
 
 import click
+from msgspec.structs import replace
 
 from holdfast.app import App
 from holdfast.cli.loading import CommandError, app_to_serve

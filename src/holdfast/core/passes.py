@@ -12,7 +12,6 @@ completed all the same), and not what was undone: that deed has been taken back,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
@@ -26,8 +25,7 @@ Settled: TypeAlias = e.StepCompleted | e.StepFailed | e.TimerFired | e.ChildEnde
 Opened: TypeAlias = e.StepScheduled | e.SleepStarted | e.ChildStarted | e.WaitStarted
 
 
-@dataclass(slots=True)
-class Memo:
+class Memo(msgspec.Struct, gc=False):
     """What an earlier pass asked for under a key, and how it came out, if it did."""
 
     opened: Opened | None = None
@@ -35,8 +33,7 @@ class Memo:
     message: e.SignalReceived | None = None
 
 
-@dataclass(slots=True)
-class Beginning:
+class Beginning(msgspec.Struct, gc=False):
     """Everything a program must know to begin its pass."""
 
     run: str
@@ -45,11 +42,12 @@ class Beginning:
     created_at: datetime
     ordinal: int
     number: int = 1
-    buffered: list[e.SignalReceived] = field(default_factory=list[e.SignalReceived])
-    memo: dict[str, Memo] = field(default_factory=dict[str, Memo])
-    patches: set[str] = field(default_factory=set[str])
+    buffered: list[e.SignalReceived] = []
+    memo: dict[str, Memo] = {}
+    patches: set[str] = set()
     origin: int = 1  # the row that holds `start`
-    undone: set[str] = field(default_factory=set[str])  # keys whose effect an earlier pass took back: they are spent
+    undone: set[str] = set()  # keys whose effect an earlier pass took back: they are spent
+    left: tuple[str, ...] = ()  # open children of earlier lives that a cancel of the run is to reach
 
     @property
     def identity(self) -> str:
@@ -64,13 +62,15 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
     last = len(turns) - 1
     while last and not ((events := turns[last].events) and type(events[-1]) in _BOUNDARIES):
         last -= 1  # what ends a pass is the last thing in its row
+    if last == 0 and len(turns[0].events) == 1:  # most runs: one pass, and nothing adopted
+        return Beginning(run, first, created_at, created_at, turns[0].ordinal), turns[1:]
     past = _Past()
     start: e.Started | e.Continued = first
     number = origin = 1
     for turn in turns[: last + 1]:
         for event in turn.events:
             if isinstance(event, e.Continued):
-                past, start, number, origin = _Past(past.signals), event, 1, turn.ordinal
+                past, start, number, origin = past.next_life(), event, 1, turn.ordinal
             elif isinstance(event, e.RetryPlanned):
                 number += 1
             else:
@@ -87,6 +87,7 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
         past.patches,
         origin,
         past.undone,
+        tuple(past.left),
     )
     return beginning, turns[last + 1 :]
 
@@ -111,7 +112,7 @@ def settled_prefix(turns: Sequence[Turn]) -> tuple[e.Fact, ...]:
     for turn in turns:
         for event in turn.events:
             if isinstance(event, e.Continued):
-                past = _Past(past.signals)
+                past = past.next_life()
             else:
                 past.take(event)
     facts: list[e.Fact] = []
@@ -143,14 +144,25 @@ _BOUNDARIES = frozenset((e.Continued, e.RetryPlanned))
 
 
 class _Past:
-    """What the turns of finished passes left behind, since the last `continue_as`. Only signals outlive one."""
+    """What the turns of finished passes left behind, since the last `continue_as`. Only signals outlive one, and the
+    children that are to be cancelled with the run."""
 
-    def __init__(self, signals: dict[str, e.SignalReceived] | None = None) -> None:
+    def __init__(self) -> None:
         self.memo: dict[str, Memo] = {}
-        self.signals: dict[str, e.SignalReceived] = signals if signals is not None else {}
+        self.signals: dict[str, e.SignalReceived] = {}
+        self.left: dict[str, None] = {}
         self.patches: set[str] = set()
         self.undone: set[str] = set()
         self._given_up: set[str] = set()
+
+    def next_life(self) -> _Past:
+        """What `continue_as` leaves of it."""
+        past = _Past()
+        past.signals, past.left = self.signals, self.left
+        for memo in self.memo.values():
+            if isinstance(memo.opened, e.ChildStarted) and memo.opened.on_cancel and memo.settled is None:
+                past.left[memo.opened.run] = None
+        return past
 
     def take(self, event: e.AnyEvent) -> None:
         match event:
@@ -193,6 +205,8 @@ class _Past:
             memo.settled = event
 
     def _settle_wait(self, event: e.TimerFired | e.TopicReceived | e.ChildEnded) -> None:
+        if isinstance(event, e.ChildEnded):
+            self.left.pop(event.run, None)
         memo = self.memo.get(event.key)
         if memo is None:
             return  # a time-out of asyncio's, or something from before a `continue_as`

@@ -8,7 +8,6 @@ however long the run is. A row that cannot follow the rows before it is a `Corru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
@@ -16,6 +15,7 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.rounds import ROUND, Round
 from holdfast.core.status import UNCLAIMED, Status, next_status
 from holdfast.core.turn import GENESIS, UNREADABLE, Turn
 from holdfast.errors import CorruptJournal, HoldfastError
@@ -23,8 +23,7 @@ from holdfast.errors import CorruptJournal, HoldfastError
 WaitKind: TypeAlias = Literal["sleep", "signal", "topic", "child"]
 
 
-@dataclass(slots=True)
-class OpenStep:
+class OpenStep(msgspec.Struct, gc=False):
     """A step without its outcome."""
 
     key: str
@@ -53,8 +52,7 @@ class OpenStep:
         return begun - self.failures
 
 
-@dataclass(slots=True)
-class OpenWait:
+class OpenWait(msgspec.Struct, gc=False):
     """Something the run waits for: a sleep, a signal, a topic or a child."""
 
     key: str
@@ -67,8 +65,7 @@ class OpenWait:
     awaited: bool = True
 
 
-@dataclass(slots=True)
-class Run:
+class Run(msgspec.Struct, gc=False):
     """One run, folded from its journal."""
 
     id: str
@@ -89,7 +86,7 @@ class Run:
     keep: timedelta | None = None
     available_at: datetime | None = None
     deadline: datetime | None = None
-    attributes: dict[str, str] = field(default_factory=dict[str, str])
+    attributes: dict[str, str] = {}
     created_at: datetime | None = None
     started_at: datetime | None = None
     updated_at: datetime | None = None
@@ -99,13 +96,14 @@ class Run:
     origin: int = 1  # the row its arguments stand in: after `continue_as` that one
     epoch: int = 0
     checksum: bytes = GENESIS
-    steps: dict[str, OpenStep] = field(default_factory=dict[str, OpenStep])
-    waits: dict[str, OpenWait] = field(default_factory=dict[str, OpenWait])
-    buffered: dict[str, e.SignalReceived] = field(default_factory=dict[str, e.SignalReceived])
-    undoable: dict[str, str] = field(default_factory=dict[str, str])
-    exposed: dict[str, e.Exposed] = field(default_factory=dict[str, e.Exposed])
+    steps: dict[str, OpenStep] = {}
+    waits: dict[str, OpenWait] = {}
+    buffered: dict[str, e.SignalReceived] = {}
+    undoable: dict[str, str] = {}
+    exposed: dict[str, e.Exposed] = {}
     attempts: int = 0
     passes: int = 1
+    round: Round = ""
     retry: e.RetryPlanned | None = None
     cancel: e.CancelRequested | None = None
     past_deadline: e.DeadlineReached | None = None
@@ -209,6 +207,7 @@ def _started(run: Run, event: e.Started, at: datetime) -> None:
     run.on_cancel, run.retried_from, run.keep = event.on_cancel, event.retried_from, event.keep
     run.available_at, run.deadline = event.available_at or at, event.deadline
     run.attributes = dict(event.attributes)
+    run.round = "free" if event.in_rounds else ""
 
 
 def _compacted(run: Run, event: e.Compacted, at: datetime) -> None:
@@ -243,6 +242,8 @@ def _claimed(run: Run, event: e.Claimed, at: datetime) -> None:
 
 def _released(run: Run, event: e.Released) -> None:
     run.worker = ""
+    if event.next_round:
+        run.round = "due"
     for key in event.unstarted:
         step = run.steps.get(key)
         if step is not None:  # it may have been settled, or forgotten by `continue_as`, in the same turn
@@ -257,6 +258,8 @@ def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
         step.of, step.last, step.progress = earlier.of, earlier.last, earlier.progress
     run.steps[event.key] = step
     run.attempts += 1
+    if run.round == "free":
+        run.round = "used"
 
 
 def _completed_step(run: Run, event: e.StepCompleted, at: datetime) -> None:
@@ -304,6 +307,7 @@ def _wait(run: Run, event: e.WaitStarted, at: datetime) -> None:
 
 
 def _child(run: Run, event: e.ChildStarted, at: datetime) -> None:
+    run.waits.pop(event.run, None)  # of an earlier life, asked for again
     run.waits[event.key] = OpenWait(
         event.key, "child", event.workflow, at, event.until, event.run, event.on_cancel, event.awaited
     )
@@ -322,12 +326,17 @@ def _settled(run: Run, event: e.TimerFired | e.WaitEnded | e.TopicReceived, at: 
 
 def _child_ended(run: Run, event: e.ChildEnded, at: datetime) -> None:
     wait = run.waits.get(event.key)
-    if wait is not None and wait.run == event.run:  # else a child from before `continue_as`
+    if wait is not None and wait.run == event.run:
         del run.waits[event.key]
+    else:
+        run.waits.pop(event.run, None)  # a child from before `continue_as`
 
 
 def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
-    run.buffered[event.message] = event
+    if run.round and event.name == ROUND:
+        run.round = "used"
+    else:
+        run.buffered[event.message] = event
 
 
 def _exposed(run: Run, event: e.Exposed, at: datetime) -> None:
@@ -372,7 +381,8 @@ def _continued(run: Run, event: e.Continued, at: datetime) -> None:
     run.workflow, run.version = event.workflow, event.version
     run.worker = ""
     run.steps.clear()
-    run.waits = {key: wait for key, wait in run.waits.items() if wait.kind == "child" and wait.on_cancel}
+    # By their ids: the new life may use their keys for others.
+    run.waits = {wait.run: wait for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel}
     for wait in run.waits.values():
         wait.awaited = False  # kept for a cancel only
     run.undoable.clear()

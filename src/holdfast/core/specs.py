@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from holdfast.core.payload import Arguments, Shape
 from holdfast.core.retry import Retry
@@ -16,8 +17,7 @@ from holdfast.core.retry import Retry
 Executor: TypeAlias = Literal["async", "thread", "process"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StepSpec:
+class StepSpec(msgspec.Struct, frozen=True, eq=False):
     """A step: what to call, how, and what its outcome means."""
 
     name: str
@@ -34,8 +34,7 @@ class StepSpec:
     advice: str = ""  # to a body that uses a workflow's verb
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """What a definition declares of one of its parts: a state of a machine, a step of a flow. For the manifest."""
 
     name: str
@@ -48,8 +47,7 @@ class Part:
     has_undo: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WorkflowSpec:
+class WorkflowSpec(msgspec.Struct, frozen=True, eq=False):
     """A workflow of one version."""
 
     name: str
@@ -82,11 +80,10 @@ class WorkflowSpec:
         return f"{self.name} (version {self.version})" if self.version else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """What an app decides for all its runs."""
 
-    step_retry: Retry = field(default_factory=Retry)
+    step_retry: Retry = msgspec.field(default_factory=Retry)
     step_limit: int | None = 1000
     cancel_grace: timedelta = timedelta(minutes=5)
     activation_budget: int = 100_000

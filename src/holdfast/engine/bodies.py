@@ -10,9 +10,10 @@ import asyncio
 import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
+
+import msgspec
 
 from holdfast.authoring.script.context import StepScope, Surroundings, running_step
 from holdfast.core.commands import RunStep
@@ -26,16 +27,14 @@ from holdfast.errors import HoldfastError, InvalidInput, Permanent, RetryAfter, 
 from holdfast.ports.transactions import OpenTransaction
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(msgspec.Struct, frozen=True):
     """The body returned; the value, encoded. `transaction` holds what it wrote, and waits for the turn."""
 
     value: bytes
     transaction: OpenTransaction | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Broke:
+class Broke(msgspec.Struct, frozen=True):
     """The body raised. `is_final`: another attempt would not help."""
 
     failure: Failure
@@ -46,8 +45,7 @@ class Broke:
 Outcome: TypeAlias = Succeeded | Broke
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """One try of a step: everything its body needs to know."""
 
     run: str

@@ -6,7 +6,7 @@ run's failure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from holdfast.core.run import Run
 from holdfast.core.specs import WorkflowSpec
@@ -15,8 +15,7 @@ from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(msgspec.Struct, frozen=True):
     """This process cannot advance the run, and why."""
 
     note: str

@@ -7,9 +7,10 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
+
+import msgspec
 
 from holdfast.authoring.script.resources import resources_named_by
 from holdfast.core import events as e
@@ -53,8 +54,7 @@ SETTLE = 2.0
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Warm:
+class _Warm(msgspec.Struct):
     run: Run
     program: Program
 

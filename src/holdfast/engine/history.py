@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.run import Run, fold
@@ -20,8 +21,7 @@ from holdfast.ports.store import Store
 LOG = logging.getLogger("holdfast.worker")
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(msgspec.Struct):
     """A run, and all its turns that a replay needs. Those before `plain` name no blob at all."""
 
     run: Run
@@ -29,8 +29,7 @@ class Loaded:
     plain: int = 0
 
 
-@dataclass(slots=True)
-class Journal:
+class Journal(msgspec.Struct):
     """What was read of one journal: its rows, from those that the snapshot covers on if there is one."""
 
     rows: list[Row]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from holdfast.engine.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """A body that has returned, and its open transaction."""
 
     body: Body
@@ -151,4 +149,4 @@ def give_back(outcome: object) -> None:
 def redacted(session: Session, broke: Broke) -> Broke:
     """The failure without what the run keeps secret."""
     redaction = session.program.redaction
-    return replace(broke, failure=redaction.failure(broke.failure)) if redaction else broke
+    return msgspec.structs.replace(broke, failure=redaction.failure(broke.failure)) if redaction else broke

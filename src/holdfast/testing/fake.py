@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from msgspec.structs import replace
 
 from holdfast.authoring.machine.machine import Machine
 from holdfast.authoring.script.resources import Resource

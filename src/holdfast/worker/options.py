@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+import msgspec
 
 from holdfast.config import RecoverySettings, UpkeepSettings
 from holdfast.core.durations import Duration, format_duration, parse_duration
@@ -14,13 +15,12 @@ from holdfast.core.ids import check_name
 from holdfast.errors import InvalidInput
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
+class WorkerOptions(msgspec.Struct, frozen=True):
     """Checked settings of one worker."""
 
     id: str
     is_configured: bool
-    instance: str = field(default_factory=lambda: secrets.token_hex(8))
+    instance: str = msgspec.field(default_factory=lambda: secrets.token_hex(8))
     concurrency: int = 100
     queues: tuple[str, ...] = ("default",)
     ttl: timedelta = timedelta(seconds=15)
@@ -33,7 +33,7 @@ class WorkerOptions:
     """The longest pause between two looks for what other processes wrote."""
     patience: timedelta | None = timedelta(seconds=2)
     """How long the event loop may stand still before the watchdog says by what. None: nobody watches."""
-    recovery: RecoverySettings = field(default_factory=RecoverySettings)
+    recovery: RecoverySettings = msgspec.field(default_factory=RecoverySettings)
 
 
 def worker_options(

@@ -7,7 +7,9 @@ follows from the batch and its index.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from holdfast.core.ids import child_id
 from holdfast.core.payload import Shape
@@ -28,8 +30,11 @@ MAX_ID = 200
 """Bytes of a batch's id: those of its items are longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+Order: TypeAlias = Literal["depth", "breadth"]
+"""Items are finished one after the other, or all of a chunk do their first step before any does its second."""
+
+
+class Plan(msgspec.Struct, frozen=True):
     """What a batch does, fixed when it is started."""
 
     workflow: str
@@ -42,18 +47,17 @@ class Plan:
     style: str = ""
     deadline: float | None = None  # of an item, in seconds
     retries: str = ""  # the batch whose items these were
+    order: Order = "depth"
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """Some inputs: the index of each, and its arguments as the JSON text that will be stored with its run."""
 
     indexes: list[int]
     args: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """How many items there are, and how far they are. An item that is none of these has not been started."""
 
     total: int = 0
@@ -73,15 +77,14 @@ class Counts:
         return self.total - self.done - self.running
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """Where a batch stands when one of its lives begins: the next chunk, what has ended, and which items are open."""
 
     chunk: int = 0
     completed: int = 0
     failed: int = 0
     cancelled: int = 0
-    open: list[int] = field(default_factory=list[int])
+    open: list[int] = []
     first_failure: str = ""
 
 

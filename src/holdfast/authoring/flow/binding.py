@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NoReturn
+
+from msgspec.structs import replace
 
 from holdfast.authoring.flow.arguments import FlowArguments
 from holdfast.authoring.flow.format import definition_from

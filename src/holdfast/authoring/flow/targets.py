@@ -8,11 +8,11 @@ that the journal holds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.authoring.script.calls import ChildCall, StepCall
 from holdfast.authoring.script.context import Place

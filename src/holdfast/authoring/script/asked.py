@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from holdfast.authoring.script.calls import WAITING, StepCall
 from holdfast.authoring.script.replaying import ADVICE, Cursor, is_same
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.turn import Turn
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """A step asked for, whose outcome is wanted."""
 
     call: StepCall[Any]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import msgspec
 
 from holdfast.authoring.script._stdlib import caller_frame, get_running_loop
 from holdfast.authoring.script.loop import DurableLoop
@@ -54,8 +55,7 @@ class Surroundings(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class StepScope:
+class StepScope(msgspec.Struct):
     """The attempt a body runs in. `identity` is what keys of steps are unique within."""
 
     run: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from holdfast.authoring.script.context import require_program
 from holdfast.core.commands import Keep
@@ -26,8 +27,7 @@ LATE = 10.0
 """Seconds a failing saga waits for the outcome of a step that was in flight."""
 
 
-@dataclass(slots=True)
-class Done:
+class Done(msgspec.Struct):
     """A completed step of a scope: what undoing it takes."""
 
     key: str

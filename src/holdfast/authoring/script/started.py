@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +25,12 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
 
 
-@dataclass(slots=True)
-class _Child:
+class _Child(msgspec.Struct):
     call: ChildCall
     until: datetime
     outcome: Any = None
     has_ended: bool = False
-    waiters: list[asyncio.Future[Any]] = field(default_factory=list["asyncio.Future[Any]"])
+    waiters: list[asyncio.Future[Any]] = []
 
 
 class StartedChildren:
@@ -146,6 +144,10 @@ class StartedChildren:
                 continue
             if not isinstance(memo.settled, e.ChildEnded) and opened.run not in self._early:
                 self._send_cancel(key, opened.run, event)
+        asked = {child.call.command.run for child in self._by_key.values()}
+        for run in self._program.beginning.left:  # started before a `continue_as`
+            if run not in asked and run not in self._early:
+                self._send_cancel(run, run, event)
         for key, child in self._by_key.items():
             if child.call.command.on_cancel == "cancel" and not child.has_ended:
                 self._send_cancel(key, child.call.command.run, event)

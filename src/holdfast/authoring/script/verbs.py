@@ -6,7 +6,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, MutableMapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -115,8 +114,7 @@ def continue_as(call: Call[Any]) -> NoReturn:
     raise ContinueRun
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(msgspec.Struct, frozen=True):
     """Where the code is running. In a workflow `key` is empty and `attempt` counts passes."""
 
     run_id: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from holdfast import sync
 from holdfast.adapters.memory.clock import VirtualClock
