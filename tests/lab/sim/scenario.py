@@ -19,7 +19,7 @@ VERBS = (
 )
 NESTING = frozenset({"sequence", "parallel", "group", "child", "saga", "detached", "stubborn", "hasty"})
 NOT_INSIDE = {"sequence": set[str](), "parallel": {"signal", "patient", "guard"}}
-"""What the model could not foresee there: who takes which signal, and what `gather` leaves behind when it is cancelled."""
+"""What the model could not foresee there: who takes which signal, and what a cancelled `gather` leaves behind."""
 MOST_RUMOURS = 40
 OF_A_DEADLINE = ("DeadlineExceeded", "StepFailed")
 """How a run with little time may fail: also because a retry would come too late."""
