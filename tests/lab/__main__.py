@@ -1,6 +1,6 @@
 """`python3 dev.py lab`: a campaign over the levels of the lab. Its figures go to `reliability.json` and a page in docs.
 
-python3 dev.py lab                      the campaign of every change: about five minutes on two cores
+python3 dev.py lab                      the campaign of every change: about ten minutes on two cores
 python3 dev.py lab --seconds 2700       longer
 python3 dev.py lab --seeds 10000 --only simulation
 python3 dev.py lab --seed 4711          one seed of the simulation, told in full

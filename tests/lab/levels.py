@@ -20,6 +20,7 @@ MODULES = (
     "tests.lab.sim.campaign",
     "tests.lab.sim.crash_points",
     "tests.lab.disk.campaign",
+    "tests.lab.chaos.campaign",
     "tests.lab.mutating",
 )
 """Where levels are found, in the order in which they run."""

@@ -21,6 +21,9 @@ from tests.lab.levels import Effort, Report, level
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = Path(__file__).parent / "patches"
 PATIENCE = 600.0
+TURNS = 5
+"""So many are tried at every change."""
+
 
 TESTS_FAILED = 1
 """pytest's exit code for tests that ran and failed: the only one that counts as noticed."""
@@ -65,6 +68,18 @@ def _read(path: Path) -> Mutant:
     )
 
 
+def from_number(first: int) -> list[Mutant]:
+    """All of them, beginning at one."""
+    every = mutants()
+    return [*every[first % len(every) :], *every[: first % len(every)]]
+
+
+def rotated() -> list[Mutant]:
+    """Five of them, others at every commit."""
+    answer = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return from_number(int(answer.stdout.strip()[:8] or "0", 16))[:TURNS]
+
+
 def applies(mutant: Mutant) -> str:
     """Empty if the patch fits the sources as they are; else what is wrong."""
     answer = subprocess.run(
@@ -97,14 +112,14 @@ def try_on(mutant: Mutant) -> Fate:
     return Fate(mutant, answer.returncode == TESTS_FAILED, by or answer.stdout[-500:], time.monotonic() - started)
 
 
-@level("mutants", "known ways to break the sources, each noticed by the suite", share=0.5)
+@level("mutants", "known ways to break the sources, each noticed by the suite", share=3)
 def tried(effort: Effort) -> Report:
-    """All of them, or as many as the time allows, beginning at the first seed."""
-    every = mutants()
-    first = effort.first % len(every)
+    """Told neither a number nor a time, a few that change with every commit; else as many as are allowed, beginning at
+    the first seed."""
+    is_usual = effort.seeds is None and effort.seconds is None
     report = Report()
     fates: list[Fate] = []
-    for mutant in [*every[first:], *every[:first]][: effort.seeds or len(every)]:
+    for mutant in rotated() if is_usual else from_number(effort.first)[: effort.seeds]:
         if effort.is_over:
             break
         effort.say(f"   {mutant.name}: {mutant.what}")

@@ -62,7 +62,11 @@ class Proxy:
         await asyncio.gather(*others, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:  # the server is away
+            writer.transport.abort()
+            return
         self._ends += (writer, back)
         answered = asyncio.Event()
         is_cut = False

@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 
 from tests.lab.levels import Effort, Report, level
+from tests.lab.sim.meeting import CONSTRUCTS
 from tests.lab.sim.shrinking import keep, shrunk
 from tests.lab.sim.sqlite import on_sqlite
 from tests.lab.sim.world import Result, World
@@ -36,6 +37,10 @@ SOMETIMES = (
     "divergence",
     "blob GC race",
     "same-key concurrent start",
+    "reboot",
+    "twin worker",
+    "outage",
+    *CONSTRUCTS,
 )
 """A campaign that never met one of these is empty."""
 
@@ -124,7 +129,7 @@ def compared(seed: int) -> list[str]:
     return []
 
 
-@level("simulation", "the real worker, engine and client on virtual time, one seed after another", share=3)
+@level("simulation", "the real worker, engine and client on virtual time, one seed after another", share=9)
 def simulation(effort: Effort) -> Report:
     """See the module."""
     began, done, said = time.monotonic(), Portion(), time.monotonic()

@@ -92,7 +92,9 @@ def sweep(name: str, count: int, seed: int) -> tuple[int, int, int, list[str]]:
     return singles, both, crashes + more, problems + others
 
 
-@level("crash points", "twelve scenarios, a crash before and after every call to the store, and pairs of crashes")
+@level(
+    "crash points", "twelve scenarios, a crash before and after every call to the store, and pairs of crashes", share=2
+)
 def crash_point_enumeration(effort: Effort) -> Report:
     """See the module. With more time, and no number of seeds, come more pairs."""
     singles = both = crashes = rounds = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.postgres.leases import PROMOTED_A_CLAIM
 from holdfast.core.turn import micros
 from holdfast.testing.conformance.world import START, World
+from tests.chaos.stage import until
 from tests.support.postgres import new_schema, server_url
 
 PARKED, READY = 100_000, 2_000
@@ -26,6 +28,14 @@ INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, in
 SELECT %(kind)s || n, 0, 2, 'running', 'order', '', 0, '', %(at)s + n, %(ready)s, 'default', n %% 3, '', '', '', '', '',
     '', '', '', n, n, '' FROM generate_series(1, %(count)s) AS n
 """
+HOLD = """
+INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready, queue,
+    priority, worker, key, input_hash, parent, parent_key, root, code, codec, created_at, updated_at, doing)
+SELECT 'held-' || n, 1, 2, 'running', 'order', '', 1, 'i' || n %% 100, %(at)s, NULL, 'default', 0, 'w' || n %% 100, '',
+    '', '', '', '', '', '', n, n, '' FROM generate_series(1, 10000) AS n
+"""
+CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+VISITS = "SELECT seq_tup_read, idx_scan FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'runs'"
 # The statements of the functions that meet many rows, with the values that a claim binds.
 HOT = {
     "promote": (
@@ -110,3 +120,41 @@ async def test_a_claim_takes_the_first_of_many(full: tuple[str, psycopg.Connecti
     assert claims.next_due <= clock.now()
     assert full[1].execute("SELECT count(*) FROM runs WHERE ready = 0").fetchone() == (PARKED - PROMOTED_A_CLAIM,)
     await store.close()
+
+
+@pytest.mark.spec("stepflow.M5", "stepflow.R19")
+async def test_recovery_costs_what_the_worker_has(record_property: Callable[[str, object], None]) -> None:
+    """Contract: among 10,000 runs of 100 workers one that starts again gets its hundred by index: no row is met by
+    reading the table."""
+    schema = new_schema()
+    address = f"{server_url(schema)}&notices=off&application_name={schema}"
+    clock = VirtualClock(START)
+    store = await open_postgres(address, clock=clock)
+    for number in range(100):
+        await World(store, clock).worker(f"i{number}", f"w{number}", definitions=(("order", ""),))
+    await store.close()
+    with psycopg.connect(server_url(), autocommit=True) as connection:
+        connection.execute(quoting.SQL("SET search_path = {}").format(quoting.Identifier(schema)))
+        connection.execute(HOLD, {"at": micros(START)})
+        connection.execute("ANALYZE runs")
+        before, asked = await visits(connection, schema)
+        store = await open_postgres(address, clock=clock)
+        begin = time.perf_counter()
+        again = await World(store, clock).worker("again", "w0", definitions=(("order", ""),), takes_over=True)
+        taken = await store.claim(again, limit=100, max_claims=5, only=[f"held-{n * 100}" for n in range(1, 101)])
+        took = time.perf_counter() - begin
+        await store.close()
+        after, asked_then = await visits(connection, schema)
+    assert len(taken.runs) == 100
+    assert asked_then > asked
+    assert after == before
+    record_property("figure", f"PostgreSQL: a restart among 10,000 runs of 100 workers: {took * 10:.2f} ms per acquire")
+
+
+async def visits(connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> tuple[int, int]:
+    """How many rows of runs were met by reading the table, and how often an index was asked, by all who are gone: a
+    server's process counts when it ends."""
+    await until(lambda: connection.execute(CONNECTED, (schema,)).fetchone() == (0,), "the store's connections ended")
+    row = connection.execute(VISITS, (schema,)).fetchone()
+    assert row is not None
+    return row[0], row[1]
