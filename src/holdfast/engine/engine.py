@@ -110,7 +110,7 @@ class Engine:
     @property
     def busy(self) -> int:
         """Runs that occupy a slot: a session that only waits for something near does not."""
-        return len(self.sessions) + len(self.beginnings.unborn) - self.resting
+        return len(self.sessions) + len(self.beginnings) - self.resting
 
     @property
     def is_quiet(self) -> bool:

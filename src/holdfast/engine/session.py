@@ -67,7 +67,7 @@ class Session:
         self._is_consuming = False
         self._ending: Draft | None = None
         self._end_at: datetime | None = None
-        self._alarm = Alarm(engine.wheel, self.turn)
+        self._alarm: Alarm | None = None
         self._has_news = False
         self._pace = Pace(self)
         self._draft: Draft | None = None
@@ -394,6 +394,7 @@ class Session:
         """While bodies run: a timer, a retry or the deadline may come due."""
         wake = parking.next_wake(self.run, self.program)
         if wake is not None:
+            self._alarm = self._alarm or Alarm(self.engine.wheel, self.turn)
             self._alarm.set(min(wake, at + WATCH))
 
     def _set_resting(self, is_resting: bool) -> None:
