@@ -98,6 +98,7 @@ class Run(msgspec.Struct, gc=False):
     checksum: bytes = GENESIS
     steps: dict[str, OpenStep] = {}
     waits: dict[str, OpenWait] = {}
+    left: dict[str, str] = {}  # open children of earlier lives that a cancel is to reach, by id: their workflow
     buffered: dict[str, e.SignalReceived] = {}
     undoable: dict[str, str] = {}
     exposed: dict[str, e.Exposed] = {}
@@ -307,7 +308,7 @@ def _wait(run: Run, event: e.WaitStarted, at: datetime) -> None:
 
 
 def _child(run: Run, event: e.ChildStarted, at: datetime) -> None:
-    run.waits.pop(event.run, None)  # of an earlier life, asked for again
+    run.left.pop(event.run, None)  # asked for again
     run.waits[event.key] = OpenWait(
         event.key, "child", event.workflow, at, event.until, event.run, event.on_cancel, event.awaited
     )
@@ -326,10 +327,9 @@ def _settled(run: Run, event: e.TimerFired | e.WaitEnded | e.TopicReceived, at: 
 
 def _child_ended(run: Run, event: e.ChildEnded, at: datetime) -> None:
     wait = run.waits.get(event.key)
-    if wait is not None and wait.run == event.run:
+    if wait is not None and wait.run == event.run:  # else a child from before `continue_as`
         del run.waits[event.key]
-    else:
-        run.waits.pop(event.run, None)  # a child from before `continue_as`
+    run.left.pop(event.run, None)
 
 
 def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
@@ -381,10 +381,8 @@ def _continued(run: Run, event: e.Continued, at: datetime) -> None:
     run.workflow, run.version = event.workflow, event.version
     run.worker = ""
     run.steps.clear()
-    # By their ids: the new life may use their keys for others.
-    run.waits = {wait.run: wait for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel}
-    for wait in run.waits.values():
-        wait.awaited = False  # kept for a cancel only
+    run.left.update({wait.run: wait.name for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel})
+    run.waits.clear()
     run.undoable.clear()
     run.attempts, run.passes, run.retry = 0, 1, None
     run.origin = run.ordinal

@@ -112,8 +112,8 @@ def _condensed(run: Run, turns: Iterable[Turn]) -> tuple[list[Turn], bool]:
 
 def _left_by(run: Run) -> Iterator[e.ChildStarted]:
     """The children that earlier lives of the run left behind, as far as a cancel needs to know them."""
-    for wait in run.waits.values():
-        yield e.ChildStarted(key=wait.run, run=wait.run, workflow=wait.name, on_cancel=wait.on_cancel, awaited=False)
+    for child, name in run.left.items():
+        yield e.ChildStarted(key=child, run=child, workflow=name, on_cancel="cancel", awaited=False)
 
 
 def _is_about(events: Sequence[e.AnyEvent]) -> bool:

@@ -2,6 +2,27 @@
 
 Each is given what happened and what was known before, and yields what is wrong. Nothing here changes anything, and
 nothing but the journal, the row of a run and the ledger of its bodies is believed.
+
+=====================  =================================================================================================
+promise                where a simulation checks it
+=====================  =================================================================================================
+S1 S4 S6 S7 S10        here, after every row (`OF_ROWS`); S1 and S6 once more in the end, from the store (`clients`)
+S2                     in the end: every run that was acknowledged is there; none goes before its end (`watch`)
+S3                     after every row, and after every fenced turn: the run's row is as it was
+S5                     after every row: lease, availability, children, blobs, and whoever a message went to is awake
+S7 S8 S9 S17           at the begin of every body (`OF_BODIES`)
+S11                    at every start, and in the end
+S12                    after every row: once; in the end: all that was acknowledged, in order, publications too
+S13                    after every row: timers, deadlines, times that never go back
+S14                    in the end, of every fifth seed: the journal replays
+S15 S16                after every row and every claim
+S17                    after every row: children that are to end with the run, and clean-ups
+S18                    after every row that names a blob, and every collection
+S21                    every fortieth seed, on SQLite too (`campaign`)
+L1 L2 L3 L5 L8 L12     once the faults have stopped, every quarter of a second (`liveness`)
+L4                     as L1 in the seeds without hints, or with lossy ones
+S19 S20, S22 to S27    not states of a store: they have tests of their own
+=====================  =================================================================================================
 """
 
 from __future__ import annotations

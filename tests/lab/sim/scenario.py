@@ -15,9 +15,11 @@ from tests.lab.sim.workflows import Node
 
 VERBS = (
     *("step", "sequence", "parallel", "sleep", "signal", "patient", "child", "once", "race", "saga", "big", "poison"),
-    *("each", "topic", "publish", "talk", "detached", "guard", "stubborn", "flow", "hasty", "brief"),
+    *("each", "topic", "publish", "talk", "detached", "guard", "stubborn", "flow", "hasty", "brief", "group"),
 )
-NESTING = frozenset({"sequence", "parallel", "child", "saga", "detached", "stubborn", "hasty"})
+NESTING = frozenset({"sequence", "parallel", "group", "child", "saga", "detached", "stubborn", "hasty"})
+NOT_INSIDE = {"sequence": set[str](), "parallel": {"signal", "patient", "guard"}}
+"""What the model could not foresee there: who takes which signal, and what a cancelled `gather` leaves behind."""
 MOST_RUMOURS = 40
 OF_A_DEADLINE = ("DeadlineExceeded", "StepFailed")
 """How a run with little time may fail: also because a retry would come too late."""
@@ -153,7 +155,7 @@ def draw_node(rng: random.Random, verbs: list[str], depth: int, label: str) -> N
         case "step":
             return ["step", label, milliseconds, rng.choice((0, 0, 0, 1, 2))]
         case _ if verb in NESTING:
-            inside = [verb for verb in verbs if verb not in {"signal", "patient"}] if verb != "sequence" else verbs
+            inside = [each for each in verbs if each not in NOT_INSIDE.get(verb, {"signal", "patient"})]
             count = rng.randint(1, 3)
             nodes = [draw_node(rng, inside, depth + 1, f"{label}.{index}") for index in range(count)]
             return [verb, rng.randint(0, 2), *nodes] if verb == "stubborn" else [verb, *nodes]
@@ -224,7 +226,7 @@ def model(node: Node, numbers: Any) -> Any:
     match verb:
         case "step" | "big" | "poison":
             return rest[0]
-        case "sequence" | "parallel" | "child":
+        case "sequence" | "parallel" | "group" | "child":
             return [model(each, numbers) for each in rest]
         case "sleep":
             return None

@@ -230,8 +230,12 @@ class Watch:
                         known.cleanups.add(event.key)
                 case e.StepCompleted():
                     known.cleanups.discard(event.key)
+                case e.StepAbandoned() if _stops(turn):  # begun because its body was done, and then interrupted
+                    known.cleanups.discard(event.key)
                 case _:
                     pass
+        if _stops(turn) and any(isinstance(event, e.StepCompleted | e.StepFailed) for event in turn.events):
+            known.guards = 0  # likewise, and the run may have ended with it
 
     def _learn(self, known: Known, identity: str, turn: Turn) -> None:
         for event in turn.events:

@@ -193,6 +193,10 @@ async def play_node(node: Node, index: int = -2) -> Any:
 async def play_more(verb: str, rest: list[Any]) -> Any:
     """The nodes in which a run has to do with others, or with time."""
     match verb:
+        case "group":
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(play_node(node)) for node in rest]
+            return [task.result() for task in tasks]
         case "each":
             return await each(deal, [(label, milliseconds) for label, milliseconds in rest[1:]], limit=rest[0])
         case "topic":
