@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -333,6 +333,7 @@ class App:
         inputs: Iterable[T | Call[R]] | AsyncIterable[T | Call[R]],
         *,
         concurrency: int = 10,
+        order: Literal["depth", "breadth"] = "depth",
         id: str | None = None,
         key: str | None = None,
         delay: Duration | None = None,
@@ -345,8 +346,9 @@ class App:
 
         Inputs are read one by one, checked, and stored in chunks, so there may be very many; one that does not fit
         (`InvalidItem`) starts nothing. A call of the workflow is an input too, where an item takes several arguments.
-        The same id gives the batch that is there; with other inputs: `Conflict`. `deadline` is the whole batch's; the
-        rest is as for `start`.
+        Items are finished one after the other; with `order="breadth"` each of them does its first step before any does
+        its second, in groups of 500. The same id gives the batch that is there; with other inputs: `Conflict`.
+        `deadline` is the whole batch's; the rest is as for `start`.
         """
         from holdfast.client.batches import start_batch
 
@@ -355,6 +357,7 @@ class App:
             workflow,
             inputs,
             concurrency=concurrency,
+            order=order,
             id=id,
             key=key,
             delay=delay,

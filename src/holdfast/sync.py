@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Concatenate, Generic, Self, TypeVar, cast
+from typing import Any, Concatenate, Generic, Literal, Self, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
@@ -301,6 +301,7 @@ class App:
         inputs: Iterable[T | Call[R]],
         *,
         concurrency: int = 10,
+        order: Literal["depth", "breadth"] = "depth",
         id: str | None = None,
         key: str | None = None,
         delay: Duration | None = None,
@@ -314,6 +315,7 @@ class App:
             workflow,
             inputs,
             concurrency=concurrency,
+            order=order,
             id=id,
             key=key,
             delay=delay,

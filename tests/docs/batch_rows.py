@@ -12,7 +12,7 @@ ROWS: dict[str, str] = {
     "stepflow.M15": "items are read by index, or in the order in which they ended",
     "stepflow.M21": "how many items are completed, failed, cancelled and running is kept with every turn",
     "stepflow.X1": "one run, N items; the failure of one touches no other; an empty batch completes",
-    "stepflow.X9": "depth-first: an item keeps its place until it has ended; breadth-first is not offered (ADR 0025)",
+    "stepflow.X9": "depth-first: an item keeps its place until it has ended; breadth-first: grouped by step (ADR 0030)",
 }
 
 DECISIONS: dict[str, str] = {

@@ -13,6 +13,7 @@ from holdfast import (
     RunFailed,
     Signal,
     Status,
+    continue_as,
     current,
     each,
     remote,
@@ -284,6 +285,26 @@ async def test_cancelling_a_parent_leaves_its_children(world: World) -> None:
         await world.until_status("taken", "cancelled")
         assert (await world.row("left")).status is Status.RUNNING
         assert (await world.row("p/waits:2")).status is Status.RUNNING
+
+
+async def test_a_cancel_reaches_a_child_that_was_started_before_the_run_began_anew(world: World) -> None:
+    """Promise: `on_cancel="cancel"` holds for the run, not for one of its lives; snapshots do not forget it."""
+
+    @workflow
+    async def over(left: int) -> None:
+        if left:
+            start(waits(), id="taken", on_cancel="cancel")
+            continue_as(over(left - 1))
+        await go.wait()
+
+    async with world.serving(over, waits, snapshot_every=1) as app:
+        run = await app.start(over(1), id="p")
+        await world.until_waiting(run, "signal")
+        await world.until_parked(run)
+        await world.until_parked("taken")
+        await run.cancel("stop")
+        assert await run.wait("10s") is Status.CANCELLED
+        await world.until_status("taken", "cancelled")
 
 
 async def test_a_child_nobody_waits_for(world: World) -> None:

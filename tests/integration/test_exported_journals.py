@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from holdfast.errors import Conflict, HoldfastError, InvalidInput, RunNotFound
 from holdfast.ports.store import Store
 from holdfast.testing import ReplayFailed, Sim, replay
 from holdfast.testing.sim import at_once
+from tests.support.flows import flow
 from tests.support.postgres import clean_url
 
 approved = Signal[bool]("approved")
@@ -181,6 +183,20 @@ def test_a_change_that_breaks_open_runs_is_found(tmp_path: Path) -> None:
     assert "test_exported_journals.py:" in text
     (problem,) = caught.value.report.problems
     assert (problem.source, problem.run) == (str(file), "order-42")
+
+
+def test_a_flow_is_replayed_by_the_definition_it_began_with(tmp_path: Path) -> None:
+    """Contract: a flow that was edited since breaks no run that is open; what it calls has to be served."""
+    paid: dict[str, Any] = {"paid": {"call": "charge", "with": {"cents": 5}}}
+    with Sim() as sim:
+        sim.start(
+            flow("bill", {**paid, "nap": {"sleep": "1h", "needs": ["paid"]}}, "${steps.nap}", brings=(charge,))(None)
+        )
+        (tmp_path / "bill.json").write_bytes(at_once(export_journal(sim.store, "run-1")))
+    edited = flow("bill", {"first": {"sleep": "1h"}}, "${steps.first}")
+    replay(tmp_path / "bill.json", App(workflows=[edited, "tests.integration.test_exported_journals"])).assert_ok()
+    with pytest.raises(ReplayFailed, match="workflow bill, which the app does not serve: flow bill calls charge"):
+        replay(tmp_path / "bill.json", App(workflows=[edited])).assert_ok()
 
 
 def test_what_cannot_be_checked_is_said(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from holdfast.app import App
-from holdfast.authoring.batch.plan import MAX_ID, MOST_AT_ONCE
+from holdfast.authoring.batch.plan import MAX_ID, MOST_AT_ONCE, Order
 from holdfast.authoring.script.context import place as here
 from holdfast.authoring.script.workflows import Call
 from holdfast.cli.arguments import from_json
@@ -44,6 +44,7 @@ class Request:
     out: str
     id: str
     concurrency: int
+    order: Order
     queue: str
     has_worker: bool
 
@@ -61,6 +62,8 @@ def batch_options(inputs_help: str) -> Callable[[Function], Function]:
                      help="One result a line, as JSON, in the order of the inputs; - for stdout."),
         click.option("--id", metavar="ID", help="Names the batch; else its id follows from workflow and inputs."),
         click.option("--concurrency", "-c", type=at_once, default=10, show_default=True, help="Items at a time."),
+        click.option("--order", type=click.Choice(["depth", "breadth"]), default="depth", show_default=True,
+                     help="Finish items one by one, or let each do its first step before any does its second."),
         click.option("--queue", default="default", show_default=True, metavar="NAME"),
         click.option("--no-worker", "is_only_client", is_flag=True, help="Leave the work to workers elsewhere."),
         click.option("--json", "is_json", is_flag=True, help="The counts, as one object."),
@@ -87,6 +90,7 @@ def command(
     version: str | None,
     id: str | None,
     concurrency: int,
+    order: Order,
     queue: str,
     is_only_client: bool,
     is_json: bool,
@@ -103,7 +107,7 @@ def command(
     app = app_to_serve(target, load())
     refuse_private(app.url)
     spec = find_workflow(app, name, version)
-    asked = Request(inputs, out, id or default_id(spec, inputs), concurrency, queue, not is_only_client)
+    asked = Request(inputs, out, id or default_id(spec, inputs), concurrency, order, queue, not is_only_client)
     return run_async(run_over_file(app, spec, partial(_call, spec), asked, Output(is_json=is_json)))
 
 
@@ -130,7 +134,7 @@ async def run_over_file(
             try:
                 batch: Batch[Any] = await start_calls(
                     await app.client(), spec, make, _lines(file),
-                    concurrency=asked.concurrency, id=asked.id, queue=asked.queue,
+                    concurrency=asked.concurrency, order=asked.order, id=asked.id, queue=asked.queue,
                 )  # fmt: skip
             except InvalidItem as error:
                 raise click.UsageError(f"{asked.inputs}, {error}") from error

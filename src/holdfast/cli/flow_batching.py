@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.authoring.batch.plan import Order
 from holdfast.authoring.flow.loader import check_file
 from holdfast.authoring.flow.workflow import Flow
 from holdfast.authoring.script.workflows import Call
@@ -34,6 +35,7 @@ def command(
     out: str,
     id: str | None,
     concurrency: int,
+    order: Order,
     queue: str,
     is_only_client: bool,
     is_json: bool,
@@ -57,5 +59,7 @@ def command(
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidInput(f"it is no JSON: {error}") from error
 
-    asked = Request(inputs, out, id or default_id(flow.spec, inputs, given), concurrency, queue, not is_only_client)
+    asked = Request(
+        inputs, out, id or default_id(flow.spec, inputs, given), concurrency, order, queue, not is_only_client
+    )
     return run_async(run_over_file(app, flow.spec, make, asked, Output(is_json=is_json)))

@@ -25,6 +25,7 @@ from holdfast.authoring.batch.plan import (
     PLANS,
     Chunk,
     Counts,
+    Order,
     Plan,
     Standing,
 )
@@ -162,6 +163,7 @@ async def start_batch(
     inputs: Iterable[Any] | AsyncIterable[Any],
     *,
     concurrency: int,
+    order: Order,
     id: str | None,
     **options: Any,
 ) -> Batch[R]:
@@ -171,7 +173,8 @@ async def start_batch(
     if not isinstance(workflow, AnyWorkflow):
         raise InvalidInput(f"app.start_batch takes a workflow and its inputs, got {workflow!r}")
     make = partial(_call, workflow)
-    return await start_calls(client, workflow.spec, make, inputs, concurrency=concurrency, id=id, **options)
+    spec = workflow.spec
+    return await start_calls(client, spec, make, inputs, concurrency=concurrency, order=order, id=id, **options)
 
 
 async def start_calls(
@@ -181,6 +184,7 @@ async def start_calls(
     inputs: Iterable[Any] | AsyncIterable[Any],
     *,
     concurrency: int,
+    order: Order,
     id: str | None,
     **options: Any,
 ) -> Batch[Any]:
@@ -195,6 +199,7 @@ async def start_calls(
         code=spec.code,
         style=spec.style,
         deadline=spec.deadline.total_seconds() if spec.deadline is not None else None,
+        order=_order(order),
     )
     chosen = None if id is None else _batch_id(id)
     writer = _Writer(client)
@@ -290,4 +295,10 @@ def _batch_id(id: str) -> str:
 def _concurrency(value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_AT_ONCE:
         raise InvalidInput(f"concurrency={value!r}: how many items at a time, from 1 to {MOST_AT_ONCE:,}")
+    return value
+
+
+def _order(value: Order) -> Order:
+    if value not in {"depth", "breadth"}:
+        raise InvalidInput(f"order={value!r}: 'depth' or 'breadth'")
     return value

@@ -77,6 +77,7 @@ class StartChild(Asked, frozen=True):
     code: str = ""
     style: str = ""
     definition: bytes = b""
+    in_rounds: bool = False
 
 
 class Send(Asked, frozen=True):

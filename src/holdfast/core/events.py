@@ -61,6 +61,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     retried_from: str = ""
     style: str = ""  # "machine": its states can be read from the journal; "flow": `code` names its definition
     keep: timedelta | None = None
+    in_rounds: bool = False  # its parent gives the rounds, see `core.rounds`
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -101,13 +102,15 @@ class Claimed(Event, frozen=True, tag="claimed", kw_only=True):
 
 
 class Released(Event, frozen=True, tag="released", kw_only=True):
-    """The holder gave the run back; these steps were scheduled but their bodies had not begun.
+    """The holder gave the run back; these steps were scheduled but their bodies had not begun, and begin with the next
+    claim, or with the next round (`core.rounds`).
 
     It is the last thing that happens in its row: a step may be scheduled and named here in one turn.
     """
 
     worker: str
     unstarted: tuple[str, ...] = ()
+    next_round: bool = False
 
 
 class StepCompleted(Carrier, frozen=True, tag="done", kw_only=True):

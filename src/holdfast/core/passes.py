@@ -47,6 +47,7 @@ class Beginning(msgspec.Struct, gc=False):
     patches: set[str] = set()
     origin: int = 1  # the row that holds `start`
     undone: set[str] = set()  # keys whose effect an earlier pass took back: they are spent
+    left: tuple[str, ...] = ()  # open children of earlier lives that a cancel of the run is to reach
 
     @property
     def identity(self) -> str:
@@ -69,7 +70,7 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
     for turn in turns[: last + 1]:
         for event in turn.events:
             if isinstance(event, e.Continued):
-                past, start, number, origin = _Past(past.signals), event, 1, turn.ordinal
+                past, start, number, origin = past.next_life(), event, 1, turn.ordinal
             elif isinstance(event, e.RetryPlanned):
                 number += 1
             else:
@@ -86,6 +87,7 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
         past.patches,
         origin,
         past.undone,
+        tuple(past.left),
     )
     return beginning, turns[last + 1 :]
 
@@ -110,7 +112,7 @@ def settled_prefix(turns: Sequence[Turn]) -> tuple[e.Fact, ...]:
     for turn in turns:
         for event in turn.events:
             if isinstance(event, e.Continued):
-                past = _Past(past.signals)
+                past = past.next_life()
             else:
                 past.take(event)
     facts: list[e.Fact] = []
@@ -142,14 +144,25 @@ _BOUNDARIES = frozenset((e.Continued, e.RetryPlanned))
 
 
 class _Past:
-    """What the turns of finished passes left behind, since the last `continue_as`. Only signals outlive one."""
+    """What the turns of finished passes left behind, since the last `continue_as`. Only signals outlive one, and the
+    children that are to be cancelled with the run."""
 
-    def __init__(self, signals: dict[str, e.SignalReceived] | None = None) -> None:
+    def __init__(self) -> None:
         self.memo: dict[str, Memo] = {}
-        self.signals: dict[str, e.SignalReceived] = signals if signals is not None else {}
+        self.signals: dict[str, e.SignalReceived] = {}
+        self.left: dict[str, None] = {}
         self.patches: set[str] = set()
         self.undone: set[str] = set()
         self._given_up: set[str] = set()
+
+    def next_life(self) -> _Past:
+        """What `continue_as` leaves of it."""
+        past = _Past()
+        past.signals, past.left = self.signals, self.left
+        for memo in self.memo.values():
+            if isinstance(memo.opened, e.ChildStarted) and memo.opened.on_cancel and memo.settled is None:
+                past.left[memo.opened.run] = None
+        return past
 
     def take(self, event: e.AnyEvent) -> None:
         match event:
@@ -192,6 +205,8 @@ class _Past:
             memo.settled = event
 
     def _settle_wait(self, event: e.TimerFired | e.TopicReceived | e.ChildEnded) -> None:
+        if isinstance(event, e.ChildEnded):
+            self.left.pop(event.run, None)
         memo = self.memo.get(event.key)
         if memo is None:
             return  # a time-out of asyncio's, or something from before a `continue_as`

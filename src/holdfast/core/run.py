@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.rounds import ROUND, Round
 from holdfast.core.status import UNCLAIMED, Status, next_status
 from holdfast.core.turn import GENESIS, UNREADABLE, Turn
 from holdfast.errors import CorruptJournal, HoldfastError
@@ -97,11 +98,13 @@ class Run(msgspec.Struct, gc=False):
     checksum: bytes = GENESIS
     steps: dict[str, OpenStep] = {}
     waits: dict[str, OpenWait] = {}
+    left: dict[str, str] = {}  # open children of earlier lives that a cancel is to reach, by id: their workflow
     buffered: dict[str, e.SignalReceived] = {}
     undoable: dict[str, str] = {}
     exposed: dict[str, e.Exposed] = {}
     attempts: int = 0
     passes: int = 1
+    round: Round = ""
     retry: e.RetryPlanned | None = None
     cancel: e.CancelRequested | None = None
     past_deadline: e.DeadlineReached | None = None
@@ -205,6 +208,7 @@ def _started(run: Run, event: e.Started, at: datetime) -> None:
     run.on_cancel, run.retried_from, run.keep = event.on_cancel, event.retried_from, event.keep
     run.available_at, run.deadline = event.available_at or at, event.deadline
     run.attributes = dict(event.attributes)
+    run.round = "free" if event.in_rounds else ""
 
 
 def _compacted(run: Run, event: e.Compacted, at: datetime) -> None:
@@ -239,6 +243,8 @@ def _claimed(run: Run, event: e.Claimed, at: datetime) -> None:
 
 def _released(run: Run, event: e.Released) -> None:
     run.worker = ""
+    if event.next_round:
+        run.round = "due"
     for key in event.unstarted:
         step = run.steps.get(key)
         if step is not None:  # it may have been settled, or forgotten by `continue_as`, in the same turn
@@ -253,6 +259,8 @@ def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
         step.of, step.last, step.progress = earlier.of, earlier.last, earlier.progress
     run.steps[event.key] = step
     run.attempts += 1
+    if run.round == "free":
+        run.round = "used"
 
 
 def _completed_step(run: Run, event: e.StepCompleted, at: datetime) -> None:
@@ -300,6 +308,7 @@ def _wait(run: Run, event: e.WaitStarted, at: datetime) -> None:
 
 
 def _child(run: Run, event: e.ChildStarted, at: datetime) -> None:
+    run.left.pop(event.run, None)  # asked for again
     run.waits[event.key] = OpenWait(
         event.key, "child", event.workflow, at, event.until, event.run, event.on_cancel, event.awaited
     )
@@ -320,10 +329,14 @@ def _child_ended(run: Run, event: e.ChildEnded, at: datetime) -> None:
     wait = run.waits.get(event.key)
     if wait is not None and wait.run == event.run:  # else a child from before `continue_as`
         del run.waits[event.key]
+    run.left.pop(event.run, None)
 
 
 def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
-    run.buffered[event.message] = event
+    if run.round and event.name == ROUND:
+        run.round = "used"
+    else:
+        run.buffered[event.message] = event
 
 
 def _exposed(run: Run, event: e.Exposed, at: datetime) -> None:
@@ -368,9 +381,8 @@ def _continued(run: Run, event: e.Continued, at: datetime) -> None:
     run.workflow, run.version = event.workflow, event.version
     run.worker = ""
     run.steps.clear()
-    run.waits = {key: wait for key, wait in run.waits.items() if wait.kind == "child" and wait.on_cancel}
-    for wait in run.waits.values():
-        wait.awaited = False  # kept for a cancel only
+    run.left.update({wait.run: wait.name for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel})
+    run.waits.clear()
     run.undoable.clear()
     run.attempts, run.passes, run.retry = 0, 1, None
     run.origin = run.ordinal

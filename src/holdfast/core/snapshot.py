@@ -3,7 +3,7 @@
 The fold is not the program: a script is rebuilt by going through its turns again. So a snapshot holds both. Of the
 turns it keeps what a replay reads or compares, in the order of delivery: outcomes, messages, firings, and what the code
 asked for. It leaves out who claimed, what was released, paused and resumed, attempts that failed before another, and
-everything before the last `continue_as` but the start and the signals nobody took.
+everything before the last `continue_as` but the start, the signals nobody took, and the children a cancel is to reach.
 
 Turns are packed in segments, one for each snapshot, and a segment is never written again: what a snapshot costs depends
 on the rows since the last one, not on the length of the run.
@@ -15,7 +15,7 @@ rows after it, folds to the same run and replays to the same commands as the who
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -95,7 +95,7 @@ def _condensed(run: Run, turns: Iterable[Turn]) -> tuple[list[Turn], bool]:
             begins_anew = True
             kept = [
                 Turn("", 1, 0, run.created_at or turn.at, (_start_of(run),), b""),
-                Turn("", turn.ordinal, 0, turn.at, (*run.buffered.values(), begin), b""),
+                Turn("", turn.ordinal, 0, turn.at, (*_left_by(run), *run.buffered.values(), begin), b""),
             ]
             continue
         events = turn.events
@@ -108,6 +108,12 @@ def _condensed(run: Run, turns: Iterable[Turn]) -> tuple[list[Turn], bool]:
                 continue
         kept.append(Turn("", turn.ordinal, 0, turn.at, events, b""))
     return kept, begins_anew
+
+
+def _left_by(run: Run) -> Iterator[e.ChildStarted]:
+    """The children that earlier lives of the run left behind, as far as a cancel needs to know them."""
+    for child, name in run.left.items():
+        yield e.ChildStarted(key=child, run=child, workflow=name, on_cancel="cancel", awaited=False)
 
 
 def _is_about(events: Sequence[e.AnyEvent]) -> bool:

@@ -138,30 +138,32 @@ class Bodies:
         body.has_begun = True
         attempt = body.attempt
         spec = self.chosen(attempt.command.spec)
+        outcome: Outcome
         try:
-            args, kwargs = spec.arguments.decode(attempt.command.args)
-            scope = self._scope(attempt)
-            if spec.tx:
-                report(body, Succeeded(*await run_in_transaction(spec, scope, args, kwargs, self._pool)))
-                return
-            if spec.executor == "async":
-                running_step.set(scope)
-                value = await spec.function(*args, **kwargs)
-            elif spec.executor == "thread":
-                context = contextvars.copy_context()
-                context.run(running_step.set, scope)
-                loop = asyncio.get_running_loop()
-                value = await loop.run_in_executor(self._pool, lambda: context.run(spec.function, *args, **kwargs))
-            else:
-                report(body, await run_in_process(attempt, scope))
-                return
-            encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
+            outcome = await self._outcome(spec, attempt)
         except asyncio.CancelledError:
-            report(body, _stopped(body))
+            outcome = _stopped(body)
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
-            report(body, classify(error, spec.raises))
+            outcome = classify(error, spec.raises)
+        report(body, outcome)
+
+    async def _outcome(self, spec: StepSpec, attempt: Attempt) -> Outcome:
+        args, kwargs = spec.arguments.decode(attempt.command.args)
+        scope = self._scope(attempt)
+        if spec.tx:
+            return Succeeded(*await run_in_transaction(spec, scope, args, kwargs, self._pool))
+        if spec.executor == "async":
+            running_step.set(scope)
+            value = await spec.function(*args, **kwargs)
+        elif spec.executor == "thread":
+            context = contextvars.copy_context()
+            context.run(running_step.set, scope)
+            loop = asyncio.get_running_loop()
+            value = await loop.run_in_executor(self._pool, lambda: context.run(spec.function, *args, **kwargs))
         else:
-            report(body, Succeeded(encoded))
+            return await run_in_process(attempt, scope)
+        encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
+        return Succeeded(encoded)
 
     def _scope(self, attempt: Attempt) -> StepScope:
         key = attempt.command.key

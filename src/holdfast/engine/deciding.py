@@ -14,6 +14,7 @@ from holdfast.core import events as e
 from holdfast.core.failure import from_exception
 from holdfast.core.payload import MAX_INLINE
 from holdfast.core.program import Program
+from holdfast.core.rounds import ROUND, must_wait
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.step import limit_exceeded, on_workflow_failed, outcome_unknown
@@ -77,6 +78,19 @@ def taken_up(run: Run, commands: Mapping[str, c.RunStep], worker: str) -> tuple[
             restarted.append(step.key)
     claimed = e.Claimed(worker=worker, restarted=tuple(restarted), begun=tuple(begun))
     return outcomes, claimed, [*restarted, *begun]
+
+
+def waits_for_round(run: Run, inputs: Sequence[e.AnyEvent]) -> bool:
+    """Whether steps that have not begun are for the run's next round."""
+    return must_wait(run.round, inputs, is_stopping=run.cancel is not None or run.past_deadline is not None)
+
+
+def drain_by_round(run: Run, draft: Draft, drain: str) -> str:
+    """Why the run is to be given back as soon as it falls quiet: steps for the next round do not begin in this one."""
+    is_waiting = waits_for_round(run, draft.inputs)
+    if is_waiting and not drain and any(isinstance(x, e.StepScheduled) for x in draft.outputs):
+        return ROUND
+    return "" if drain == ROUND and not is_waiting else drain
 
 
 def _limit_of(run: Run, limit: int, rules: Rules) -> int:

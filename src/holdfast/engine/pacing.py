@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.engine.session import Session
 
-PACE = 0.05
-"""Seconds between two looks."""
+PACE, LONGEST = 0.000_05, 0.05
+"""Seconds between two looks, for each child that is waited for, as a turn costs; and at most."""
 
 LINGER, LONG_LINGER = timedelta(milliseconds=50), timedelta(seconds=1)
 """How long a parent of running children stays before it parks; one of many rather waits, without a slot, than being
@@ -49,13 +49,14 @@ class Pace:
         if self._handle is not None:
             return
         session = self._session
-        if len(session.run.waits) <= MANY:
+        children = len(session.run.waits)
+        if children <= MANY:
             session.engine.fetch_inbox(session)
             return
         loop = asyncio.get_running_loop()
-        wait = self._looked_at + PACE - loop.time()
-        if wait > 0:
-            self._handle = loop.call_later(wait, self._look_now)
+        due_at = self._looked_at + min(children * PACE, LONGEST)
+        if due_at > loop.time():
+            self._handle = loop.call_at(due_at, self._look_now)
         else:
             self._look_now()
 

@@ -26,11 +26,16 @@ def park_after(run: Run, program: Program, draft: Draft, *, is_quiet: bool) -> P
         return Park(last.at)
     if not is_quiet or any(isinstance(x, e.StepScheduled) for x in draft.outputs):
         return None
-    times = [x for x in (next_wake(run, program), *_times_of(draft)) if x is not None]
-    wake = min(times, default=None)
+    wake = wake_after(run, program, draft)
     if (wake is not None and wake - draft.at <= NEAR) or awaits_children(run, draft):
         return None
     return Park(wake)
+
+
+def wake_after(run: Run, program: Program, draft: Draft) -> datetime | None:
+    """The earliest of everything the run waits for by time, once the turn is taken."""
+    times = [x for x in (next_wake(run, program), *_times_of(draft)) if x is not None]
+    return min(times, default=None)
 
 
 def wakes_soon(run: Run, program: Program, at: datetime) -> bool:

@@ -19,6 +19,7 @@ from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.messages import ended
 from holdfast.core.program import Program
+from holdfast.core.rounds import ROUND
 from holdfast.core.run import Run
 from holdfast.core.step import STOPPED
 from holdfast.engine import deciding, parking, telling
@@ -84,6 +85,8 @@ class Session:
         self.messages(messages, inbox_last, then_turn=False)
         if messages:
             self._pace.taken()
+        if self._to_start and self.run.round == "due" and deciding.waits_for_round(self.run, self._inputs):
+            self._drain = ROUND
         if self._is_early():
             return
         self.turn(is_needed=bool(self._to_start) or not self.program.has_begun)
@@ -140,7 +143,7 @@ class Session:
 
     def drain(self) -> None:
         """The worker is going: give the run back as soon as it falls quiet."""
-        self._drain = self._drain or "shutdown"
+        self._drain = self._drain if self._drain == "pause" else "shutdown"
         self.turn()
 
     def drop(self, why: str, *, event: str = "fenced") -> None:
@@ -233,6 +236,8 @@ class Session:
         if self._claimed is not None:
             draft.inputs.insert(0, self._claimed)
             self._claimed = None
+        if self.run.round:
+            self._drain = deciding.drain_by_round(self.run, draft, self._drain)
         if self._drain or self._pause is not None:
             self._give_back(draft)
         park = self._park_after(draft)
@@ -241,16 +246,9 @@ class Session:
         self._draft, self._park = draft, park
         self._is_committing = True
         self._set_resting(False)
-        commit = finish(
-            self.run,
-            self.no,
-            self.epoch,
-            draft,
-            inbox_seen=self.inbox_seen,
-            is_consuming=self._is_consuming,
-            park=park,
-        )
-        self._is_consuming = False
+        is_consuming, self._is_consuming = self._is_consuming, False
+        run, no, seen = self.run, self.no, self.inbox_seen
+        commit = finish(run, no, self.epoch, draft, inbox_seen=seen, is_consuming=is_consuming, park=park)
         self._flight.settling.send(commit, lambda: self.submit(commit, self.answered))
 
     def _give_back(self, draft: Draft) -> None:
@@ -265,7 +263,8 @@ class Session:
         if self._pause is not None:
             draft.inputs.append(self._pause)
             self._drain, self._pause = "pause", None
-        draft.inputs.append(e.Released(worker=self.engine.worker_id, unstarted=unstarted))
+        next_round = bool(unstarted) and deciding.waits_for_round(self.run, draft.inputs)
+        draft.inputs.append(e.Released(worker=self.engine.worker_id, unstarted=unstarted, next_round=next_round))
         self._to_start = []
 
     def _park_after(self, draft: Draft) -> Park | None:
@@ -276,7 +275,7 @@ class Session:
         if draft.is_terminal or any(isinstance(x, e.Paused) for x in draft.inputs):
             return Park(None)
         if self._drain and not self._flight:
-            return Park(draft.at)
+            return Park(parking.wake_after(self.run, self.program, draft) if self._drain == ROUND else draft.at)
         return parking.park_after(self.run, self.program, draft, is_quiet=is_quiet)
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
@@ -304,10 +303,11 @@ class Session:
                 self.engine.reload(self, inputs)
 
     def _durable(self, draft: Draft, park: Park | None, verdict: Committed) -> None:
-        telling.turned(self, draft, park, is_leaving=bool(self._drain))
+        is_leaving = self._drain not in {"", ROUND}
+        telling.turned(self, draft, park, is_leaving=is_leaving)
         if draft.is_terminal or park is not None:
             begins_anew = draft.ends_pass or any(isinstance(x, e.Paused) for x in draft.inputs)
-            self._leave(is_warm=not (draft.is_terminal or begins_anew or self._drain))
+            self._leave(is_warm=not (draft.is_terminal or begins_anew or is_leaving))
             if self.run.end is not None:
                 self.engine.on_end(ended(self.run.id, self.run.end, draft.at, ""))
             return

@@ -13,6 +13,7 @@ from holdfast.core import events as e
 from holdfast.core.doing import doing, encode_doing
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.projection import project
+from holdfast.core.rounds import ROUND
 from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, encode_events, micros
 from holdfast.ports.inbox import Message, Publication
@@ -51,11 +52,14 @@ def finish(
     """Applies the draft to the fold and makes the commit of it."""
     watching = [key for key, wait in run.waits.items() if wait.kind == "topic"] if run.waits else ()
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
+    was_due = run.round == "due"
     run.apply(turn)
     unwatch = tuple(key for key in watching if key not in run.waits)
     extras: dict[str, Any] = {}
     if any(type(event) is not e.StepScheduled for event in draft.outputs):  # most turns only ask for steps
         extras = _consequences(run, draft)
+    if run.round == "due" and not was_due:
+        extras["messages"] = (*extras.get("messages", ()), _ask_for_round(run))
     return Commit(
         no=no,
         row=row,
@@ -158,6 +162,7 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
         parent_key=event.key,
         root=run.root,
         on_cancel=event.on_cancel,
+        in_rounds=command.in_rounds,
         value=event.value,
         blob=event.blob,
     )
@@ -182,6 +187,14 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
 def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
     body = encode_event(ended(run.id, event, at, run.parent_key))
     return Message(run=run.parent, id=f"end of {run.id}", kind="child", body=body)
+
+
+def _ask_for_round(run: Run) -> Message:
+    """What a run that waits for its next round tells its parent: its key there."""
+    sender = f"{run.id}:{run.ordinal}:round"
+    value = msgspec.Raw(msgspec.json.encode(run.parent_key))
+    body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=value)
+    return Message(run=run.parent, id=sender, kind="signal", body=encode_event(body))
 
 
 def run_of_row(row: RunRow, checksum: bytes) -> Run:

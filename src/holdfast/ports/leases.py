@@ -47,6 +47,9 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
     next_expiry: datetime | None = None
     """When the first lease of all other instances that hold runs runs out, unless they beat; `now` if one has run out
     and runs are still to be freed; None if no other instance holds any."""
+    quiet_until: datetime | None = None
+    """No run in the queues of the instance comes due before then, whoever may run it, unless somebody writes; `now` if
+    some are due, and never later than the lease. None: the store did not look."""
 
 
 class Taken(msgspec.Struct, frozen=True, gc=False):
@@ -99,8 +102,9 @@ class Heart(Protocol):
     def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
         """Renews the lease of the instance, and with it all its runs; frees the runs of instances whose lease ran out
         (at most `frees` of them: available now, lease cleared, epoch and worker as they were), and says when the next
-        lease of anybody else runs out. `progress` and `recovery` are shown in the worker's row. The cost is that of
-        the instances that hold runs, however many runs they hold. Raises `StoreUnavailable`."""
+        lease of anybody else runs out, and how long there is nothing to claim. `progress` and `recovery` are shown in
+        the worker's row. The cost is that of the instances that hold runs, however many runs they hold. Raises
+        `StoreUnavailable`."""
         ...
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
 """`replay`: do recorded journals still replay with this code?
 
 A journal is gone through with today's definitions, as a worker does after a restart: no body runs, nothing is written,
-no store is opened. The journals are what `holdfast export RUN` wrote.
+no store is opened. The journals are what `holdfast export RUN` wrote. A run of a flow
+executes the definition it began with, which its journal brings; what that calls is today's.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from holdfast.app import App
 from holdfast.core.exported import by_run, decode_export
 from holdfast.core.specs import Settings
 from holdfast.core.turn import Row
+from holdfast.engine.definitions import Definitions, Missing
 from holdfast.engine.history import Journal, load
 from holdfast.engine.loading import blobs_wanted, close, replayed
 from holdfast.engine.registry import Registry
@@ -97,15 +99,17 @@ def problems_of(
     store = MemoryStore()
     for content in blobs.values():
         at_once(store.put_blob(content))
+    definitions = Definitions(store, registry)
     found: list[Problem] = []
     for name, journal in by_run(rows).items():
         try:
             loaded = at_once(load(store, 0, name, Journal(journal)))
             run = loaded.run
-            spec = registry.find(run.workflow, run.version)
-            if spec is None:
+            spec = at_once(definitions.of(run))
+            if isinstance(spec, Missing):
                 version = f" (version {run.version})" if run.version else ""
-                why = f"run {name} is of workflow {run.workflow}{version}, which the app does not serve"
+                lacks = f": {spec.note}" if run.style == "flow" else ""
+                why = f"run {name} is of workflow {run.workflow}{version}, which the app does not serve{lacks}"
                 found.append(Problem(source, name, why, is_unknown=True))
                 continue
             wanted = {key: blobs[key] for key in blobs_wanted(loaded.turns) if key in blobs}

@@ -1,5 +1,7 @@
 """The claim loop: takes due runs in batches while slots are free, and sleeps until a hint or the next due time.
 
+A heartbeat that finds nothing due in the worker's queues is as good as a pass that does, and puts the next one off.
+
 It begins with the runs of the worker's own earlier instance. Whatever grants the leases, the lease comes first: a run
 is loaded only once it is ours.
 
@@ -14,6 +16,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.errors import StoreError
@@ -61,6 +64,7 @@ async def claim_until_stopped(worker: Worker) -> None:
     fairness = Fairness()
     while not worker.is_stopping:
         worker.work_hinted.clear()
+        looked_at = worker.store.clock.now()
         wait = worker.options.poll.total_seconds()
         limit = min(worker.free, worker.options.batch)
         worker.waits_for_slots = limit <= 0
@@ -87,6 +91,18 @@ async def claim_until_stopped(worker: Worker) -> None:
                 due = (claims.next_due - worker.store.clock.now()).total_seconds()
                 wait = min(wait, max(due, 0.001))
         await _hint_or(worker.work_hinted, wait)
+        await _hint_or(worker.work_hinted, quiet_seconds(worker, looked_at))
+
+
+def quiet_seconds(worker: Worker, looked_at: datetime) -> float:
+    """How long there is nothing to look for, by a heartbeat that came after the last pass: it has looked too. So the
+    next pass comes a poll after it, and a twentieth more, or it would come just before the next heartbeat instead of
+    being spared by it."""
+    beat, poll = worker.last_beat, worker.options.poll
+    if beat is None or beat.quiet_until is None or beat.now <= looked_at:
+        return 0.0
+    left = min(beat.now + poll * 1.05, beat.quiet_until) - worker.store.clock.now()
+    return min(left, poll).total_seconds()  # the store's clock may have been set back
 
 
 async def _pass(worker: Worker, limit: int, fairness: Fairness) -> Claims:
@@ -121,7 +137,7 @@ async def _fairly(worker: Worker, limit: int, fairness: Fairness) -> Claims:
 
 
 async def _hint_or(hint: asyncio.Event, seconds: float) -> None:
-    if hint.is_set():
+    if hint.is_set() or seconds <= 0:
         return
     try:
         async with asyncio.timeout(seconds):

@@ -82,6 +82,7 @@ class Worker:
         self.work_hinted: asyncio.Event = asyncio.Event()
         self.waits_for_slots: bool = False
         self.recovery: Recovery = Recovery()
+        self.last_beat: Beat | None = None
         self.own_runs: list[str] = []
         """Runs of its earlier instance that it has not yet tried to take back."""
         self._granted = None if grants is None else Granted(grants, self)
@@ -339,6 +340,7 @@ class Worker:
             session.news()
 
     def _beaten(self, beat: Beat) -> None:
+        self.last_beat = beat
         if beat.orphaned and self._loop is not None:
             LOG.info("worker %s: %d run(s) of workers that went away are free again", self.options.id, beat.orphaned)
             self._loop.call_soon_threadsafe(self.work_hinted.set)

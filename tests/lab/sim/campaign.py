@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 
 from tests.lab.levels import Effort, Report, level
+from tests.lab.sim.meeting import CONSTRUCTS
 from tests.lab.sim.shrinking import keep, shrunk
 from tests.lab.sim.sqlite import on_sqlite
 from tests.lab.sim.world import Result, World
@@ -36,6 +37,10 @@ SOMETIMES = (
     "divergence",
     "blob GC race",
     "same-key concurrent start",
+    "reboot",
+    "twin worker",
+    "outage",
+    *CONSTRUCTS,
 )
 """A campaign that never met one of these is empty."""
 

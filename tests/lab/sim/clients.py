@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.authoring.handle import Run
+from holdfast.client.batches import start_batch
 from holdfast.client.client import Client
 from holdfast.client.verifying import verify_run
 from holdfast.core import events as e
@@ -22,9 +23,9 @@ from holdfast.engine.loading import blobs_wanted, replayed
 from holdfast.errors import HoldfastError, RunFinished, RunNotFound, StoreError
 from holdfast.ports.runs import RunRow
 from tests.lab.sim.loop import HEART
-from tests.lab.sim.scenario import RunPlan, agrees, expected
+from tests.lab.sim.scenario import OF_A_DEADLINE, RunPlan, agrees, expected
 from tests.lab.sim.wire import Wire
-from tests.lab.sim.workflows import Filling, news, parcels, play
+from tests.lab.sim.workflows import Filling, bouquet, news, parcels, play, rumour
 
 if TYPE_CHECKING:
     from tests.lab.sim.world import World
@@ -40,6 +41,7 @@ class Clients:
         self._world = world
         self._made: dict[str, set[str]] = {}
         self._signalled: dict[str, list[str]] = {}
+        self._published: list[tuple[str, str]] = []
         self._ids: dict[str, str] = {}
 
     def begin(self) -> list[asyncio.Task[None]]:
@@ -67,19 +69,34 @@ class Clients:
         self._made.setdefault(plan.id, set()).add(run.id)
         self._ids[plan.id] = run.id
         if number == 0:
-            await self._do(plan, run)
+            await self._do(plan, run, client)
 
     async def _start(self, client: Client, plan: RunPlan, number: int) -> Run[Any]:
         name = f"{plan.id}-{number}" if plan.key else plan.id
-        call: Any = parcels(Filling(plan.parcels)) if plan.parcels else play(plan.plan, plan.rounds)
-        return await client.start(call, id=name, key=plan.key or None, delay=plan.delay or None)
+        options: dict[str, Any] = {
+            "key": plan.key or None,
+            "delay": plan.delay or None,
+            "deadline": plan.deadline or None,
+        }
+        if plan.items:
+            inputs = [play(plan.plan) for _ in range(plan.items)]
+            batch = await start_batch(client, play, inputs, concurrency=2, id=name, **options)
+            return await client.get(batch.id)
+        call: Any = play(plan.plan, plan.rounds)
+        if plan.parcels:
+            call = parcels(Filling(plan.parcels))
+        elif plan.flowers:
+            call = bouquet({"label": plan.id, "count": plan.flowers})
+        return await client.start(call, id=name, **options)
 
-    async def _do(self, plan: RunPlan, run: Run[Any]) -> None:
+    async def _do(self, plan: RunPlan, run: Run[Any], client: Client) -> None:
         """What is done to the run, in the order of its times."""
         loop = self._world.loop
         acts: list[tuple[float, Callable[[], Awaitable[Any]]]] = []
         for number, at in enumerate(plan.signals):
             acts.append((at, lambda number=number: self._signal(run, number)))  # type: ignore[misc]
+        for number, at in enumerate(plan.rumours):
+            acts.append((at, lambda number=number: self._publish(client, run.id, number)))  # type: ignore[misc]
         if plan.cancels_at >= 0:
             acts.append((plan.cancels_at, lambda: run.cancel("enough")))
         if plan.kills_at >= 0:
@@ -98,6 +115,11 @@ class Clients:
             acknowledged.append(name)
         if self._world.rng.random() < 0.2:
             await run.signal(news, number, id=name)  # as a sender does who did not hear the answer
+
+    async def _publish(self, client: Client, sender: str, number: int) -> None:
+        message = f"rumour {number} of {sender}"
+        for reached in await client.publish(rumour, number, id=message):
+            self._published.append((message, reached))
 
     async def resume_paused(self) -> None:
         """The operator lets everything go on."""
@@ -134,6 +156,16 @@ class Clients:
             await self._replay(row)
         for plan in world.scenario.runs:
             self._check_end(plan)
+        for message, reached in self._published:
+            self._check_rumour(message, reached)
+
+    def _check_rumour(self, message: str, reached: str) -> None:
+        """Whoever a publication was said to have reached has it in its journal."""
+        known = self._world.watch.runs.get(reached)
+        if known is None or known.fold.end is None or isinstance(known.fold.end, e.Cancelled):
+            return
+        if all(message != heard for heard, _, _ in known.heard):
+            self._world.watch.wrong("S12", reached, f"{message} was to have reached it, and is not in the journal")
 
     def _check_end(self, plan: RunPlan) -> None:
         name = self._ids.get(plan.id, "")
@@ -151,7 +183,7 @@ class Clients:
             result = msgspec.json.decode(end.value)
             if not agrees(result, expected(plan)):
                 self._world.watch.wrong("result", name, f"{result} instead of {expected(plan)}")
-        elif end is not None and not (isinstance(end, e.Cancelled) and plan.is_disturbed):
+        elif end is not None and not may_end_so(plan, end):
             self._world.watch.wrong("result", name, f"ended with {end}")
 
     async def _replay(self, row: RunRow) -> None:
@@ -170,6 +202,13 @@ class Clients:
             world.met["replayed journal"] += 1
         except HoldfastError as error:
             world.watch.wrong("S14", row.id, f"does not replay: {error}")
+
+
+def may_end_so(plan: RunPlan, end: e.Terminal) -> bool:
+    """Whether a run may end otherwise than with its result."""
+    if isinstance(end, e.Cancelled):
+        return plan.is_disturbed
+    return isinstance(end, e.Failed) and bool(plan.deadline) and end.failure.type in OF_A_DEADLINE
 
 
 async def _insist(act: Callable[[], Awaitable[Any]]) -> Any:

@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeAlias
 
 Where: TypeAlias = Literal["write", "other", "client", "time"]
 Kind: TypeAlias = Literal["crash before", "crash after", "refuse", "lose answer", "stall", "block", "slow"]
-Event: TypeAlias = Literal["jump", "terminate", "deploy", "lie", "collect", "outage"]
+Event: TypeAlias = Literal["jump", "terminate", "deploy", "lie", "collect", "outage", "reboot", "twin"]
 
 WRITES = frozenset({"commit", "create", "release", "send", "take", "put_snapshot", "compact", "publish"})
 AT_CALLS: tuple[Kind, ...] = ("crash before", "crash after", "refuse", "lose answer", "stall", "block", "slow")
-AT_TIMES: tuple[Event, ...] = ("jump", "terminate", "deploy", "lie", "collect", "outage")
+AT_TIMES: tuple[Event, ...] = ("jump", "terminate", "deploy", "lie", "collect", "outage", "reboot", "twin")
 OF_CLIENTS: tuple[Kind, ...] = ("refuse", "lose answer", "slow")
 
 
@@ -70,9 +70,9 @@ def _amount(rng: random.Random, kind: str, ttl: float) -> float:
         case "slow":
             return rng.choice((0.02, 0.3, 1.0)) * ttl
         case "jump":
-            return rng.choice((-20.0, -3.0, -0.5, 0.7, 4.0, 20.0))
+            return rng.choice((-20.0, -3.0, -0.5, 0.7, 4.0, 20.0, 3600.0))
         case "outage":
-            return rng.choice((0.3, 1.0, 2.0)) * ttl
+            return rng.choice((0.3, 1.0, 2.0, 4.0)) * ttl
         case "crash before" | "crash after":
             return float(rng.random() < 0.5)
         case _:

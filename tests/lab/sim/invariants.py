@@ -2,10 +2,32 @@
 
 Each is given what happened and what was known before, and yields what is wrong. Nothing here changes anything, and
 nothing but the journal, the row of a run and the ledger of its bodies is believed.
+
+=====================  =================================================================================================
+promise                where a simulation checks it
+=====================  =================================================================================================
+S1 S4 S6 S7 S10        here, after every row (`OF_ROWS`); S1 and S6 once more in the end, from the store (`clients`)
+S2                     in the end: every run that was acknowledged is there; none goes before its end (`watch`)
+S3                     after every row, and after every fenced turn: the run's row is as it was
+S5                     after every row: lease, availability, children, blobs, and whoever a message went to is awake
+S7 S8 S9 S17           at the begin of every body (`OF_BODIES`)
+S11                    at every start, and in the end
+S12                    after every row: once; in the end: all that was acknowledged, in order, publications too
+S13                    after every row: timers, deadlines, times that never go back
+S14                    in the end, of every fifth seed: the journal replays
+S15 S16                after every row and every claim
+S17                    after every row: children that are to end with the run, and clean-ups
+S18                    after every row that names a blob, and every collection
+S21                    every fortieth seed, on SQLite too (`campaign`)
+L1 L2 L3 L5 L8 L12     once the faults have stopped, every quarter of a second (`liveness`)
+L4                     as L1 in the seeds without hints, or with lossy ones
+S19 S20, S22 to S27    not states of a store: they have tests of their own
+=====================  =================================================================================================
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,10 +35,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.authoring.batch.plan import NAME as BATCH
 from holdfast.core import events as e
 from holdfast.core.doing import decode_doing
 from holdfast.core.projection import Projection, project
 from holdfast.core.run import Run
+from holdfast.core.status import Status
 from holdfast.core.turn import Row, Turn, instant
 from holdfast.ports.journal import Commit
 from holdfast.ports.runs import RunRow
@@ -33,14 +57,23 @@ class Known:
     rows: list[Row] = field(default_factory=list[Row])
     attempts: dict[Attempt, int] = field(default_factory=dict[Attempt, int])
     """The epoch of the row that allowed it."""
+    allowed: Counter[Attempt] = field(default_factory=Counter[Attempt])
+    """How often: a step given up by one pass of the workflow may be asked for anew by the next."""
     completions: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    executions: dict[Attempt, int] = field(default_factory=dict[Attempt, int])
-    """The actor whose body it was."""
+    executions: Counter[Attempt] = field(default_factory=Counter[Attempt])
     timers: dict[str, datetime] = field(default_factory=dict[str, datetime])
     fired: set[tuple[str, str, datetime]] = field(default_factory=set[tuple[str, str, datetime]])
     messages: list[str] = field(default_factory=list[str])
+    heard: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    """Publications: the message, the identity of the run's pass, and the wait it reached."""
     holders: dict[int, int] = field(default_factory=dict[int, int])
     """Which actor each epoch was given to."""
+    owed: set[str] = field(default_factory=set[str])
+    """Children that are to be cancelled with the run."""
+    guards: int = 0
+    """Bodies under a guard that were asked for, less the clean-ups."""
+    cleanups: set[str] = field(default_factory=set[str])
+    """Clean-ups that were asked for after a cancel or the deadline, and have not completed."""
     has_blobs: bool = False
     ended_in: int = 0
     """The epoch of the run's end."""
@@ -130,7 +163,9 @@ def s7_one_completion(w: Written) -> Wrong:
 
 
 def s8_outcome_of_a_body(w: Written) -> Wrong:
-    """An outcome comes from a body that ran."""
+    """An outcome comes from a body that ran. (What a batch reads is no body of ours.)"""
+    if w.row.workflow == BATCH:
+        return
     for event in w.turn.events:
         if isinstance(event, e.StepCompleted) and not any(
             key == event.key and identity == w.identity for identity, key, _ in w.known.executions
@@ -148,10 +183,12 @@ def s10_one_end(w: Written) -> Wrong:
 
 
 def s12_signals_once(w: Written) -> Wrong:
-    """A signal is journaled once."""
+    """A signal is journaled once, a publication once for each wait."""
     for event in w.turn.events:
         if isinstance(event, e.SignalReceived) and w.known.messages.count(event.message) > 1:
             yield f"signal {event.message} is journaled twice"
+        elif isinstance(event, e.TopicReceived) and w.known.heard.count((event.message, w.identity, event.key)) > 1:
+            yield f"publication {event.message} reaches {event.key} twice"
 
 
 def s13_timers(w: Written) -> Wrong:
@@ -174,6 +211,14 @@ def s13_time_is_monotone(w: Written) -> Wrong:
         yield f"row {w.turn.ordinal} is of {w.turn.at}, the one before it of {instant(w.known.rows[-1].at)}"
 
 
+def s13_deadlines(w: Written) -> Wrong:
+    """No deadline passes before its time."""
+    due = w.known.fold.deadline
+    for event in w.turn.events:
+        if isinstance(event, e.DeadlineReached) and (due is None or w.turn.at < due or w.latest < due):
+            yield f"its deadline, {due}, passes at {w.turn.at}, the clock at {w.latest} at the latest"
+
+
 def s15_versions(w: Written) -> Wrong:
     """Only a worker that holds the definition advances the run."""
     held = w.holds(w.actor)
@@ -186,6 +231,25 @@ def s16_one_holder(w: Written) -> Wrong:
     holder = w.known.holders.get(w.turn.epoch, w.actor)
     if holder != w.actor:
         yield f"row {w.turn.ordinal} of epoch {w.turn.epoch}, given to actor {holder}, comes from actor {w.actor}"
+
+
+def s17_with_its_children(w: Written) -> Wrong:
+    """A run that ends cancelled has asked the children that are to end with it to stop."""
+    end = w.turn.events[-1] if w.turn.events else None
+    if isinstance(end, e.Cancelled) and not end.imposed and w.known.owed:
+        yield f"it ends cancelled, and nobody told {sorted(w.known.owed)}"
+
+
+def s17_cleaned_up(w: Written) -> Wrong:
+    """A run that ends by itself has asked for the clean-up of every guard it was in; after a cancel or the deadline
+    nothing interrupts it."""
+    end = w.turn.events[-1] if w.turn.events else None
+    if not isinstance(end, e.TERMINAL) or (isinstance(end, e.Failed | e.Cancelled) and end.imposed):
+        return
+    if w.known.guards:
+        yield f"it ends, and {w.known.guards} of its guards did not clean up"
+    if w.known.cleanups:
+        yield f"it ends, and its clean-up {sorted(w.known.cleanups)} did not"
 
 
 def s5_all_of_it(w: Written) -> Wrong:
@@ -214,8 +278,11 @@ OF_ROWS: tuple[Callable[[Written], Wrong], ...] = (
     s12_signals_once,
     s13_timers,
     s13_time_is_monotone,
+    s13_deadlines,
     s15_versions,
     s16_one_holder,
+    s17_with_its_children,
+    s17_cleaned_up,
 )
 
 
@@ -233,8 +300,8 @@ def s8_recorded_before(b: Begun) -> Wrong:
     """Every execution has an attempt of its own, durable before it begins."""
     if b.attempt not in b.known.attempts:
         yield f"step {b.attempt[1]}, attempt {b.attempt[2]}, runs and is nowhere in the journal"
-    if b.attempt in b.known.executions:
-        yield f"step {b.attempt[1]}, attempt {b.attempt[2]}, runs a second time"
+    if b.known.executions[b.attempt] >= max(1, b.known.allowed[b.attempt]):
+        yield f"step {b.attempt[1]}, attempt {b.attempt[2]}, runs once more than it was allowed to"
 
 
 def s9_at_most_once(b: Begun) -> Wrong:
@@ -255,6 +322,17 @@ OF_BODIES: tuple[Callable[[Begun], Wrong], ...] = (
     s9_at_most_once,
     s17_not_after_the_end,
 )
+
+
+# -- of a message that went out with a turn ----------------------------------------------------------------------------
+
+
+def s5_awake(target: RunRow, latest: datetime) -> Wrong:
+    """Whoever has an unread message is held, or due at once, or waits for an operator."""
+    if target.inbox_last <= target.inbox_read or target.instance or target.status.is_terminal:
+        return
+    if target.status is not Status.PAUSED and (target.available_at is None or target.available_at > latest):
+        yield f"it has unread messages and sleeps until {target.available_at}: a lost wake-up"
 
 
 # -- of a turn that was fenced -----------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ class SimulatedClock(VirtualClock):
         super().__init__(start)
         self._wall = start
         self._micros = 0
+        self._booted_at = 0.0
         self.seconds = 0.0
         self.latest = start
 
@@ -57,7 +58,11 @@ class SimulatedClock(VirtualClock):
         return self._wall
 
     def boot(self) -> tuple[str, float]:
-        return "boot-1", self.seconds
+        return f"boot-{self._boots}", self.seconds - self._booted_at
+
+    def reboot(self) -> None:
+        self._boots += 1
+        self._booted_at = self.seconds
 
     def advance(self, by: timedelta | float) -> None:
         step = by if isinstance(by, timedelta) else timedelta(seconds=by)

@@ -13,9 +13,25 @@ from typing import Any
 
 from tests.lab.sim.workflows import Node
 
-VERBS = ("step", "sequence", "parallel", "sleep", "signal", "patient", "child", "once", "race", "saga", "big", "poison")
+VERBS = (
+    *("step", "sequence", "parallel", "sleep", "signal", "patient", "child", "once", "race", "saga", "big", "poison"),
+    *("each", "topic", "publish", "talk", "detached", "guard", "stubborn", "flow", "hasty", "brief", "group"),
+)
+NESTING = frozenset({"sequence", "parallel", "group", "child", "saga", "detached", "stubborn", "hasty"})
+NOT_INSIDE = {"sequence": set[str](), "parallel": {"signal", "patient", "guard"}}
+"""What the model could not foresee there: who takes which signal, and what a cancelled `gather` leaves behind."""
+MOST_RUMOURS = 40
+OF_A_DEADLINE = ("DeadlineExceeded", "StepFailed")
+"""How a run with little time may fail: also because a retry would come too late."""
 ANYTHING = object()
 """What the model does not decide."""
+
+
+@dataclass(frozen=True)
+class Among:
+    """One of these: who was faster decides."""
+
+    options: tuple[Any, ...]
 
 
 @dataclass
@@ -26,11 +42,18 @@ class RunPlan:
     plan: list[Node]
     rounds: int = 0
     parcels: int = 0
+    flowers: int = 0
+    """It is a flow, of so many items."""
+    items: int = 0
+    """It is a batch of so many runs."""
+    deadline: float = 0.0
     starts_at: float = 0.0
     starters: int = 1
     key: str = ""
     delay: float = 0.0
     signals: list[float] = field(default_factory=list[float])
+    rumours: list[float] = field(default_factory=list[float])
+    """When its client publishes, to whoever waits."""
     cancels_at: float = -1.0
     kills_at: float = -1.0
     pauses_at: float = -1.0
@@ -84,18 +107,18 @@ def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
     size = rng.choice((1, 2, 2, 3, 3, 4, 6))
     plan = [draw_node(rng, verbs, 0, f"{number}.{index}") for index in range(size)]
     run = RunPlan(f"run-{number}", plan, starts_at=rng.random())
-    if rng.random() < 0.1:
-        run.parcels = rng.randint(1, 3)
-        run.plan = []
-    elif rng.random() < 0.08 and not waits_of(plan):
-        run.rounds = rng.randint(1, 2)
+    _draw_kind(rng, run)
     if rng.random() < 0.15:
         run.starters = rng.randint(2, 3)
         run.key = f"key-{number}" if rng.random() < 0.6 else ""
     if rng.random() < 0.1:
         run.delay = rng.random() * 2
-    run.signals = sorted(rng.random() * 3 for _ in range(waits_of(plan)))
-    if rng.random() < 0.12:
+    run.signals = sorted(rng.random() * 3 for _ in range(waits_of(run.plan)))
+    if "topic" in verbs:
+        run.rumours = sorted(rng.random() * 3 for _ in range(rng.randint(0, 3)))
+    if rng.random() < 0.06:
+        run.deadline = rng.choice((0.3, 1.0, 3.0, 30.0))
+    if rng.random() < (0.4 if any(node[0] in {"guard", "detached"} for node in run.plan) else 0.12):
         run.cancels_at = rng.random() * 2
     elif rng.random() < 0.04:
         run.kills_at = rng.random() * 2
@@ -104,18 +127,38 @@ def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
     return run
 
 
+def _draw_kind(rng: random.Random, run: RunPlan) -> None:
+    """Most runs are scripts."""
+    chance = rng.random()
+    if chance < 0.1:
+        run.parcels = rng.randint(1, 3)
+    elif chance < 0.15:
+        run.flowers = rng.randint(1, 4)
+    elif chance < 0.2:
+        run.items = rng.randint(1, 5)
+        run.plan = run.plan[:2] if not waits_of(run.plan[:2]) else [["step", run.id, 5, 1]]
+        return
+    elif chance < 0.28 and not waits_of(run.plan):
+        run.rounds = rng.randint(1, 2)
+        return
+    else:
+        return
+    run.plan = []
+
+
 def draw_node(rng: random.Random, verbs: list[str], depth: int, label: str) -> Node:
     """One node of a plan."""
-    usable = [verb for verb in verbs if depth < 2 or verb not in {"sequence", "parallel", "child", "saga"}]
+    usable = [verb for verb in verbs if depth < 2 or verb not in NESTING]
     verb = rng.choice(usable) if usable else "step"
     milliseconds = rng.choice((0, 0, 1, 5, 40, 200, 600))
     match verb:
         case "step":
             return ["step", label, milliseconds, rng.choice((0, 0, 0, 1, 2))]
-        case "sequence" | "parallel" | "child" | "saga":
-            inside = [verb for verb in verbs if verb not in {"signal", "patient"}] if verb != "sequence" else verbs
+        case _ if verb in NESTING:
+            inside = [each for each in verbs if each not in NOT_INSIDE.get(verb, {"signal", "patient"})]
             count = rng.randint(1, 3)
-            return [verb, *(draw_node(rng, inside, depth + 1, f"{label}.{index}") for index in range(count))]
+            nodes = [draw_node(rng, inside, depth + 1, f"{label}.{index}") for index in range(count)]
+            return [verb, rng.randint(0, 2), *nodes] if verb == "stubborn" else [verb, *nodes]
         case "sleep":
             return ["sleep", rng.choice((1, 30, 300, 1300, 2500))]
         case "patient":
@@ -126,6 +169,25 @@ def draw_node(rng: random.Random, verbs: list[str], depth: int, label: str) -> N
             return ["race", rng.choice((1, 30, 500)), label, milliseconds, 0]
         case "big" | "poison":
             return [verb, label]
+        case _:
+            return _draw_more(rng, verb, label, milliseconds)
+
+
+def _draw_more(rng: random.Random, verb: str, label: str, milliseconds: int) -> Node:
+    match verb:
+        case "each":
+            items = [(f"{label}.{index}", rng.choice((0, 1, 30))) for index in range(rng.randint(0, 5))]
+            return ["each", rng.randint(1, 3), *items]
+        case "topic":
+            return ["topic", rng.choice((50, 800, 2500))]
+        case "publish" | "talk":
+            return [verb, rng.randrange(MOST_RUMOURS)]
+        case "guard":
+            return ["guard", label, milliseconds, rng.choice((0, 5, 200, 4000))]
+        case "flow":
+            return ["flow", label, rng.randint(0, 3)]
+        case "brief":
+            return ["brief", label, milliseconds]
         case _:
             return ["signal"]
 
@@ -150,6 +212,10 @@ def expected(run: RunPlan) -> Any:
     """What the run gives."""
     if run.parcels:
         return {"Sent": {"cents": 10 * run.parcels + 2}}
+    if run.flowers:
+        return bunch(run.id, run.flowers)
+    if run.items:
+        return {"total": run.items, "completed": run.items, "failed": 0, "cancelled": 0, "running": 0}
     numbers = iter(range(1000))
     return [model(node, None if has_timeouts(run.plan) else numbers) for node in run.plan]
 
@@ -160,7 +226,7 @@ def model(node: Node, numbers: Any) -> Any:
     match verb:
         case "step" | "big" | "poison":
             return rest[0]
-        case "sequence" | "parallel" | "child":
+        case "sequence" | "parallel" | "group" | "child":
             return [model(each, numbers) for each in rest]
         case "sleep":
             return None
@@ -169,13 +235,49 @@ def model(node: Node, numbers: Any) -> Any:
         case "saga":
             return "undone"
         case _:
+            return _model_more(verb, rest)
+
+
+def _model_more(verb: str, rest: list[Any]) -> Any:
+    match verb:
+        case "each":
+            return [label for label, _ in rest[1:]]
+        case "topic":
+            return Among((-1, *range(MOST_RUMOURS)))
+        case "publish" | "detached":
+            return None
+        case "talk":
+            return [rest[0]]
+        case "guard":
+            return rest[0]
+        case "stubborn":
+            return [model(each, None) for each in rest[1:]]
+        case "flow":
+            return bunch(rest[0], rest[1])
+        case "hasty":
+            return Among((*OF_A_DEADLINE, [model(each, None) for each in rest]))
+        case "brief":
+            return Among((rest[0], "late"))
+        case "once":
+            return Among((rest[0], "unknown"))
+        case "race":
+            return Among((rest[1], "late"))
+        case _:
             return ANYTHING
+
+
+def bunch(label: str, count: int) -> Any:
+    """What the flow gives."""
+    tied = [f"<{label}-{number}>" for number in range(count)]
+    return {"tied": tied, "left": f"<{label}>", "bound": {"knot": f"<<{label}>>"}}
 
 
 def agrees(found: Any, wanted: Any) -> bool:
     """Whether a result is what the model says."""
     if wanted is ANYTHING:
         return True
+    if isinstance(wanted, Among):
+        return any(agrees(found, option) for option in wanted.options)
     if isinstance(wanted, list) and isinstance(found, list):
         return len(found) == len(wanted) and all(map(agrees, found, wanted))
     return bool(found == wanted)

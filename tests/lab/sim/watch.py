@@ -17,7 +17,9 @@ from holdfast.ports.leases import Beat, Claims, Taken, Taking
 from holdfast.ports.runs import Creation, Made, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.upkeep import Collected, Removed
-from tests.lab.sim.invariants import OF_BODIES, OF_ROWS, Attempt, Begun, Known, Written, s3_no_trace
+from tests.lab.sim.invariants import OF_BODIES, OF_ROWS, Attempt, Begun, Known, Written, s3_no_trace, s5_awake
+from tests.lab.sim.meeting import met_in
+from tests.lab.sim.workflows import inside, leave
 
 if TYPE_CHECKING:
     from tests.lab.sim.world import World
@@ -36,7 +38,11 @@ class Watch:
         self.problems: list[str] = []
         self.met: Counter[str] = world.met
         self._trace = blake2b(digest_size=16)
-        self._fenced: set[bytes] = set()
+        self._keys: dict[str, str] = {}
+        self.asked_at = 0.0
+        """When somebody last claimed, or was given, a run."""
+        self.had_room_at = 0.0
+        """When somebody last claimed and could have taken more."""
         self.story: list[str] | None = None
         self.until_end: Counter[str] = Counter()
         self._looks: dict[str, Callable[..., Awaitable[None]]] = {
@@ -127,6 +133,9 @@ class Watch:
             self.met["same-key concurrent start"] += answer.by_key
             return
         name = answer.run.id
+        if answer.run.key and self._keys.setdefault(answer.run.key, name) in self.runs:
+            self.wrong("S11", name, f"key {answer.run.key} belongs to {self._keys[answer.run.key]}, and is used again")
+        self._keys[answer.run.key] = name
         rows = (await self._store.read({answer.run.no: 1}))[answer.run.no]
         self.runs[name] = Known(Run(name))
         if answer.run.epoch:
@@ -149,6 +158,11 @@ class Watch:
                 self.runs[name] = Known(Run(name))
                 first = (await self._store.read({made.no: 1}))[made.no]
                 self._take(actor, first[0], [first[0]], made, None)
+        for message in commit.messages:
+            target = await self._store.get(message.run)
+            if target is not None:
+                for problem in s5_awake(target, self._world.clock.now()):
+                    self.wrong("S5", target.id, problem)
         if commit.park is not None and run.inbox_last > commit.inbox_seen:
             self.met["signal-vs-park race"] += 1
         self.runs[row.run].has_blobs |= bool(commit.blobs)
@@ -166,8 +180,11 @@ class Watch:
         turn = decode_row(row)
         identity = known.fold.identity
         self._time(known, turn)
+        self._owe(known, turn)
+        self.met.update(met_in(known.fold, turn))
         ended_in = known.ended_in
         known.messages += [x.message for x in turn.events if isinstance(x, e.SignalReceived)]
+        known.heard += [(x.message, identity, x.key) for x in turn.events if isinstance(x, e.TopicReceived)]
         try:
             known.fold.apply(turn)
         except Exception as error:  # noqa: BLE001 whatever the fold refuses is wrong
@@ -193,14 +210,41 @@ class Watch:
         """When each wait by time is over, from the rows before."""
         known.timers = {key: wait.until for key, wait in known.fold.waits.items() if wait.until is not None}
 
+    def _owe(self, known: Known, turn: Turn) -> None:
+        """What a run owes before it may end by itself, from the rows before and this one."""
+        fold = known.fold
+        for event in turn.events:
+            match event:
+                case e.CancelRequested() if fold.cancel is None:
+                    waits = fold.waits.values()
+                    known.owed |= {wait.run for wait in waits if wait.kind == "child" and wait.on_cancel == "cancel"}
+                case e.MessageSent(kind="cancel"):
+                    known.owed.discard(event.to)
+                case e.ChildEnded():
+                    known.owed.discard(event.run)
+                case e.StepScheduled() if (event.step or event.key) == inside.name:
+                    known.guards += 1
+                case e.StepScheduled() if (event.step or event.key) == leave.name:
+                    known.guards -= 1
+                    if fold.cancel is not None or fold.past_deadline is not None or _stops(turn):
+                        known.cleanups.add(event.key)
+                case e.StepCompleted():
+                    known.cleanups.discard(event.key)
+                case e.StepAbandoned() if _stops(turn):  # begun because its body was done, and then interrupted
+                    known.cleanups.discard(event.key)
+                case _:
+                    pass
+        if _stops(turn) and any(isinstance(event, e.StepCompleted | e.StepFailed) for event in turn.events):
+            known.guards = 0  # likewise, and the run may have ended with it
+
     def _learn(self, known: Known, identity: str, turn: Turn) -> None:
         for event in turn.events:
             match event:
                 case e.StepScheduled() | e.AttemptStarted():
-                    self._attempt(known, identity, event.key, turn.epoch)
+                    self._attempt(known, identity, event.key, turn.epoch, is_new=True)
                 case e.Claimed():
                     for key in (*event.restarted, *event.begun):
-                        self._attempt(known, identity, key, turn.epoch)
+                        self._attempt(known, identity, key, turn.epoch, is_new=False)
                     if event.restarted:
                         self.met["takeover"] += 1
                         if sum(1 for each in known.attempts if each[:2] == (identity, event.restarted[0])) > 2:
@@ -216,14 +260,19 @@ class Watch:
                 case _:
                     pass
 
-    def _attempt(self, known: Known, identity: str, key: str, epoch: int) -> None:
+    def _attempt(self, known: Known, identity: str, key: str, epoch: int, *, is_new: bool) -> None:
         step = known.fold.steps.get(key)
         if step is not None:
             known.attempts[identity, key, step.attempt] = epoch
+            known.allowed[identity, key, step.attempt] += is_new
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
     async def _claimed(self, actor: int, claims: Claims, args: Args, kwargs: Kwargs, before: object) -> None:
+        self.asked_at = self._world.loop.time()
+        has_room = not kwargs["only"] and len(claims.runs) < kwargs["limit"]
+        if has_room and args[0].definitions == self._world.registry.held:
+            self.had_room_at = self.asked_at
         for run in claims.runs:
             self._granted(actor, run)
 
@@ -235,6 +284,7 @@ class Watch:
         known = self.runs.get(run.id)
         if known is None:
             return
+        self.asked_at = self._world.loop.time()
         self.say(f"{run.id} epoch {run.epoch} goes to {actor}")
         holder = known.holders.setdefault(run.epoch, actor)
         if holder != actor or run.epoch < max(known.holders):
@@ -283,7 +333,11 @@ class Watch:
         for check in OF_BODIES:
             for problem in check(begun):
                 self.wrong(check.__name__[: check.__name__.index("_")].upper(), scope.run, problem)
-        known.executions[attempt] = actor
+        known.executions[attempt] += 1
+
+
+def _stops(turn: Turn) -> bool:
+    return any(isinstance(event, e.CancelRequested | e.DeadlineReached) for event in turn.events)
 
 
 def _named(event: e.AnyEvent) -> str:

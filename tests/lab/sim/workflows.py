@@ -1,4 +1,4 @@
-"""The workflows of a simulation: one script that plays any plan of the grammar, and one machine.
+"""The workflows of a simulation: one script that plays any plan of the grammar, others that it starts, and a machine.
 
 A plan is data, so a seed can make any. What its bodies did is written to the ledger of the stage: `BODY` is asked where
 a step begins and ends. Which code a process runs, the old or the new, is asked likewise: a deployment changes it.
@@ -13,17 +13,23 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast import (
+    Flow,
+    FlowBuilder,
     Machine,
     More,
     OutcomeUnknown,
     Permanent,
     Retry,
+    RunFailed,
     Signal,
     StepFailed,
+    Topic,
     continue_as,
     current,
+    each,
     saga,
     sleep,
+    start,
     step,
     workflow,
 )
@@ -32,6 +38,7 @@ Node: TypeAlias = list[Any]
 """`[verb, …]`, see `play_node`."""
 
 news = Signal[int]("news")
+rumour = Topic[int]("rumour")
 FEW = Retry(6, first="100ms", factor=2, ceiling="1s")
 BIG = 140_000
 """Characters of a payload that goes to a blob."""
@@ -100,6 +107,38 @@ async def refuse(label: str) -> str:
         raise Permanent(label)
 
 
+@step(retry=FEW)
+async def deal(item: tuple[str, int]) -> str:
+    """One of many."""
+    label, milliseconds = item
+    async with STAGE.body():
+        await asyncio.sleep(milliseconds / 1000)
+        return label
+
+
+@step(retry=Retry.none, timeout="100ms")
+async def brief(label: str, milliseconds: int) -> str:
+    """Is given little time."""
+    async with STAGE.body():
+        await asyncio.sleep(milliseconds / 1000)
+        return label
+
+
+@step(retry=FEW)
+async def inside(label: str, milliseconds: int) -> str:
+    """What a guard stands around."""
+    async with STAGE.body():
+        await asyncio.sleep(milliseconds / 1000)
+        return label
+
+
+@step(retry=FEW)
+async def leave(milliseconds: int) -> None:
+    """The clean-up of a guard, which a cancel does not keep from its end."""
+    async with STAGE.body():
+        await asyncio.sleep(milliseconds / 1000)
+
+
 @workflow
 async def play(plan: list[Node], rounds: int = 0) -> list[Any]:
     """Plays a plan; `rounds` times it begins anew."""
@@ -148,7 +187,72 @@ async def play_node(node: Node, index: int = -2) -> Any:
         case "poison":
             return await poisonous(*rest)
         case _:
+            return await play_more(verb, rest)
+
+
+async def play_more(verb: str, rest: list[Any]) -> Any:
+    """The nodes in which a run has to do with others, or with time."""
+    match verb:
+        case "group":
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(play_node(node)) for node in rest]
+            return [task.result() for task in tasks]
+        case "each":
+            return await each(deal, [(label, milliseconds) for label, milliseconds in rest[1:]], limit=rest[0])
+        case "topic":
+            return await rumour.wait(timeout=rest[0] / 1000, default=-1)
+        case "publish":
+            return rumour.publish(rest[0])
+        case "talk":
+            partner = start(play([["signal"]]))
+            await partner.signal(news, rest[0])
+            return await partner.result()
+        case "detached":
+            _ = start(play(rest), on_cancel="cancel")
+            return None
+        case "guard":
+            try:
+                return await inside(*rest[:2])
+            finally:
+                await leave(rest[2])
+        case "stubborn":
+            return await stubborn(rest[1:], rest[0])
+        case "flow":
+            return await bouquet({"label": rest[0], "count": rest[1]})
+        case _:
+            return await play_in_time(verb, rest)
+
+
+async def play_in_time(verb: str, rest: list[Any]) -> Any:
+    """The nodes that may come too late."""
+    match verb:
+        case "hasty":
+            try:
+                return await hasty(rest)
+            except RunFailed as error:
+                return error.type
+        case "brief":
+            try:
+                return await brief(*rest)
+            except StepFailed:
+                return "late"
+        case _:
             raise AssertionError(verb)
+
+
+@workflow(retry=Retry(5, first="100ms", factor=2, ceiling="1s"))
+async def stubborn(plan: list[Node], fails: int) -> list[Any]:
+    """Its first passes fail; what they did is done."""
+    heard = [await play_node(node) for node in plan]
+    if current().attempt <= fails:
+        raise ValueError(f"pass {current().attempt}")
+    return heard
+
+
+@workflow(deadline="700ms")
+async def hasty(plan: list[Node]) -> list[Any]:
+    """Has little time."""
+    return [await play_node(node) for node in plan]
 
 
 async def play_saga(nodes: list[Node]) -> Any:
@@ -161,6 +265,41 @@ async def play_saga(nodes: list[Node]) -> Any:
     except StepFailed:
         return "undone"
     return "kept"
+
+
+# -- flows -------------------------------------------------------------------------------------------------------------
+
+
+@step(retry=FEW)
+async def name_parts(label: str, count: int) -> list[str]:
+    """As many names."""
+    async with STAGE.body():
+        return [f"{label}-{number}" for number in range(count)]
+
+
+@step(retry=FEW)
+async def tie(text: str) -> str:
+    """One of a flow's."""
+    async with STAGE.body():
+        await asyncio.sleep(0.005)
+        return f"<{text}>"
+
+
+def _flows() -> tuple[Flow[Any, Any], Flow[Any, Any]]:
+    """A flow whose steps run side by side, and for each of some items, and one that is a part of it."""
+    inner = FlowBuilder("ribbon")
+    knot = inner.call("knot", tie, given={"text": inner.input["label"]})
+    ribbon = inner.build(output={"knot": knot})
+    outer = FlowBuilder("bouquet")
+    label = outer.input["label"]
+    parts = outer.call("parts", name_parts, given={"label": label, "count": outer.input["count"]})
+    left = outer.call("left", tie, given={"text": label})
+    tied = outer.call("tied", tie, given={"text": outer.item}, each=parts, limit=2)
+    bound = outer.call("bound", ribbon, given={"label": left})
+    return outer.build(output={"tied": tied, "left": left, "bound": bound}), ribbon
+
+
+bouquet, ribbon = _flows()
 
 
 # -- a machine ---------------------------------------------------------------------------------------------------------
@@ -211,7 +350,5 @@ async def pack(state: Packing, cursor: int | None) -> More[int] | Sent:
         return More(done) if done < state.left else Sent(state.cents + done)
 
 
-def key_of_body() -> tuple[str, str, int]:
-    """Run, key and attempt of the body that asks."""
-    here = current()
-    return here.run_id, here.idempotency_key, here.attempt
+SERVED = (play, stubborn, hasty, bouquet, ribbon, parcels)
+"""What every worker holds."""

@@ -37,7 +37,7 @@ from tests.lab.sim.loop import ACTOR, HEART, SeededLoop, SimulatedClock, Stuck, 
 from tests.lab.sim.scenario import Scenario
 from tests.lab.sim.watch import Watch
 from tests.lab.sim.wire import Wire, is_write
-from tests.lab.sim.workflows import STAGE, once, parcels, play
+from tests.lab.sim.workflows import SERVED, STAGE, once
 
 BEGINNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TTL, POLL = 2.0, 0.4
@@ -143,8 +143,9 @@ class World:
         self.watch = Watch(self.store, self)
         self.watch.story = [] if is_telling else None
         self.registry = Registry()
-        for spec in (*play.specs(), *parcels.specs()):
-            self.registry.add(spec)
+        for served in SERVED:
+            for spec in served.specs():
+                self.registry.add(spec)
         self.grants = LyingGrants(self.clock, self.rng) if self.scenario.has_grants else None
         self.processes: dict[int, Process] = {}
         self.is_calm = False
@@ -213,17 +214,34 @@ class World:
                     _ = self.loop.spawn(process.actor, self._terminate(process))
             case "deploy":
                 self.has_new_code = not self.has_new_code
-                for process in list(self.processes.values()):
-                    self.crash(process.actor, same_id=True)
+                self._crash_all()
+            case "reboot":
+                self.clock.reboot()
+                self.met["reboot"] += 1
+                self._crash_all()
+            case "twin":
+                self._begin_twin()
             case "lie" if self.grants is not None:
                 self.grants.lie()
             case "collect":
                 _ = self.loop.spawn(0, self._sweep())
             case "outage":
+                self.met["outage"] += 1
                 self.is_out = True
                 self.loop.call_later(fault.amount, self._over, context=context_of(0))
             case _:
                 pass
+
+    def _crash_all(self) -> None:
+        for process in list(self.processes.values()):
+            self.crash(process.actor, same_id=True)
+
+    def _begin_twin(self) -> None:
+        """A second process under the id of one that lives: both work, each by its own instance."""
+        live = [each for each in self.processes.values() if each.ended is None]
+        if live:
+            self.met["twin worker"] += 1
+            self.begin_worker(self.rng.choice(live).id)
 
     def _over(self) -> None:
         self.is_out = False
@@ -365,8 +383,7 @@ class World:
         self.watch.note("calm")
         if self.has_new_code or any(p.has_new_code for p in self.processes.values() if p.ended is None):
             self.has_new_code = False
-            for process in list(self.processes.values()):
-                self.crash(process.actor, same_id=True)
+            self._crash_all()
         self.is_calm = True
         self.is_out = False
         if self.grants is not None:
@@ -401,6 +418,7 @@ def _chance(rng: random.Random) -> Generator[None]:
             patch("secrets.token_hex", lambda count=32: random.randbytes(count).hex()),
             patch("holdfast.worker.worker.resources_named_by", _no_resources),
             patch("holdfast.adapters.memory.store.process_mark", _no_mark),
+            patch("holdfast.client.batches.CHUNK_ITEMS", 2),
         ):
             yield
     finally:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast import Retry, current, sleep, step, workflow
+from holdfast import Machine, Retry, current, sleep, step, workflow
 from holdfast.authoring.script.workflows import Call
 from holdfast.sync import step as sync_step
 from holdfast.sync import workflow as sync_workflow
@@ -307,6 +307,27 @@ total = Total()
 async def sums() -> str:
     total.value += 1
     return await pure(str(total.value))
+
+
+@dataclass
+class Knock:
+    name: str
+
+
+@dataclass
+class Opened:
+    number: int
+
+
+door = Machine[Knock, Opened]("mistaken_door")
+mistake("a list that a script of a machine keeps", Knock("a"))(door)
+knocks: list[str] = []
+
+
+@door.script
+async def knock(s: Knock) -> Opened:
+    knocks.append(await pure(s.name))
+    return Opened(len(knocks))
 
 
 # -- asyncio -----------------------------------------------------------------------------------------------------------

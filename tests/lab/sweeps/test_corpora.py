@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.testing import Fake, SweepReport, crash_sweep
+from tests.lab.sweeps import flows as _declared  # noqa: F401 they enter themselves
 from tests.lab.sweeps.correct import CORRECT, Bank, bank
 from tests.lab.sweeps.mistakes import MISTAKES
 
@@ -54,6 +55,9 @@ def test_the_corpus_is_large(record_property: Callable[[str, object], None]) -> 
         ("a missing await", "the code is wrong: NotAwaited"),
         ("a task left behind", "the workflow returned while its task _twice was not done"),
         ("a bare except around a step", "caught the CancelledError and returned"),
+        ("a flow: a component that is not safe to repeat", "step sell is not safe to repeat"),
+        ("a flow: an undo that is not safe to repeat", "step unbook is not safe to repeat"),
+        ("a flow: a script below it that asks the clock", "the workflow calls time.time()"),
         ("an argument that a step changes", "step add_line changes its argument and returns nothing"),
     ],
 )

@@ -360,9 +360,20 @@ def test_continue_as_begins_anew() -> None:
     run = journal.run
     assert (run.workflow, run.version, run.status, run.ordinal, run.origin) == ("next", "2", Status.RUNNING, 5, 5)
     assert (run.steps, run.undoable, run.attempts, run.passes, run.retry, run.worker) == ({}, {}, 0, 1, None, "")
-    assert run.waits == {"kept": OpenWait("kept", "child", "shipping", at(1), None, "r/kept", "cancel", awaited=False)}
+    assert (run.waits, run.left) == ({}, {"r/kept": "shipping"})
     assert (list(run.buffered), list(run.exposed), run.attributes) == (["m"], ["x"], {"a": "b"})
     assert Journal().run.origin == 1
+
+
+def test_a_child_of_an_earlier_life_is_kept_until_it_ends_whatever_the_next_life_does_with_its_key() -> None:
+    """Contract: what is to be cancelled with the run is known by its own id, and forgotten with its end alone."""
+    journal = Journal(started()).claim(child("c", on_cancel="cancel")).turn(e.Continued(workflow="next"))
+    journal.claim(e.ChildStarted(key="c", run="r#3/c", workflow="shipping"), e.SleepStarted(key="r/c", until=at(9)))
+    assert (set(journal.run.waits), set(journal.run.left)) == ({"c", "r/c"}, {"r/c"})
+    journal.turn(e.ChildEnded(key="c", run="r/c", status="completed"))
+    assert (set(journal.run.waits), set(journal.run.left)) == ({"c", "r/c"}, set())
+    journal.turn(e.ChildEnded(key="c", run="r#3/c", status="completed"))
+    assert set(journal.run.waits) == {"r/c"}
 
 
 def test_a_pause_may_come_as_a_run_begins_anew() -> None:

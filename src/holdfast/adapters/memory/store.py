@@ -191,12 +191,18 @@ class MemoryStore(Keeping):
                 own.worker = msgspec.structs.replace(own.worker, progress=progress, recovery=recovery)
                 own.seen_at = write.now
             orphans = (
-                run for run in list(self._tables.runs.values()) if run.instance and not self._is_live(run.instance)
+                run
+                for run in list(self._tables.runs.values())
+                if run.instance not in {"", instance} and not self._is_live(run.instance)
             )
             freed = len(write.free(islice(orphans, frees)))
             holders = {run.instance for run in self._tables.runs.values()} - {"", instance}
             expiries = (self._expiry(x, write.now) if self._is_live(x) else write.now for x in holders)
-            return Beat(write.now, has_lapsed, freed, min(expiries, default=None))
+            quiet_until = None
+            if own is not None:
+                due = (run.available_at for run in self._waiting(own.worker.queues) if run.available_at)
+                quiet_until = max(write.now, min([write.now + ttl, *due]))
+            return Beat(write.now, has_lapsed, freed, min(expiries, default=None), quiet_until)
 
     async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""

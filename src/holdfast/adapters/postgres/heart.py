@@ -45,12 +45,12 @@ class PostgresHeart:
         )
         with self._lock:
             asked = time.monotonic_ns()
-            ((moment, has_lapsed, orphaned, expiry, hints),) = self._link.ask(sql.BEAT, values, patience=self._patience)
+            ((moment, has_lapsed, orphaned, *times, hints),) = self._link.ask(sql.BEAT, values, patience=self._patience)
             answered = time.monotonic_ns()
         if answered - asked < 1_000_000_000:  # a slow answer says little about the time
             self._moments.server.saw(moment, asked, answered)
         self._tell(hints)
-        return Beat(instant(moment), has_lapsed, orphaned, maybe_instant(expiry))
+        return Beat(instant(moment), has_lapsed, orphaned, *map(maybe_instant, times))
 
     def close(self) -> None:
         """Gives the connection back."""

@@ -38,7 +38,7 @@ SELECT freed, recalled FROM {s}.register(
     %b::bigint, %b::text, %b::bigint, %b::text::jsonb, %b::bigint, %b::text[], %b::bigint)
 """
 BEAT = """
-SELECT moment, has_lapsed, orphaned, next_expiry, hints FROM {s}.beat(
+SELECT moment, has_lapsed, orphaned, next_expiry, quiet_until, hints FROM {s}.beat(
     %b::bigint, %b::text, %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::integer)
 """
 CLAIM = """

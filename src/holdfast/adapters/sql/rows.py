@@ -102,6 +102,11 @@ def encoded(value: Iterable[object]) -> str:
     return _encoder.encode(tuple(value)).decode()
 
 
+def decoded_names(text: str) -> tuple[str, ...]:
+    """The inverse of `encoded` for queues."""
+    return _names.decode(text)
+
+
 def decoded_pairs(text: str) -> tuple[tuple[str, str], ...]:
     """The inverse of `encoded` for definitions."""
     return _pairs.decode(text)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from holdfast.adapters.sql.rows import encoded, is_live, maybe_instant, run_row
+from holdfast.adapters.sql.rows import decoded_names, encoded, is_live, maybe_instant, run_row
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.system.process import is_gone, process_mark
@@ -89,7 +89,8 @@ class Renew(msgspec.Struct, frozen=True):
         expires = second + self.ttl // _MICROSECOND
         transaction.run(sql.RENEW, (boot, expires, transaction.now, self.progress, self.recovery, self.instance))
         freed, expiry = self._meet_others(transaction, boot, second)
-        return Beat(instant(transaction.now), has_lapsed, freed, maybe_instant(expiry))
+        quiet_until = maybe_instant(self._quiet_until(transaction))
+        return Beat(instant(transaction.now), has_lapsed, freed, maybe_instant(expiry), quiet_until)
 
     def _meet_others(self, transaction: Transaction, boot: str, second: int) -> tuple[int, int | None]:
         """Frees runs of the dead; how many, and when the first lease of the others runs out."""
@@ -106,6 +107,19 @@ class Renew(msgspec.Struct, frozen=True):
             if transaction.row(sql.HOLDS, (holder,)) is not None:
                 expiries.append(transaction.now)
         return freed, min(expiries, default=None)
+
+    def _quiet_until(self, transaction: Transaction) -> int | None:
+        """When the next run of its queues comes due, at most a lease from now; None of an instance nobody knows."""
+        known = transaction.row(sql.QUEUES, (self.instance,))
+        if known is None:
+            return None
+        times = [transaction.now + self.ttl // _MICROSECOND]
+        for queue in decoded_names(known[0]):
+            if transaction.row(sql.FIRST_READY, (queue,)) is not None:
+                return transaction.now
+            (first,) = transaction.row(sql.NEXT_DUE, (queue,))
+            times += () if first is None else (first,)
+        return max(transaction.now, min(times))
 
 
 class Take:

@@ -324,6 +324,7 @@ ON CONFLICT (instance) DO UPDATE SET worker = excluded.worker, queues = excluded
 """
 SIBLINGS = "SELECT instance, pid, host, mark, boot FROM workers WHERE worker = ? AND instance <> ?"
 LEASE = "SELECT boot, expires, has_ended, worker FROM workers WHERE instance = ?"
+QUEUES = "SELECT queues FROM workers WHERE instance = ?"
 LEASED_DEFINITIONS = "SELECT definitions FROM workers WHERE has_ended = 0 AND boot = ? AND expires > ?"
 RENEW = """
 UPDATE workers SET boot = ?, expires = ?, has_ended = 0, seen_at = ?, progress = ?, recovery = ? WHERE instance = ?

@@ -1,8 +1,9 @@
 """The script that conducts a batch: an ordinary durable run, so it survives what any run survives.
 
 It reads one chunk of inputs, starts items in order, at most `concurrency` at a time, counts how each ends, and begins
-anew with the next chunk (`continue_as`), taking the open items along. What it must not know: what an item does, and
-what came of it. Results stay with the items.
+anew with the next chunk (`continue_as`), taking the open items along. Breadth-first it gives the items of a chunk one
+round after the other (`core.rounds`), at most `concurrency` of them at a time, and begins anew when all have ended.
+What it must not know: what an item does, and what came of it. Results stay with the items.
 
 An item that waits for a child of its own holds its place, and its child needs none: a limit of one cannot block itself.
 """
@@ -31,7 +32,9 @@ from holdfast.authoring.batch.plan import (
     Standing,
     item_id,
 )
+from holdfast.authoring.batch.turns import Turns
 from holdfast.authoring.script.calls import ChildCall
+from holdfast.authoring.script.channels import Signal
 from holdfast.authoring.script.context import place, require_program
 from holdfast.authoring.script.program import ScriptProgram
 from holdfast.authoring.script.steps import step
@@ -40,11 +43,15 @@ from holdfast.authoring.script.workflows import CHILD_TIMEOUT, Workflow
 from holdfast.core.commands import Expose, StartChild
 from holdfast.core.payload import Arguments, Shape
 from holdfast.core.retry import Retry
+from holdfast.core.rounds import ROUND
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import ItemsFailed, ResultTimeout, RunCancelled
 
 PLAN, ITEMS = "holdfast.plan", "holdfast.items"
 """What a batch shows to the outside: its plan, and its counts."""
+
+rounds = Signal[str](ROUND)
+"""From an item, its key: it asks for its next round. To an item: it has it."""
 
 
 @step(name="inputs", retry=Retry(10))
@@ -72,6 +79,8 @@ class _Life:
         self._first_failure = standing.first_failure
         self._open = {index: self._call(index) for index in standing.open}
         self._waiting: deque[tuple[int, str]] = deque()
+        self._turns = Turns(plan.concurrency)
+        self._all_ended = asyncio.Event()
         self._lanes: list[asyncio.Task[None]] = []
         self._is_to_show = False
 
@@ -102,6 +111,9 @@ class _Life:
         if self._chunk < plan.chunks:
             chunk = await read_chunk(plan.index, self._chunk)
             self._waiting.extend(zip(chunk.indexes, chunk.args, strict=True))
+        if plan.order == "breadth":
+            await self._in_rounds()
+            return
         is_last = self._chunk + 1 >= plan.chunks
         free = plan.concurrency - len(self._open)
         firsts = [*self._open.items(), *[None] * (min(free, len(self._waiting)) if is_last else free)]
@@ -117,6 +129,41 @@ class _Life:
             self._open[index] = call = self._call(index, args.encode())
             self._changed()
             await self._end_of(index, call)
+
+    async def _in_rounds(self) -> None:
+        """Breadth-first, to the end of every item of the chunk."""
+        while self._waiting:
+            self._turns.add(*self._waiting.popleft())
+        self._give_turns()
+        listening = asyncio.create_task(self._listen())
+        try:
+            if not self._turns.is_over:
+                await self._all_ended.wait()
+        finally:
+            listening.cancel()
+        await asyncio.wait([listening])
+
+    def _give_turns(self) -> None:
+        while (given := self._turns.give()) is not None:
+            index, args = given
+            if args is None:
+                rounds.send(item_id(self._program.beginning.run, index), str(index))
+            else:
+                self._open[index] = call = self._call(index, args.encode())
+                self._lanes.append(asyncio.create_task(self._all_of(index, call)))
+                self._changed()
+
+    async def _all_of(self, index: int, call: ChildCall) -> None:
+        await self._end_of(index, call)
+        self._turns.end(index)
+        self._give_turns()
+        if self._turns.is_over:
+            self._all_ended.set()
+
+    async def _listen(self) -> None:
+        while True:
+            self._turns.ask(int(await rounds.wait()))
+            self._give_turns()
 
     async def _end_of(self, index: int, call: ChildCall) -> None:
         try:
@@ -146,12 +193,14 @@ class _Life:
             deadline=timedelta(seconds=plan.deadline) if plan.deadline is not None else None,
             code=plan.code,
             style=plan.style,
+            in_rounds=plan.order == "breadth",
         )
         return ChildCall(self._program, place(0), self._spec, command, CHILD_TIMEOUT)
 
     async def _stop(self) -> None:
         """Cancelled: nothing more is started, and the items that were asked to stop are waited for."""
         self._waiting.clear()
+        self._turns.stop()
         left = self._lanes or [asyncio.create_task(self._end_of(*each)) for each in list(self._open.items())]
         if left:
             await asyncio.wait(left)

@@ -7,6 +7,8 @@ follows from the batch and its index.
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import msgspec
 
 from holdfast.core.ids import child_id
@@ -28,6 +30,10 @@ MAX_ID = 200
 """Bytes of a batch's id: those of its items are longer."""
 
 
+Order: TypeAlias = Literal["depth", "breadth"]
+"""Items are finished one after the other, or all of a chunk do their first step before any does its second."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What a batch does, fixed when it is started."""
 
@@ -41,6 +47,7 @@ class Plan(msgspec.Struct, frozen=True):
     style: str = ""
     deadline: float | None = None  # of an item, in seconds
     retries: str = ""  # the batch whose items these were
+    order: Order = "depth"
 
 
 class Chunk(msgspec.Struct, frozen=True):

@@ -144,6 +144,10 @@ class StartedChildren:
                 continue
             if not isinstance(memo.settled, e.ChildEnded) and opened.run not in self._early:
                 self._send_cancel(key, opened.run, event)
+        asked = {child.call.command.run for child in self._by_key.values()}
+        for run in self._program.beginning.left:  # started before a `continue_as`
+            if run not in asked and run not in self._early:
+                self._send_cancel(run, run, event)
         for key, child in self._by_key.items():
             if child.call.command.on_cancel == "cancel" and not child.has_ended:
                 self._send_cancel(key, child.call.command.run, event)

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.ports.journal import Committed, Fenced, Park
-from holdfast.ports.leases import Beat, HeldBy, Lease, Taken
+from holdfast.ports.leases import HeldBy, Lease, Taken
 from holdfast.ports.runs import Filter
 from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import DONE, TTL, World, seconds
@@ -150,9 +150,31 @@ class OwnershipSuite(Suite):
         for _ in range(3):
             world.clock.advance(TTL * 0.9)
             now = world.clock.now()
-            assert heart.beat(frees=0) == Beat(now, has_lapsed=False, orphaned=0, next_expiry=now)
+            beat = heart.beat(frees=0)
+            assert (beat.now, beat.has_lapsed, beat.orphaned, beat.next_expiry) == (now, False, 0, now)
         assert await world.store.lease("mine") is not None
         assert (await world.get("dead")).instance == "i1"
+
+    async def test_a_beat_says_how_long_there_is_nothing_to_claim(self, world: World) -> None:
+        """Contract: until the first run of its queues comes due, a lease at most; now if one is due, whoever may run
+        it. A beat of an instance that nobody knows says nothing about it."""
+        for name, queue, until in (
+            ("soon", "default", TTL / 3),
+            ("late", "default", TTL * 3),
+            ("other", "else", TTL / 9),
+        ):
+            await world.worker(f"of {queue}", queues=(queue,))
+            await (await world.held_run(name, instance=f"of {queue}", queue=queue)).parks(world.clock.now() + until)
+        heart, now = world.store.heart("of default", TTL), world.clock.now()
+        assert heart.beat().quiet_until == now + TTL / 3
+        world.clock.advance(TTL / 2)
+        assert heart.beat().quiet_until == world.clock.now()
+        (soon,) = (await world.claim(world.workers["of default"])).runs
+        assert heart.beat().quiet_until == world.clock.now() + TTL
+        await world.make("stray", "of nobody")
+        assert heart.beat().quiet_until == world.clock.now()
+        assert soon.id == "soon"
+        assert world.store.heart("nobody", TTL).beat().quiet_until is None
 
     @shows("stepflow.M10", "stepflow.M11")
     async def test_only_what_dead_workers_hold_and_has_not_ended_is_freed(self, world: World) -> None:

@@ -32,8 +32,10 @@ from holdfast.ports.journal import Commit, Committed, Verdict
 from holdfast.ports.leases import Taken
 from holdfast.ports.runs import Creation, Made, NewRun
 from holdfast.ports.store import Store
+from holdfast.ports.transactions import OpenTransaction
 from holdfast.testing.fake import Fake
 from holdfast.testing.sim import Sim, at_once
+from holdfast.testing.sweep.joining import Joined, joined
 from holdfast.testing.sweep.points import body_place, row_place
 from holdfast.testing.sweep.stage import Execution, Stage
 from holdfast.testing.sweep.watching import Watch
@@ -48,7 +50,7 @@ class Actor(Sim):
     """One worker of a performance, in a process of its own as far as it can tell."""
 
     def __init__(self, stage: Stage, app: App | sync.App | None, fakes: Sequence[Fake], watch: Watch) -> None:
-        self._stage = stage
+        self.stage: Stage = stage
         self._watch = watch
         self._hand: Worker | None = None
         self.programs: list[_WatchedProgram] = []
@@ -56,21 +58,22 @@ class Actor(Sim):
         self._instance = f"sim-{stage.processes}"
         super().__init__(app)
         self._loop.set_exception_handler(_ignore)
+        self.is_buried: bool = False
         self._tasks: list[asyncio.Task[Any]] = []
         self._loop.set_task_factory(self._make_task)
         self.use(*fakes)
 
     def _make_clock(self, now: datetime) -> VirtualClock:
-        return self._stage.clock
+        return self.stage.clock
 
     def _make_store(self) -> MemoryStore:
-        return self._stage.store
+        return self.stage.store
 
     def _hired(self, options: WorkerOptions) -> Worker:
-        door = cast("Store", _Door(self._stage))
+        door = cast("Store", _Door(self.stage))
         registry = _WatchedRegistry(self, self._registry.components)
         worker = Worker(door, registry, self._settings, options, replaced=self._values)
-        worker.engine.bodies = _StagedBodies(worker, self._stage)
+        worker.engine.bodies = _StagedBodies(worker, self)
         self._hand = worker
         return worker
 
@@ -84,18 +87,19 @@ class Actor(Sim):
         self._started()
 
     @property
-    def served(self) -> list[WorkflowSpec]:
-        """The definitions it knows."""
-        return list(self._registry)
+    def served(self) -> Registry:
+        """The definitions it knows, and what flows among them call."""
+        return self._registry
 
     def watched(self, program: Program) -> _WatchedProgram:
         """The program, observed."""
-        made = _WatchedProgram(program, self._stage, self._watch)
+        made = _WatchedProgram(program, self.stage, self._watch)
         self.programs.append(made)
         return made
 
     def bury(self) -> None:
         """Ends what a killed worker left in memory; nothing of it reaches the store."""
+        self.is_buried = True
         if self._hand is not None:  # it may have been killed while it started
             self._hand.forsake()
         for program in self.programs:
@@ -124,6 +128,7 @@ class _Door:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._inner = stage.store
+        self._is_lent = asyncio.Lock()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -145,6 +150,19 @@ class _Door:
         if self._after(batch, verdicts):  # sent again, as the engine does: the store knows it
             verdicts = await self._inner.commit(batch)
         return verdicts
+
+    async def transact(self, *, is_async: bool) -> OpenTransaction:
+        await self._is_lent.acquire()
+        return Joined(self._commit_joined, self._is_lent)
+
+    async def _commit_joined(self, commit: Commit, apply: Callable[[], None]) -> Verdict:
+        self._before([commit])
+        (verdict,) = await self._inner.commit([commit])
+        if isinstance(verdict, Committed):
+            apply()
+        if self._after([commit], [verdict]):  # looked up: it is there
+            (verdict,) = await self._inner.commit([commit])
+        return verdict
 
     def commit_now(self, commit: Commit) -> Verdict | None:
         self._before([commit])
@@ -187,14 +205,17 @@ class _Door:
 class _StagedBodies(Bodies):
     """Bodies whose beginning and end are points of the sweep."""
 
-    def __init__(self, worker: Worker, stage: Stage) -> None:
+    def __init__(self, worker: Worker, actor: Actor) -> None:
         super().__init__(worker.surroundings, 8)
-        self._stage = stage
+        self._actor = actor
+        self._stage = actor.stage
 
     def chosen(self, spec: StepSpec) -> StepSpec:
         """What really runs, watched for what it does to its arguments."""
         found = super().chosen(spec)
-        return found if found.executor == "process" else replace(found, function=_observed(found, self._stage))
+        if found.executor != "process":
+            found = replace(found, function=_observed(found, self._stage))
+        return joined(spec, found, self._stage.outside) if spec.tx else found
 
     def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
         """Starts it, unless the worker is killed before."""
@@ -214,6 +235,8 @@ class _StagedBodies(Bodies):
         )
 
         def landed(body: Body, outcome: Outcome) -> None:
+            if self._actor.is_buried:  # a body that is ended with its killed worker
+                return
             if body.is_stopping:
                 report(body, outcome)
                 return

@@ -15,14 +15,17 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from types import ModuleType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import msgspec
 
 from holdfast.authoring.script.named import named_by
+from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
+from holdfast.core import events as e
 from holdfast.core.exported import decode_export, encode_export
-from holdfast.core.specs import Settings, WorkflowSpec
+from holdfast.core.specs import Settings
+from holdfast.core.turn import decode_row
 from holdfast.engine.registry import Registry
 from holdfast.testing.replaying import problems_of
 from holdfast.testing.sweep.stage import Stage
@@ -33,12 +36,21 @@ INSIDE = "HOLDFAST_SWEEP_REPLAY"
 """Set in the environment of those processes. One that imports code which sweeps at once must not begin others."""
 
 
+class Component(msgspec.Struct, frozen=True):
+    """What flows call by that name, and where it is."""
+
+    name: str
+    module: str
+    path: str
+
+
 class Request(msgspec.Struct, frozen=True):
     """What another process is asked."""
 
     paths: list[str]
     modules: list[tuple[str, str]]
     """Names and files. A script is not among them: to import it would be to run it."""
+    components: list[Component]
     journal: str
     without: list[str]
     """Workflows that are faked: their code is only in the test."""
@@ -54,9 +66,9 @@ class Answer(msgspec.Struct, frozen=True):
 class Elsewhere:
     """Other processes at work; they begin at once, and are asked for their answers in the end."""
 
-    def __init__(self, stage: Stage, specs: Iterable[WorkflowSpec], faked: Iterable[str], seeds: Iterable[int]) -> None:
+    def __init__(self, stage: Stage, served: Registry, faked: Iterable[str], seeds: Iterable[int]) -> None:
         journal = encode_export(stage.root, stage.journal(), stage.blobs()).decode()
-        request = msgspec.json.encode(Request(sys.path, _modules(specs), journal, sorted(faked)))
+        request = msgspec.json.encode(Request(sys.path, _modules(served), _components(served), journal, sorted(faked)))
         self._processes = [(seed, _begin(seed, request)) for seed in seeds]
 
     def __enter__(self) -> Self:
@@ -76,14 +88,24 @@ class Elsewhere:
         return [(seed, _answer(process)) for seed, process in self._processes]
 
 
-def _modules(specs: Iterable[WorkflowSpec]) -> list[tuple[str, str]]:
+def _modules(served: Registry) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
-    for spec in specs:
-        for function in (spec.function, *spec.bodies):
-            module = inspect.getmodule(inspect.unwrap(function))
-            if module is not None and module.__name__.partition(".")[0] not in {"holdfast", "__main__"}:
-                found[module.__name__] = module.__file__ or ""
+    for function in served.bodies():
+        module = inspect.getmodule(inspect.unwrap(function))
+        if module is not None and module.__name__.partition(".")[0] not in {"holdfast", "__main__"}:
+            found[module.__name__] = module.__file__ or ""
     return list(found.items())
+
+
+def _components(served: Registry) -> list[Component]:
+    """What the flows among them call, by the very names; the modules of these are among those of the bodies."""
+    calls = {name for spec in served if spec.style == "flow" for part in spec.parts() for name in part.calls}
+    found: list[Component] = []
+    for name in sorted(calls):
+        function: Any = getattr(served.components.find(name), "function", None)
+        if function is not None:
+            found.append(Component(name, function.__module__, function.__qualname__))
+    return found
 
 
 def _begin(seed: int, request: bytes) -> subprocess.Popen[bytes]:
@@ -138,23 +160,44 @@ def _imported(name: str, file: str) -> ModuleType:
 def answer(data: bytes) -> Answer:
     """What the other process does."""
     request = msgspec.json.decode(data, type=Request)
-    registry = Registry()
     try:
         modules = [_imported(name, file) for name, file in request.modules]
     except Exception as error:  # noqa: BLE001 whatever an import raises, it is said
         return Answer(skipped=f"another process cannot import the workflow's module: {type(error).__name__}: {error}")
+    _, rows, blobs = decode_export(request.journal.encode(), "the journal")
+    registry = _registry(modules, request.components)
+    for row in rows:
+        for event in decode_row(row).events if row.ordinal == 1 else ():
+            if isinstance(event, e.Started) and event.style == "flow":
+                registry.learn(blobs[event.code], is_served=True)
+    found = problems_of("another process", rows, blobs, registry, Settings())
+    known = [problem for problem in found if not problem.is_unknown]
+    unknown = [problem.why for problem in found if problem.is_unknown and not _is_faked(problem.why, request.without)]
+    return Answer([problem.why for problem in known], "; ".join(unknown))
+
+
+def _registry(modules: Iterable[ModuleType], components: Iterable[Component]) -> Registry:
+    """What these modules define. Flows are not among it: the journal brings its own definitions."""
+    registry = Registry()
     values: list[Any] = [value for module in modules for value in vars(module).values()]
     own: list[AnyWorkflow[..., Any]] = [value for value in values if isinstance(value, AnyWorkflow)]
     named = named_by(x for one in own for spec in one.specs() for x in (spec.function, *spec.bodies))
     children: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
     for workflow in (*own, *children):
         for spec in workflow.specs():
-            registry.add(spec)
-    _, rows, blobs = decode_export(request.journal.encode(), "the journal")
-    found = problems_of("another process", rows, blobs, registry, Settings())
-    known = [problem for problem in found if not problem.is_unknown]
-    unknown = [problem.why for problem in found if problem.is_unknown and not _is_faked(problem.why, request.without)]
-    return Answer([problem.why for problem in known], "; ".join(unknown))
+            if spec.style != "flow":
+                registry.add(spec)
+    for one in components:
+        found: Any = sys.modules.get(one.module)
+        for part in one.path.split("."):
+            found = getattr(found, part, None)
+        if _is_component(found):
+            registry.components.add(found, one.name)
+    return registry
+
+
+def _is_component(value: object) -> TypeGuard[AnyStep[..., Any] | AnyWorkflow[..., Any]]:
+    return isinstance(value, AnyStep | AnyWorkflow)
 
 
 def _is_faked(why: str, names: Iterable[str]) -> bool:

@@ -14,18 +14,13 @@ import random
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import CodeType, ModuleType
 from typing import Any, TypeGuard
 
-from holdfast.authoring.script.named import named_by
-from holdfast.authoring.script.steps import AnyStep
-from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.core.guards import is_dict, is_list, is_set, is_tuple
-from holdfast.core.specs import WorkflowSpec
-from holdfast.testing.fake import Fake
 from holdfast.testing.sweep.watching import is_authors
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), Decimal)
@@ -50,33 +45,6 @@ class Kept:
     value: Any
     copied: Any
     is_compared: bool = True
-
-
-def workflow_functions(specs: Iterable[WorkflowSpec]) -> list[Callable[..., Any]]:
-    """The author's functions that are replayed: bodies of workflows, and what they call that is no step."""
-    own = [spec.function for spec in specs if spec.style != "machine"]
-    steps = {id(step.function) for step in named_by(own) if isinstance(step, AnyStep)}
-    named = named_by(own, without=steps)
-    children = [x.spec.function for x in named if isinstance(x, AnyWorkflow)]
-    found = [*own, *(x for x in [*named, *children] if _is_function(x) and id(x) not in steps)]
-    return [function for function in dict.fromkeys(found) if is_authors(function.__code__)]
-
-
-def step_functions(specs: Iterable[WorkflowSpec], fakes: Sequence[Fake]) -> list[Callable[..., Any]]:
-    """The author's functions whose effects happen: bodies of steps and of machines' states, fakes, what they call."""
-    given = list(specs)
-    machines = [body for spec in given if spec.style == "machine" for body in spec.bodies]
-    named = named_by([*(spec.function for spec in given), *machines])
-    faked = {id(fake.real.function) for fake in fakes if isinstance(fake.real, AnyStep)}
-    steps = [x.function for x in named if isinstance(x, AnyStep) and id(x.function) not in faked]
-    steps += [x.undo_step.function for x in named if isinstance(x, AnyStep) and x.undo_step is not None]
-    own = [*machines, *steps, *(fake.fake for fake in fakes if _is_function(fake.fake))]
-    found = [*own, *(x for x in named_by(own) if _is_function(x))]
-    return [function for function in dict.fromkeys(found) if is_authors(function.__code__)]
-
-
-def _is_function(value: Any) -> bool:
-    return isinstance(getattr(value, "__code__", None), CodeType) and hasattr(value, "__globals__")
 
 
 class Memory:
@@ -113,6 +81,28 @@ class Memory:
         left = Memory(())
         left._kept = {place: kept for place, kept in self._kept.items() if place not in other}
         return left
+
+    def now(self) -> Memory:
+        """The same slots, as they are at this moment."""
+        found = Memory(())
+        for place, kept in self._kept.items():
+            value = kept.slot.get()
+            found._kept[place] = replace(kept, value=value, copied=_copied(value, {}))
+        return found
+
+    def unlike(self, other: Memory) -> Memory:
+        """Those slots whose content differs from what the other holds of them."""
+        left = Memory(())
+        for place, kept in self._kept.items():
+            if picture(kept.copied) != picture(other._kept[place].copied):
+                left._kept[place] = kept
+        return left
+
+    def revert(self, other: Memory) -> None:
+        """These slots as they were when the other was taken."""
+        former = Memory(())
+        former._kept = {place: other._kept[place] for place in self._kept}
+        former.restore()
 
     def restore(self) -> None:
         """Everything as it was at first."""

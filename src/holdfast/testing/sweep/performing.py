@@ -12,8 +12,8 @@ from holdfast.app import App
 from holdfast.authoring.script.channels import Channel, Topic
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.durations import Duration, parse_duration
-from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
+from holdfast.engine.registry import Registry
 from holdfast.testing.fake import Fake
 from holdfast.testing.sim import BEGINNING, at_once
 from holdfast.testing.sweep.actors import Actor
@@ -52,8 +52,8 @@ class Performed:
     stage: Stage
     ending: Ending
     outside: dict[str, tuple[str, str]]
+    served: Registry
     waiting: str = ""
-    served: Sequence[WorkflowSpec] = ()
 
 
 class Performance:
@@ -63,6 +63,7 @@ class Performance:
         self._play = play
         self.stage: Stage = Stage(ROOT, ordered)
         self.stage.go_on = self._drive
+        self.stage.outside = play.outside
         self._watch = Watch(self.stage.note)
         self._actors: list[Actor] = []
         self._sent: set[int] = set()
@@ -80,7 +81,7 @@ class Performance:
             ending = ending_of(ROOT, self.stage.journal())
             row = at_once(self.stage.store.get(ROOT))
             waiting = "" if row is None or row.status.is_terminal else self._actors[-1].get(ROOT).waiting
-            return Performed(self.stage, ending, play.outside.pictures(), waiting, self._actors[-1].served)
+            return Performed(self.stage, ending, play.outside.pictures(), self._actors[-1].served, waiting)
         finally:
             for actor in self._actors:
                 actor.bury()

@@ -16,6 +16,7 @@ from holdfast.core import events as e
 from holdfast.core.references import names_in
 from holdfast.core.turn import Row, decode_row
 from holdfast.testing.sim import BEGINNING, at_once
+from holdfast.testing.sweep.memory import Memory
 from holdfast.testing.sweep.points import Kind, Point
 
 
@@ -53,6 +54,8 @@ class Stage:
     landed: set[str] = field(default_factory=set[str])
     settled: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Steps whose results are durable: (run, key)."""
+    outside: Memory = field(default_factory=lambda: Memory(()))
+    """What bodies of steps and fakes keep."""
     go_on: Callable[[], None] = lambda: None
     """Lets a second worker do the rest."""
 
@@ -96,7 +99,8 @@ class Stage:
     def blobs(self) -> dict[str, bytes]:
         """What those rows name."""
         names = {name for row in self.journal() for name in names_in(row.body)}
-        return dict(at_once(self.store.get_blobs(x for x in names if at_once(self.store.blob_kind(x)) is not None)))
+        kept = [name for name in sorted(names) if at_once(self.store.blob_kind(name)) is not None]
+        return dict(at_once(self.store.get_blobs(kept)))
 
     @property
     def is_over(self) -> bool:

@@ -19,9 +19,10 @@ from holdfast.errors import InvalidInput, NotAllowedHere
 from holdfast.testing.fake import Fake
 from holdfast.testing.sweep import judging, watching
 from holdfast.testing.sweep.elsewhere import INSIDE, Elsewhere
-from holdfast.testing.sweep.memory import Memory, step_functions, workflow_functions
+from holdfast.testing.sweep.memory import Memory
 from holdfast.testing.sweep.performing import Performance, Performed, Play, Sent
 from holdfast.testing.sweep.points import Point, parse, said
+from holdfast.testing.sweep.reaching import effective_functions, reached, replayed_functions
 from holdfast.testing.sweep.report import Finding, SweepReport
 
 T = TypeVar("T")
@@ -79,13 +80,13 @@ class _Sweep:
     def __init__(self, play: Play, ignored: list[Any]) -> None:
         self._play = play
         self._report = SweepReport(f"crash_sweep({play.call.spec.name}(…))")
-        specs = [play.call.spec]
-        replayed = workflow_functions(specs)
+        specs = reached(play.call.spec, play.app)
+        replayed = replayed_functions(specs)
         self._replayed = replayed
         play.calls = [list(fake.calls) for fake in play.fakes]
         values = [(x.real.name, x.fake) for x in play.fakes if isinstance(x.real, Resource)]
         play.memory = Memory(replayed, ignored)
-        play.outside = Memory(step_functions(specs, play.fakes), ignored, also=values).without(play.memory)
+        play.outside = Memory(effective_functions(specs, play.fakes), ignored, also=values).without(play.memory)
 
     def run(self, pairs: bool | int, only: tuple[Point, ...] | None, processes: int) -> SweepReport:
         with _quiet():

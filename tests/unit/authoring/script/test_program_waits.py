@@ -376,6 +376,32 @@ def test_what_a_saga_took_back_is_done_again_under_another_key() -> None:
     assert check_replays(flow.spec, run.turns) == len(run.turns) - 1
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_cancel_reaches_the_children_of_earlier_lives(has_begun: bool) -> None:
+    """Contract: a child started with `on_cancel="cancel"` is cancelled with its run after `continue_as` too, whether or
+    not the new life has begun, and although it uses the child's key again; one that has ended is not."""
+
+    @workflow
+    async def flow(left: int) -> None:
+        start(ship("gone"), on_cancel="cancel")
+        start(ship("kept"), on_cancel="cancel")
+        start(ship("free"))
+        await go.wait()
+        if left:
+            continue_as(flow(left - 1))
+
+    run = PureRun(flow(1))
+    run.turn()
+    run.turn(e.ChildEnded(key="ship", run="run/ship", status="completed"), run.signal(go, 1))
+    if has_begun:
+        run.turn()
+    own = ["run#3/ship", "run#3/ship:1"] if has_begun else []
+    commands = run.turn(e.CancelRequested(reason="enough"))
+    told = [command.to for command in commands if isinstance(command, c.Send)]
+    assert sorted(told) == sorted(["run/ship:1", *own])
+    assert check_replays(flow.spec, run.turns)
+
+
 def test_continue_as_begins_anew_and_keeps_unread_signals() -> None:
     """Contract: a signal that was taken is not taken again, an unread one is still there, children have new ids."""
 

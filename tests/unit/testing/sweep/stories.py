@@ -107,6 +107,36 @@ async def counted() -> int:
     return await count_attempts()
 
 
+@step
+async def weigh(text: str) -> str:
+    return text + text
+
+
+@workflow
+async def weighs(text: str) -> int:
+    return len(await weigh(text))
+
+
+@step(tx=True)
+async def insert(cents: int) -> int:
+    raise AssertionError("there is no database")
+
+
+@step
+async def insert_plainly(cents: int) -> int:
+    raise AssertionError("there is no database")
+
+
+@workflow
+async def booked(count: int) -> list[int]:
+    return sorted(await asyncio.gather(*(insert(number) for number in range(count))))
+
+
+@workflow
+async def booked_plainly(count: int) -> list[int]:
+    return [await insert_plainly(number) for number in range(count)]
+
+
 @sync_step
 def load(page: int) -> int:
     return page * 2

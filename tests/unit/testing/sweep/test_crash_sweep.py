@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from holdfast import App, current
 from holdfast.errors import InvalidInput
 from holdfast.testing import Fake, SweepFailed, crash_sweep
+from tests.support.flows import flow
 from tests.unit.testing.sweep import stories as s
 
 
@@ -68,6 +70,46 @@ def test_a_step_declared_once_runs_once() -> None:
     crash_sweep(s.cautious(5), fakes=[Fake(s.bank, bank)]).assert_ok()
 
 
+def test_a_step_in_a_transaction_has_its_effect_once() -> None:
+    """Contract: what the fake of a tx=True step keeps is there with the step's outcome, or not at all. An effect that
+    is not safe to repeat is no mistake there, whatever is disturbed, and next to others of its kind."""
+    ledger: list[int] = []
+
+    def insert(cents: int) -> int:
+        ledger.append(cents)
+        return len(ledger)
+
+    report = crash_sweep(s.booked(3), fakes=[Fake(s.insert, insert)], pairs=40)
+    report.assert_ok()
+    assert "after insert" in report.points
+    assert "two workers in insert" in report.points
+    plain = crash_sweep(s.booked_plainly(3), fakes=[Fake(s.insert_plainly, insert)])
+    assert plain.unsafe_steps == ["insert_plainly"]
+
+
+def test_a_failed_transaction_leaves_nothing() -> None:
+    """Contract: an attempt that raises has written nothing, so the next one finds what the first one found."""
+    ledger: list[int] = []
+
+    def insert(cents: int) -> int:
+        if ledger:
+            raise InvalidInput("something was left behind")
+        ledger.append(cents)
+        if current().attempt == 1:
+            raise ConnectionError("once")
+        return len(ledger)
+
+    crash_sweep(s.booked(1), fakes=[Fake(s.insert, insert)], processes=0).assert_ok()
+    assert ledger == []
+
+
+def test_a_transaction_needs_a_fake() -> None:
+    """Contract: a sweep has no database and says so, with what to do."""
+    report = crash_sweep(s.booked(1))
+    assert "step insert is declared with tx=True, and a sweep has no database" in str(report)
+    assert "fakes=[Fake(insert, …)]" in str(report)
+
+
 def test_compensation_survives_crashes() -> None:
     """Contract: what is undone is undone in the end, wherever the crash was."""
     crash_sweep(s.undoing(5), fakes=[Fake(s.bank, s.Bank())]).assert_ok()
@@ -92,6 +134,26 @@ def test_machines() -> None:
     report = crash_sweep(s.parcel(s.Begin(5)), fakes=[Fake(s.bank, s.Bank())])
     report.assert_ok()
     assert any(point.startswith("after ") and "row" not in point for point in report.points)
+
+
+def test_flows_from_an_app() -> None:
+    """Contract: nor for a flow; what it calls by name is its app's, its sub-flow and that one's components too."""
+    below = flow("below", {"paid": {"call": "charge", "with": {"cents": 5}}}, "${steps.paid}")
+    above = flow(
+        "above", {"sent": {"call": "below", "with": {}}, "nap": {"sleep": "1h", "always": True}}, "${steps.sent}"
+    )
+    fakes = [Fake(s.bank, s.Bank())]
+    report = crash_sweep(above(None), app=App(workflows=[above, below, s]), fakes=fakes)
+    assert report.unsafe_steps == ["charge"]
+    assert "after paid of sweep/sent" in report.points
+    assert not report.skipped
+
+
+def test_what_is_too_large_for_the_journal() -> None:
+    """Contract: blobs that the journal names are known to the other processes too."""
+    report = crash_sweep(s.weighs("x" * 200_000), processes=1)
+    report.assert_ok()
+    assert not report.skipped
 
 
 def test_sync_workflows() -> None:

@@ -77,22 +77,26 @@ $$;
 
 -- beat: renews an instance, then frees a bounded number of runs whose holder is not alive, and says when the first lease
 -- of the other holders runs out: now, if some of the dead still hold runs. Locks one row of workers; holders are met one
--- by one over their index, so ten thousand held runs cost as many steps as there are holders.
+-- by one over their index, so ten thousand held runs cost as many steps as there are holders. `quiet_until` is the first
+-- of what the two indexes of claims hold for its queues, a lease from now at most.
 CREATE FUNCTION beat(
     given bigint, given_boot text, given_second bigint, own text, ttl bigint, new_progress text,
     new_recovery text, most integer,
-    OUT moment bigint, OUT has_lapsed boolean, OUT orphaned integer, OUT next_expiry bigint, OUT hints text[])
+    OUT moment bigint, OUT has_lapsed boolean, OUT orphaned integer, OUT next_expiry bigint, OUT quiet_until bigint,
+    OUT hints text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     second bigint := _second(given_second);
     boot_now text := coalesce(given_boot, '');
     lease workers;
+    queues jsonb;
     holder text := '';
 BEGIN
     moment := _now(given);
     hints := '{}';
     SELECT * INTO lease FROM workers WHERE instance = own FOR NO KEY UPDATE;
-    has_lapsed := NOT FOUND OR NOT _is_live(lease, boot_now, second);
+    queues := lease.queues::jsonb;
+    has_lapsed := lease.instance IS NULL OR NOT _is_live(lease, boot_now, second);
     UPDATE workers SET lease_boot = boot_now, expires = second + ttl, has_ended = false, seen_at = moment,
         progress = new_progress, recovery = new_recovery
     WHERE instance = own;
@@ -114,6 +118,13 @@ BEGIN
         END IF;
     END LOOP;
     orphaned := cardinality(hints);
+    IF queues IS NOT NULL THEN
+        SELECT greatest(moment, least(moment + ttl, min(first.at))) INTO quiet_until
+        FROM jsonb_array_elements_text(queues) AS q(name) CROSS JOIN LATERAL (
+            (SELECT moment AS at FROM runs WHERE ready = 1 AND queue = q.name LIMIT 1)
+            UNION ALL
+            (SELECT available_at FROM runs WHERE ready = 0 AND queue = q.name ORDER BY available_at LIMIT 1)) AS first;
+    END IF;
 END
 $$;
 
@@ -148,7 +159,8 @@ CREATE FUNCTION claim(
     given bigint, given_boot text, given_second bigint, own text, own_worker text, queues text[], workflows text[],
     versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean)
 RETURNS TABLE (next_due bigint, delayed text[], run run_rows)
-LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
 DECLARE
     moment bigint := _now(given);
     candidates bigint[];
@@ -180,13 +192,18 @@ BEGIN
     last_place := CASE
         WHEN cardinality(taken) = most THEN coalesce(array_position(candidates, taken[most]), 0)
         ELSE cardinality(candidates) + 1 END;
-    delayed := ARRAY(SELECT unnest(ARRAY[d.id, d.note]) FROM _put_off(moment, ARRAY(
-        SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
-        WHERE NOT c.mine AND c.place < last_place AND ready IS NOT NULL AND runs.available_at <= moment
-        ORDER BY c.place FOR NO KEY UPDATE OF runs SKIP LOCKED)) AS d);
-    UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = own, worker = own_worker, ready = NULL,
-        bounces = 0, note = ''
-    WHERE takes AND no = ANY (taken);
+    IF false = ANY (is_mine) THEN
+        delayed := ARRAY(SELECT unnest(ARRAY[d.id, d.note]) FROM _put_off(moment, ARRAY(
+            SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place)
+            JOIN runs ON runs.no = c.no
+            WHERE NOT c.mine AND c.place < last_place AND ready IS NOT NULL AND runs.available_at <= moment
+            ORDER BY c.place FOR NO KEY UPDATE OF runs SKIP LOCKED)) AS d);
+    END IF;
+    IF takes AND taken <> '{}' THEN
+        UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = own, worker = own_worker, ready = NULL,
+            bounces = 0, note = ''
+        WHERE no = ANY (taken);
+    END IF;
     SELECT least(
         (SELECT min(t.at) FROM unnest(times, is_mine) WITH ORDINALITY AS t(at, mine, place)
          WHERE mine AND place > last_place),

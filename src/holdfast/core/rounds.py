@@ -1,0 +1,33 @@
+"""Rounds: how the parent of many runs lets all of them do their next steps before any does the ones after.
+
+A run in rounds begins the first steps it asks for. Those it asks for later wait: it gives itself back, naming them, and
+its parent hears of it. Their bodies begin when the parent has given it the next round. One that is cancelled, or past
+its deadline, waits for nobody: it cleans up. What is no step, a sleep, a signal or a child, belongs to no round. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from holdfast.core import events as e
+
+ROUND = "holdfast.round"
+"""The signal that gives a round, and the one that asks for it."""
+
+Round: TypeAlias = Literal["", "free", "used", "due"]
+"""Where a run stands: in no rounds; before the first steps; they were asked for; steps wait for the next round."""
+
+_STOPPING = (e.CancelRequested, e.DeadlineReached)
+
+
+def is_given(events: Iterable[e.AnyEvent]) -> bool:
+    """Whether the next round is among what came in."""
+    return any(isinstance(x, e.SignalReceived) and x.name == ROUND for x in events)
+
+
+def must_wait(round: Round, inputs: Iterable[e.AnyEvent], *, is_stopping: bool) -> bool:
+    """Whether steps that have not begun, or are asked for now, are for the next round."""
+    if round in {"", "free"} or is_stopping:
+        return False
+    return not any(isinstance(x, _STOPPING) for x in inputs) and not is_given(inputs)

@@ -1,0 +1,88 @@
+"""Steps with `tx=True` in a sweep: what they write is there exactly when their outcome is.
+
+A sweep has no database, so such a step is faked, and what its fake keeps stands for the tables. It is treated as a
+transaction treats them: what a body changed is put aside when it returns, and comes to be when the turn that holds its
+outcome is written; an attempt that fails, is cut off or is fenced leaves nothing. One at a time, as with one file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from holdfast.core.specs import StepSpec
+from holdfast.errors import InvalidInput
+from holdfast.ports.journal import Commit, Unread, Verdict
+from holdfast.ports.transactions import Settlement, holding
+from holdfast.testing.sweep.memory import Memory
+
+
+class Joined:
+    """A transaction of a sweep: what its body changed, put aside until it is committed."""
+
+    connection: None = None
+
+    def __init__(self, write: Callable[[Commit, Callable[[], None]], Awaitable[Verdict]], busy: asyncio.Lock) -> None:
+        self._write = write
+        self._busy = busy
+        self.is_open: bool = True
+        self.changes: Memory | None = None
+
+    async def commit(self, turn: Commit | None = None) -> Settlement:
+        """With the turn, if that is written: then what was put aside comes to be at the same moment."""
+        assert turn is not None
+        verdict = await self._write(turn, self._apply)
+        if not isinstance(verdict, Unread):
+            self.give_up()
+        return verdict
+
+    def _apply(self) -> None:
+        if self.changes is not None:
+            self.changes.restore()
+
+    async def roll_back(self) -> None:
+        """Nothing of it comes to be."""
+        self.give_up()
+
+    def give_up(self) -> None:
+        """The same."""
+        if self.is_open:
+            self.is_open = False
+            self._busy.release()
+
+    def interrupt(self) -> None:
+        """There is no server to be asked."""
+
+
+def joined(declared: StepSpec, chosen: StepSpec, outside: Memory) -> StepSpec:
+    """What runs for a step with `tx=True`: its fake, in a transaction."""
+    if chosen.tx:
+        return replace(chosen, function=_refused(declared), executor="async", tx=False)
+
+    async def body(*args: Any, **kwargs: Any) -> Any:
+        before = outside.now()
+        try:
+            value = await chosen.function(*args, **kwargs)
+        except BaseException:
+            outside.now().unlike(before).revert(before)
+            raise
+        after = outside.now().unlike(before)
+        after.revert(before)
+        transaction = holding.get()
+        assert isinstance(transaction, Joined)
+        transaction.changes = after
+        return value
+
+    return replace(chosen, function=body, tx=True)
+
+
+def _refused(declared: StepSpec) -> Callable[..., Any]:
+    async def body(*_: Any, **__: Any) -> NoReturn:
+        raise InvalidInput(
+            f"step {declared.name} is declared with tx=True, and a sweep has no database: put a fake in its place, "
+            f"fakes=[Fake({declared.name}, …)]. What the fake keeps is written with the step's outcome, or not at all."
+        )
+
+    return body

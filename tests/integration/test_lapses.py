@@ -1,0 +1,107 @@
+"""Workers whose time ran out: a lease that lapsed, a clock that was set, a run that somebody else opened first."""
+
+# pyright: reportPrivateUsage=false
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import Status, sleep, step, workflow
+from holdfast.worker.worker import Worker
+from tests.support.world import World
+
+
+@workflow
+async def naps() -> str:
+    await sleep("1h")
+    return "awake"
+
+
+@workflow
+async def unrelated() -> None:
+    return None
+
+
+async def beat(still: World, worker: Worker) -> None:
+    """One heartbeat of that worker, and the worker hears what came of it."""
+    heart = still.store.heart(worker.options.instance, worker.options.ttl)
+    try:
+        worker._beaten(await asyncio.to_thread(heart.beat))
+    finally:
+        heart.close()
+
+
+async def test_a_worker_that_comes_back_recalls_what_was_put_off_meanwhile(still: World) -> None:
+    """Promise: while the only worker that holds a definition was taken for dead, its due run was put off; when that
+    worker beats again, it does not wait for the run to be due once more."""
+    app = still.app(naps)
+    async with still.worker(app, ttl="15s") as holder:
+        run = await app.start(naps())
+        await still.until_parked(run)
+        still.clock.advance(3601)
+        async with still.worker(still.app(unrelated)) as other:
+            other.work_hinted.set()
+            await still.until(lambda: other.recovery.counts.get("missing definition"))
+        assert (await still.row(run)).available_at > still.clock.now()  # type: ignore[operator]
+        await beat(still, holder)
+        assert await run.result("10s") == "awake"
+
+
+async def test_a_timer_of_a_run_in_hand_notices_that_the_clock_was_set_forward(still: World) -> None:
+    """Promise: what waits in memory beside a running body fires when the store's clock says so, not when the event
+    loop's timer does: the next comparison with the store sees it."""
+    entered, leave = asyncio.Event(), asyncio.Event()
+    heard: list[str] = []
+
+    @step
+    async def slow() -> None:
+        entered.set()
+        await leave.wait()
+
+    @step
+    async def note() -> None:
+        heard.append("note")
+
+    async def later() -> None:
+        await sleep("50s")
+        await note()
+
+    @workflow
+    async def both() -> None:
+        await asyncio.gather(slow(), later())
+
+    app = still.app(both)
+    async with still.worker(app) as worker:
+        run = await app.start(both())
+        await entered.wait()
+        still.clock.advance(60)
+        await worker.engine.check_held(worker.options.instance)
+        await still.until(lambda: heard)
+        leave.set()
+        await run.result("10s")
+
+
+async def test_a_run_that_was_taken_over_while_it_was_opened_is_left_alone(
+    still: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: between a claim and the reading of the journal others may have taken the run and gone on: whoever was
+    slow holds nothing, writes nothing, and complains of nothing."""
+    app = still.app(naps)
+    run = await app.start(naps())
+    async with still.worker(still.app(unrelated), ttl="15s") as slow:
+        slow.registry.add(naps.spec)
+        stale = await slow.claim(1, definitions=slow.registry.held)
+        assert [row.id for row in stale.runs] == [run.id]
+        still.clock.advance(16)
+        async with still.worker(app) as quick:
+            await still.beat(quick)
+            await still.until_parked(run)
+        before = await still.row(run)
+        await slow.engine.take_on(stale.runs)
+        assert run.id not in slow.engine.sessions
+        assert slow.free == slow.options.concurrency
+        assert await still.row(run) == before
+    assert (await still.row(run)).status is Status.RUNNING
+    assert "could not be taken on" not in caplog.text
+    assert "fenced" not in caplog.text
