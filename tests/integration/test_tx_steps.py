@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -36,6 +37,13 @@ DELETE = f"DELETE FROM {NOTES}"  # noqa: S608
 async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     """A store that can share a transaction, with an empty table beside the journal."""
     async with open_world(request.param, tmp_path, virtual=False) as world:
+        await prepare(world)
+        yield world
+
+
+@pytest.fixture
+async def sqlite(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world("sqlite", tmp_path, virtual=False) as world:
         await prepare(world)
         yield world
 
@@ -144,6 +152,47 @@ async def test_a_body_that_fails_leaves_nothing_and_is_retried(shared: World) ->
         assert await run.result(timeout=30) == 3 * 2
     assert await noted(shared) == ["good"]
     assert (await types(run)).count("attempt_failed") == 3
+
+
+async def test_an_outcome_that_comes_while_a_body_has_the_file_waits_for_it(
+    sqlite: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: on SQLite a body with tx=True has the only write transaction there is. What another step of its run
+    gives meanwhile is written after it: sent at once, that turn would wait for the body, and the body's outcome for
+    it."""
+    has_begun, has_landed = asyncio.Event(), asyncio.Event()
+
+    @step(tx=True)
+    async def holds() -> str:
+        await write("held")
+        has_begun.set()
+        await has_landed.wait()
+        return "held"
+
+    @step
+    async def lands() -> str:
+        await has_begun.wait()
+        _later(100, has_landed.set)  # long after its outcome was taken in
+        return "landed"
+
+    @workflow
+    async def both() -> list[str]:
+        return list(await asyncio.gather(holds(), lands()))
+
+    async with sqlite.serving(both) as app:
+        run = await app.start(both())
+        assert await run.result(timeout=60) == ["held", "landed"]
+    assert await noted(sqlite) == ["held"]
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert "attempt_failed" not in await types(run)
+
+
+def _later(passes: int, then: Callable[[], object]) -> None:
+    """After so many passes of the event loop."""
+    if passes:
+        asyncio.get_running_loop().call_soon(_later, passes - 1, then)
+    else:
+        then()
 
 
 async def test_parallel_transactions_of_one_run_each_commit_once(shared: World) -> None:

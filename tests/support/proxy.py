@@ -19,17 +19,23 @@ class Proxy:
     """Passes bytes on, and looks at what the client sends.
 
     `cuts`: it is passed on, and the connection is cut when the server has answered: the client never hears what became
-    of it. `hangs`: it is swallowed, and nothing comes back on that connection.
+    of it. `drops`: the same, but the client's side is cut at once, while the server is still at it. `hangs`: it is
+    swallowed, and nothing comes back on that connection.
     """
 
     def __init__(
-        self, port: int, cuts: Callable[[bytes], bool] = never, hangs: Callable[[bytes], bool] = never
+        self,
+        port: int,
+        cuts: Callable[[bytes], bool] = never,
+        hangs: Callable[[bytes], bool] = never,
+        drops: Callable[[bytes], bool] = never,
     ) -> None:
         self.port = 0
         self.cut = 0
         self._target = port
         self._cuts = cuts
         self._hangs = hangs
+        self._drops = drops
         self._ends: list[asyncio.StreamWriter] = []
         self._loop = asyncio.new_event_loop()
         self._is_ready = threading.Event()
@@ -86,11 +92,14 @@ class Proxy:
                 if self._hangs(data):
                     await reader.read()
                     break
-                if self._cuts(data):
+                is_dropped = self._drops(data)
+                if is_dropped or self._cuts(data):
                     is_cut = True
                     self.cut += 1
                     answered.clear()
                     back.write(data)
+                    if is_dropped:
+                        writer.transport.abort()
                     await answered.wait()
                     break
                 back.write(data)

@@ -353,7 +353,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `retry`: when a failed attempt is tried again; a number is the count of attempts. Default: the app's `step_retry`
     - `timeout`: limits one attempt
     - `once`: at most one attempt ever; if that is cut off, the workflow gets `OutcomeUnknown`
-    - `tx`: what it writes through `transaction(…)` and its outcome are one transaction: exactly once
+    - `tx`: what it writes through `transaction(…)` and its outcome are one transaction: exactly once. On SQLite nobody
+      else writes to the file while the body runs: keep it short
     - `raises`: exceptions that are answers: not retried, and raised as themselves in the workflow
     - `executor`: where a `def` step runs: in a thread, or in a process of its own, which can be ended
     - `name`: the name in the journal, if it is to differ from the function's

@@ -170,6 +170,53 @@ async def test_a_locked_row_delays_only_whoever_wants_it(server: Server) -> None
     await world.store.close()
 
 
+async def test_a_commit_still_on_its_way_is_waited_for(server: Server) -> None:
+    """Contract: the connection is lost while the server is still at the commit, held up by somebody's lock, so that
+    nothing of it could be read back. The very same turn is sent again and waits behind the first; that one is written,
+    the second is refused by the next ordinal and known by its checksum: Committed, and one row."""
+    checksums: list[bytes] = []
+    sent = count(1)
+
+    def drops(data: bytes) -> bool:
+        return any(checksum in data for checksum in checksums) and next(sent) == 1
+
+    with Proxy(server.port, drops=drops) as proxy:
+        world = await opened(server_url("onitsway", port=proxy.port) + "&notices=off")
+        holder = await world.held_run("r")
+        turn = holder.turn()
+        checksums.append(turn.row.checksum)
+        with psycopg.connect(server_url(port=server.port)) as foreign:
+            foreign.execute("SELECT 1 FROM onitsway.runs WHERE id = 'r' FOR UPDATE")
+            committing = asyncio.ensure_future(holder.submit(turn))
+            first, _ = await _two_waiting(server)
+            assert not committing.done()
+        verdict = await committing
+        with psycopg.connect(server_url(port=server.port)) as reader:
+            wrote = reader.execute("SELECT xmin::text, seq FROM onitsway.events WHERE ordinal = 2").fetchall()
+        assert isinstance(verdict, Committed)
+        assert wrote == [(first, verdict.seq)]
+        assert (proxy.cut, next(sent)) == (1, 3)
+        assert (await world.get("r")).next_ordinal == 3
+        await world.verify()
+        await world.store.close()
+
+
+async def _two_waiting(server: Server) -> list[str]:
+    """The transactions of two commits that wait for a lock, in the order in which they came."""
+    deadline = asyncio.get_running_loop().time() + 30
+    async with await psycopg.AsyncConnection.connect(server_url(port=server.port), autocommit=True) as looking:
+        while True:
+            found = [xid for (xid,) in await (await looking.execute(_WAITING)).fetchall()]
+            if len(found) == 2 or asyncio.get_running_loop().time() > deadline:
+                return found
+
+
+_WAITING = """
+SELECT backend_xid::text FROM pg_stat_activity
+WHERE wait_event_type = 'Lock' AND position('commit_one' IN query) > 0 AND pid <> pg_backend_pid() ORDER BY query_start
+"""
+
+
 async def test_what_was_acknowledged_survives_the_server(server: Server) -> None:
     """Contract: an immediate stop loses no commit that was answered; when the server is back, everything goes on."""
     world = await opened(server_url("survives", port=server.port) + "&notices=off")
