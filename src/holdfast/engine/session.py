@@ -307,8 +307,8 @@ class Session:
         is_leaving = self._drain not in {"", ROUND}
         telling.turned(self, draft, park, is_leaving=is_leaving)
         if draft.is_terminal or park is not None:
-            begins_anew = draft.ends_pass or any(isinstance(x, e.Paused) for x in draft.inputs)
-            self._leave(is_warm=not (draft.is_terminal or begins_anew or is_leaving))
+            is_over = draft.is_terminal or is_leaving or any(isinstance(x, e.Paused) for x in draft.inputs)
+            self._leave(is_warm=not is_over and (not draft.ends_pass or self.engine.begin_anew(self, draft)))
             if self.run.end is not None:
                 self.engine.on_end(ended(self.run.id, self.run.end, draft.at, ""))
             return
