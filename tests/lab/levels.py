@@ -21,6 +21,8 @@ MODULES = (
     "tests.lab.sim.crash_points",
     "tests.lab.disk.campaign",
     "tests.lab.chaos.campaign",
+    "tests.lab.sweeps.campaign",
+    "tests.lab.lint.campaign",
     "tests.lab.mutating",
 )
 """Where levels are found, in the order in which they run."""
