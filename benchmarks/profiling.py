@@ -26,7 +26,7 @@ from benchmarks.places import placed
 from benchmarks.program import app_at, many, one
 from benchmarks.report import shown
 from benchmarks.scale import SCALES, Scale
-from benchmarks.throughput import BEST_CONCURRENCY, finished, url_of
+from benchmarks.throughput import SLOTS, finished, url_of
 from holdfast import Call
 
 PROFILED = ("W1", "W2", "W3", "W4", "W6", "W7")
@@ -99,7 +99,7 @@ class Profiles:
 
 async def _run(workload: str, scale: Scale, url: NewStore, around: Callable[[], Any]) -> tuple[float, float]:
     """Seconds, and processor seconds, of the work itself; `around()` is a block around it."""
-    async with app_at(url(f"s{time.monotonic_ns()}")) as app, app.worker(concurrency=BEST_CONCURRENCY):
+    async with app_at(url(f"s{time.monotonic_ns()}")) as app, app.worker(concurrency=SLOTS["async"]):
         await finished(app, [many(1), one(1)])
         if workload == "W7":
             await park(app, scale.w7_runs)

@@ -14,6 +14,7 @@ from holdfast import (
     App,
     Batch,
     Conflict,
+    FlowBuilder,
     Item,
     ItemsFailed,
     Machine,
@@ -27,7 +28,9 @@ from holdfast import (
     workflow,
 )
 from holdfast.authoring.batch import plan as plans
+from holdfast.engine.engine import Engine
 from holdfast.errors import InvalidInput, InvalidItem
+from holdfast.ports.runs import RunRow
 from tests.support.world import Kind, World, open_world
 
 go = Signal[bool]("go")
@@ -396,3 +399,62 @@ def test_an_item_is_found_by_the_id_of_its_run() -> None:
     assert plans.index_of("a/b", plans.item_id("a/b", 17)) == 17
     assert plans.index_of("a", "a/b/17") is None
     assert plans.index_of("a", "a/x") is None
+
+
+priced = FlowBuilder(
+    "priced", input_schema={"type": "object", "required": ["id"], "properties": {"id": {"minimum": 0}}}
+)
+cents = priced.call("cents", price, {"order": {"id": priced.input["id"], "bad": priced.input["bad"].otherwise(False)}})
+PRICED = priced.build({"cents": cents, "region": priced.var("region", "eu")})
+
+
+async def test_a_flow_over_many_inputs(world: World) -> None:
+    """Promise: items of a flow are what items of a workflow are: results, failures that stay where they are, retries;
+    calls carry variables, and each item executes the definition that the batch was started with."""
+    async with world.serving(PRICED) as app:
+        inputs = [{"id": 0}, {"id": 1, "bad": True}, PRICED({"id": 2}, vars={"region": "us"})]
+        batch: Batch[Any] = await app.start_batch(PRICED, inputs, concurrency=2, id="f")
+        items = await ended(batch)
+        assert [item.result for item in items] == [
+            {"cents": 0, "region": "eu"}, None, {"cents": 20, "region": "us"},
+        ]  # fmt: skip
+        assert isinstance(items[1].error, RunFailed)
+        assert "step cents failed after 1 attempt(s): ValueError: no price for 1" in str(items[1].error)
+        assert (await world.row(items[0].run)).code == PRICED.hash
+        assert await batch.wait("60s") is Status.FAILED
+        again = await batch.retry()
+        assert [(item.index, item.status) for item in await ended(again)] == [(1, Status.FAILED)]
+        same = await app.start_batch(PRICED, inputs, id="f")
+        assert same.id == batch.id
+
+
+async def test_an_input_that_does_not_fit_the_flow_starts_nothing(world: World) -> None:
+    """Promise: the index of the input and the path in it are named, and there is no run."""
+    app = world.app(PRICED)
+    with pytest.raises(
+        InvalidItem, match=r"input 3: flow priced: input\.id: .*minimum.* Nothing was started"
+    ) as caught:
+        await app.start_batch(PRICED, [{"id": number} for number in (1, 2, 3, -4)], id="f")
+    assert caught.value.index == 3
+    with pytest.raises(RunNotFound):
+        await app.batch("f")
+
+
+async def test_lives_of_a_batch_begin_from_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: the journal of a batch is not read again for each of its chunks: with many of them that would be the
+    square of the work."""
+    monkeypatch.setattr("holdfast.client.batches.CHUNK_ITEMS", 4)
+    opened: list[str] = []
+    inner = Engine._open_cold
+
+    def noted(self: Engine, row: RunRow, *args: Any) -> Any:
+        opened.append(row.id)
+        return inner(self, row, *args)
+
+    monkeypatch.setattr(Engine, "_open_cold", noted)
+    async with world.serving(*WORKFLOWS) as app:
+        batch = await app.start_batch(sell, (Order(number + 20) for number in range(40)), concurrency=3, id="b")
+        assert (await batch.result("60s")).completed == 40
+        journal = [event.type async for event in (await app.get("b")).follow()]
+    assert journal.count("continued") == 9
+    assert opened.count("b") <= 1

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast import App, Run, Signal, Status, current, step, workflow
-from holdfast.errors import StoreError
+from holdfast.client import waiting
+from holdfast.errors import RunCancelled, StoreError
 from holdfast.ports.leases import Held
 from holdfast.ports.runs import Creation
 from holdfast.worker.worker import Worker
@@ -42,6 +43,16 @@ class Slow(FaultyStore):
         self.compared.set()
         await self.may_compare.wait()
         return found
+
+
+class Looked(FaultyStore):
+    """Counts how often somebody looked for what others wrote."""
+
+    looks = 0
+
+    def changes(self) -> int:
+        self.looks += 1
+        return self.inner.changes()
 
 
 class Note:
@@ -145,6 +156,19 @@ async def test_no_body_starts_before_the_run_is_durable(still_world: World) -> N
         slow.may_answer.set()
         note.may_end.set()
         assert await (await starting).result("30s") == "r"
+
+
+async def test_no_more_begin_at_once_than_there_are_slots(still_world: World) -> None:
+    """Promise: however many runs are started in the same moment, a worker begins no more than it has slots; the others
+    follow as slots come free."""
+    app = App(workflows=[work], store=still_world.store)
+    async with app.worker(concurrency=3) as worker:
+        runs = await asyncio.gather(*(app.start(work(f"{n}")) for n in range(20)))
+        await still_world.until(lambda: len(note.ran) == 3)
+        assert (len(note.entered), worker.engine.busy) == (3, 3)
+        note.may_end.set()
+        assert [await run.result("30s") for run in runs] == [f"{n}" for n in range(20)]
+    assert sorted(note.ran) == sorted((f"{n}", 1) for n in range(20))
 
 
 @pytest.mark.parametrize("by", ["id", "key"])
@@ -273,3 +297,23 @@ async def test_a_message_to_itself_in_the_first_turn_is_heard(still_world: World
     app = App(workflows=[talks_to_itself], store=still_world.store)
     async with app.worker(poll="1h", ttl="3h"):
         assert await (await app.start(talks_to_itself())).result("30s") == 7
+
+
+async def test_who_waits_beside_the_worker_does_not_ask_the_store(
+    still_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise: however often it polls, whoever waits for a run that is advanced in this process is told of its end;
+    once the worker has lost the run, the poll asks for it."""
+    monkeypatch.setattr(waiting, "POLL", 0.0)
+    looked = Looked(still_world.store)
+    app = App(workflows=[work], store=looked.store)
+    async with app.worker(poll="1h", ttl="3h") as worker:
+        run = await app.start(work("r"))
+        result = asyncio.create_task(run.result("30s"))
+        await still_world.until(lambda: looked.looks > 10)
+        assert looked.calls["get"] == 0
+        worker.engine.sessions[run.id].drop("taken over")
+        await still_world.until(lambda: looked.calls["get"] > 0)
+        await run.kill("nobody has it")
+        with pytest.raises(RunCancelled):
+            await result

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast import App, Run, Signal, Status, step
+from holdfast.core.run import fold
+from holdfast.core.turn import decode_rows
+from holdfast.engine.definitions import Missing
 from holdfast.errors import DefinitionError
 from tests.support.flows import flow
 from tests.support.world import World
@@ -139,3 +142,40 @@ def test_components_are_known_by_module_and_function_too() -> None:
         app = App("memory://", workflows=[named, shop])
         assert app.registry.find("named", "") is not None
     assert app.registry.missing(flow("none", {"a": {"call": "nothing.there"}}).spec) == ["nothing.there"]
+
+
+@pytest.mark.spec("stepflow.R9")
+@pytest.mark.parametrize("where", ["output", "input of a sub-flow"])
+async def test_a_worker_that_cannot_check_schemas_puts_the_run_off(
+    where: str, still: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contract: without the library a run whose values are to be checked is rescheduled, with a note that says what to
+    install; it goes on where that is."""
+    schema = {"type": "integer"}
+    inner = flow("inner", {}, "${input.x}", input={"type": "object", "properties": {"x": schema}})
+    steps = {
+        "w": {"wait": {"signal": "go"}},
+        "a": {"call": "inner", "with": {"x": "${steps.w}"}},
+        "b": {"call": "add", "with": {"x": "${steps.w}", "y": 0}},
+    }
+    if where == "output":
+        checked = flow("checked", {key: steps[key] for key in ("w", "b")}, "${steps.b}", output_schema=schema)
+    else:
+        checked = flow("checked", {key: steps[key] for key in ("w", "a")}, "${steps.a}")
+    with monkeypatch.context() as lacking:
+        lacking.setattr("holdfast.authoring.flow.schemas.find_spec", lambda name: None)
+        plain = flow("plain", {}, 1)
+        async with still.worker(still.app(checked, inner, plain, add)) as worker:
+            assert ("plain", "") in worker.row.definitions
+            assert ("checked", "") not in worker.row.definitions
+            run = await still.app().start(checked(2), id="c")
+            await still.advance("1s")
+            await still.until(lambda: _is_put_off(run))
+            assert await run.status() is Status.PENDING
+            found = await worker.engine.definitions.of(fold("c", decode_rows(await still.store.history("c"))))
+            assert isinstance(found, Missing)
+            assert 'pip install "holdfast[flows]"' in found.note
+    async with still.worker(still.app(checked, inner, add)):
+        await still.advance("10m")
+        await run.signal(go, 10)
+        assert await run.result(timeout="1m") == 10

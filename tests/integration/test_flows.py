@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Permanent, RunCancelled, RunFailed, Signal, step, sync, workflow
+from holdfast import App, FlowBuilder, Permanent, RunCancelled, RunFailed, Signal, step, sync, workflow
 from holdfast.core import events as e
 from holdfast.core.turn import decode_row
-from holdfast.errors import FlowFailed, InvalidArguments
+from holdfast.errors import DefinitionError, FlowFailed, InvalidArguments
 from holdfast.testing import Fake, Sim
 from tests.support.flows import flow
 
@@ -347,6 +347,49 @@ def test_a_flow_is_a_child_of_scripts_and_of_flows() -> None:
         run = sim.start(script(["a", "b"]), id="s")
         assert run.result() == {"all": ["a/", "b/"]}
         assert sim.get("s/outer/all.1", inner).result() == "b/"
+
+
+def test_a_sub_flow_gets_values_for_its_variables() -> None:
+    """Contract: `vars` of the step that calls it; what is not given has its default, what it does not have fails it."""
+    inner = flow(
+        "inner", {}, ["${vars.region}", "${vars.token}", "${input}"], vars={"region": {"default": "eu"}, "token": {}}
+    )
+
+    def outer(name: str, given: dict[str, Any], target: str = "inner", **more: Any) -> Any:
+        return flow(name, {"s": {"call": target, "vars": given, **more}}, "${steps.s}", vars={"mine": {"default": "m"}})
+
+    each = outer("each", {"token": "${item}", "region": "${vars.mine}"}, each={"in": "${input}"})
+    wrong = [
+        outer("unknown", {"tokn": 1}),
+        outer("missing", {}),
+        outer("step", {"a": 1}, "pack", **{"with": {"sku": "s"}}),
+    ]
+    f = FlowBuilder("built")
+    built = f.build(f.call("s", inner, {"x": 1}, vars={"token": f.input}))
+    with Sim(served(inner, outer("outer", {"token": "${input}"}), each, built, *wrong)) as sim:
+        assert sim.start(outer("outer", {"token": "${input}"})("t")).result() == ["eu", "t", {}]
+        assert sim.start(each(["a", "b"])).result() == [["m", "a", {}], ["m", "b", {}]]
+        assert sim.start(built("k")).result() == ["eu", "k", {"x": 1}]
+        for each, why in zip(
+            wrong, ("vars.tokn is not declared", "vars.token has no default", "pack is no flow"), strict=True
+        ):
+            with pytest.raises(RunFailed, match=why):
+                sim.start(each(None)).result()
+
+
+@pytest.mark.parametrize("name", ["first", "ping", "self"])
+def test_flows_that_call_each_other_are_not_served(name: str) -> None:
+    """Contract: what `flow check` refuses is refused where it would be run, however far away the circle is."""
+    flows = {
+        "first": flow("first", {"s": {"call": "ping"}}, "${steps.s}"),
+        "ping": flow("ping", {"s": {"call": "pong"}}, "${steps.s}"),
+        "pong": flow("pong", {"s": {"call": "ping"}}, "${steps.s}"),
+        "self": flow("self", {"s": {"call": "self"}}, "${steps.s}"),
+    }
+    around = {"self": "self → self"}.get(name, "ping → pong → ping")
+    app = served(flows[name], flows["ping"], flows["pong"]) if name != "self" else served(flows["self"])
+    with pytest.raises(DefinitionError, match=f"flows call each other for ever: {around}"):
+        app.registry.find(name, "")
 
 
 def test_a_child_that_fails_is_tried_again_as_the_flow_says() -> None:

@@ -19,6 +19,7 @@ Figure: TypeAlias = int | float | str
 MODULES = (
     "tests.lab.sim.campaign",
     "tests.lab.sim.crash_points",
+    "tests.lab.properties.campaign",
     "tests.lab.disk.campaign",
     "tests.lab.chaos.campaign",
     "tests.lab.sweeps.campaign",

@@ -39,6 +39,10 @@ function a promise, in `tests/lab/sim/invariants.py`. Then the faults stop, and 
 **Crash points.** Twelve scenarios, and for each a crash before and after every call its workers make to the store, then
 pairs of crashes.
 
+**Properties.** Machines that do anything in any order against a model of a few lines: stores asked the same by workers
+that come and go, leases and claims, blobs in a folder whose writers die, the codec, the loader of flows and its
+expressions, timers and retries. Every example has up to 50 steps; hypothesis makes what breaks short.
+
 **Disk faults and power cuts.** SQLite on a disk whose calls fail, once or for good, and on one that loses its power:
 what was not synced is gone or torn. Afterwards the file is sound and nothing acknowledged is missing.
 

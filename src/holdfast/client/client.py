@@ -81,6 +81,7 @@ class Client:
         if worker is not None:
             worker.tell_ends(self.waiting.ended)
         self.waiting.is_settled_here = worker.settles if worker is not None else nowhere
+        self.waiting.is_held_here = worker.holds if worker is not None else nowhere
         return previous
 
     def close(self) -> None:

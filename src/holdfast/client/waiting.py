@@ -33,7 +33,7 @@ class Waiting:
     """Wakes those who wait for news of a run. However many wait on an event loop, one look serves them all."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store: Store = store
         self._listening: dict[str, set[Listening]] = {}
         self._lookers: dict[asyncio.AbstractEventLoop, _Looker] = {}
         self._handles: WeakValueDictionary[str, Handle] = WeakValueDictionary()
@@ -43,6 +43,8 @@ class Waiting:
         self.is_settled_here: Callable[[str], bool] = nowhere
         """Whether a worker of this process is about to hear what was written of the run: if that is its end, it tells
         it, and nobody has to ask the store."""
+        self.is_held_here: Callable[[str], bool] = nowhere
+        """Whether a worker of this process advances the run."""
 
     def close(self) -> None:
         """Stops listening."""
@@ -70,7 +72,7 @@ class Waiting:
             for listening in self._listening.get(run, ()):
                 listening.end = end or listening.end
                 if listening.loop is here:
-                    listening.event.set()
+                    listening.wake()
                     continue
                 together = self._hinted_on.get(listening.loop)
                 if together is not None:
@@ -83,7 +85,7 @@ class Waiting:
         with self._lock:
             together = self._hinted_on.pop(loop, [])
         for listening in together:
-            listening.event.set()
+            listening.wake()
 
     def listen(self, run: str) -> Listening:
         """News of one run, for the running loop."""
@@ -96,8 +98,8 @@ class Waiting:
             self._listening.setdefault(listening.run, set()).add(listening)
             looker = self._lookers.get(loop)
             if looker is None:
-                looker = self._lookers[loop] = _Looker(loop, self._store)
-        looker.add(listening.event)
+                looker = self._lookers[loop] = _Looker(loop, self)
+        looker.add(listening)
 
     def remove(self, listening: Listening) -> None:
         """Stops listening."""
@@ -108,7 +110,7 @@ class Waiting:
                 others.discard(listening)
                 if not others:
                     del self._listening[listening.run]
-            if self._lookers[loop].remove(listening.event):
+            if self._lookers[loop].remove(listening):
                 del self._lookers[loop]
 
 
@@ -126,32 +128,33 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 class _Looker:
     """One per event loop on which somebody waits: looks for what others wrote, less often while all is quiet. Once a
-    second everybody is woken, whatever it sees."""
+    second everybody is woken, whatever it sees, but for those whose run is advanced in this process: its worker tells
+    them, and looks after what it holds by itself."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, store: Store) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, waiting: Waiting) -> None:
         self._loop = loop
-        self._store = store
-        self._events: set[asyncio.Event] = set()
-        self._seen = store.changes()
+        self._waiting = waiting
+        self._listening: set[Listening] = set()
+        self._seen = waiting.store.changes()
         self._pause = FIRST_LOOK
         self._woken_at = loop.time()
         self._handle = loop.call_later(FIRST_LOOK, self._look)
 
-    def add(self, event: asyncio.Event) -> None:
+    def add(self, listening: Listening) -> None:
         """Somebody waits."""
-        self._events.add(event)
+        self._listening.add(listening)
 
-    def remove(self, event: asyncio.Event) -> bool:
+    def remove(self, listening: Listening) -> bool:
         """Whether nobody waits any more."""
-        self._events.discard(event)
-        if self._events:
+        self._listening.discard(listening)
+        if self._listening:
             return False
         self._handle.cancel()
         return True
 
     def _look(self) -> None:
         try:
-            changes = self._store.changes()
+            changes = self._waiting.store.changes()
         except StoreError:  # closed, or out of reach: those who wait ask the store themselves
             changes = self._seen
         now = self._loop.time()
@@ -160,22 +163,24 @@ class _Looker:
         self._pause = FIRST_LOOK if has_changed else min(self._pause * 1.5, LONGEST_LOOK)
         if has_changed or now - self._woken_at >= POLL:
             self._woken_at = now
-            for event in self._events:
-                event.set()
+            for listening in self._listening:
+                if has_changed or not self._waiting.is_held_here(listening.run):
+                    listening.wake()
         self._handle = self._loop.call_later(self._pause, self._look)
 
 
 class Listening:
     """`async with waiting.listen(run) as news: await news.next(timeout)`. `end` is the run's end, once it was told."""
 
-    __slots__ = ("_waiting", "end", "event", "loop", "run")
+    __slots__ = ("_has_news", "_waiter", "_waiting", "end", "loop", "run")
 
     def __init__(self, waiting: Waiting, run: str) -> None:
         self._waiting = waiting
         self.run: str = run
-        self.event: asyncio.Event = asyncio.Event()
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self.end: e.ChildEnded | None = None
+        self._has_news = False
+        self._waiter: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._waiting.add(self)
@@ -184,14 +189,18 @@ class Listening:
     async def __aexit__(self, *_: object) -> None:
         self._waiting.remove(self)
 
+    def wake(self) -> None:
+        """There is news, or looking again makes sense. On the thread of its loop."""
+        self._has_news = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
     async def next(self, left: float | None) -> None:
         """Waits for news, or for a moment at which looking again makes sense, at most `left` seconds."""
-        if left is None:
-            await self.event.wait()
-        else:
-            try:
-                async with asyncio.timeout(left):
-                    await self.event.wait()
-            except TimeoutError:
-                return
-        self.event.clear()
+        if not self._has_news:
+            self._waiter = self.loop.create_future()
+            if left is None:
+                await self._waiter
+            else:
+                await asyncio.wait([self._waiter], timeout=left)
+        self._has_news = False

@@ -18,6 +18,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core import events as e
+from holdfast.core.run import Run
 from holdfast.core.turn import Turn
 from holdfast.errors import CorruptJournal
 
@@ -90,6 +91,17 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
         tuple(past.left),
     )
     return beginning, turns[last + 1 :]
+
+
+def next_beginning(run: Run, start: e.Continued) -> Beginning:
+    """The beginning that `continue_as` asked for, as the fold after that turn knows it: what `last_beginning` finds."""
+    assert run.created_at is not None
+    assert run.updated_at is not None
+    left = tuple(wait.run for wait in run.waits.values())
+    signals = list(run.buffered.values())
+    return Beginning(
+        run.id, start, run.updated_at, run.created_at, run.ordinal, buffered=signals, origin=run.origin, left=left
+    )
 
 
 def last_start(run: str, turns: Sequence[Turn]) -> e.Started:

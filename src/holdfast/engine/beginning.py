@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.core.run import Run
 from holdfast.core.turn import Turn
@@ -33,31 +33,49 @@ class Beginnings:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._tasks: set[asyncio.Task[Creation]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._unanswered: set[str] = set()
         self._lost: dict[str, Session] = {}
         self._is_closed = False
         self.unborn: dict[str, Session] = {}
+
+    def __len__(self) -> int:
+        """Runs that were asked for and are not held yet. Each has its slot from the moment it was asked for: however
+        many are started at once, no more of them begin here than there are slots."""
+        return len(self._unanswered)
 
     async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, instance: str, is_named: bool) -> Creation:
         """Makes the run and begins it. `is_named`: the caller chose its id, so that it may be in use.
 
         A caller who gives up loses the handle, never the run: the answer still finds its session.
         """
-        task = asyncio.get_running_loop().create_task(self._make(new, turn, key_since, instance, is_named))
-        self._tasks.add(task)
-        task.add_done_callback(self._made)
-        return await asyncio.shield(task)
-
-    def _made(self, task: asyncio.Task[Creation]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # seen, even if nobody waits for it any more
-
-    async def _make(self, new: NewRun, turn: Turn, key_since: datetime, instance: str, is_named: bool) -> Creation:
         engine, name = self._engine, new.row.run
         if name in engine.sessions or name in engine.opening:
             return await engine.store.create(new, key_since=key_since)
         engine.opening.add(name)
+        self._unanswered.add(name)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Creation] = loop.create_future()
+        self._tasks.add(loop.create_task(self._answer(answer, new, turn, key_since, instance, is_named)))
+        return await answer
+
+    async def _answer(self, answer: asyncio.Future[Creation], new: NewRun, *how: Any) -> None:
+        """What came of it, for whoever still waits. A future beside the task costs less than a shield around it."""
+        try:
+            made = await self._make(new, *how)
+            if not answer.done():
+                answer.set_result(made)
+        except asyncio.CancelledError:
+            answer.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 it is the caller's
+            if not answer.done():
+                answer.set_exception(error)
+        finally:
+            self._tasks.discard(cast("asyncio.Task[Any]", asyncio.current_task()))
+
+    async def _make(self, new: NewRun, turn: Turn, key_since: datetime, instance: str, is_named: bool) -> Creation:
+        engine, name = self._engine, new.row.run
         session: Session | None = None
         try:
             first: Commit | None = None
@@ -82,6 +100,9 @@ class Beginnings:
         finally:
             self.unborn.pop(name, None)
             engine.opening.discard(name)
+            if name in self._unanswered:  # it was not born
+                self._unanswered.discard(name)
+                engine.freed()
 
     async def _is_in_use(self, new: NewRun, key_since: datetime, is_named: bool) -> bool:
         """Whether the id or key certainly is: then not even the workflow's own code is entered for nothing."""
@@ -128,6 +149,7 @@ class Beginnings:
         engine = self._engine
         session.no = no
         self.unborn.pop(session.run.id, None)
+        self._unanswered.discard(session.run.id)
         engine.sessions[session.run.id] = session
         telling.claimed(session, is_new=True)
         if engine.is_draining:

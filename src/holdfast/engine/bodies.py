@@ -61,15 +61,16 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
 class Body:
     """One running attempt."""
 
-    __slots__ = ("_is_stopping", "_report", "_task", "attempt", "has_begun", "stop_reason")
+    __slots__ = ("_is_stopping", "_report", "_running", "attempt", "has_begun", "stop_reason", "task")
 
-    def __init__(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> None:
+    def __init__(self, attempt: Attempt, report: Callable[[Body, Outcome], None], running: set[Body]) -> None:
         self.attempt: Attempt = attempt
         self.has_begun: bool = False
         self.stop_reason: str = ""
         self._report = report
+        self._running = running
         self._is_stopping = False
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
 
     @property
     def is_stopping(self) -> bool:
@@ -93,19 +94,16 @@ class Body:
             self._cancel()
 
     def _cancel(self) -> None:
-        if self._task is None:
+        if self.task is None:
             return
         if not self.has_begun:  # cancelled before its first line it cannot report by itself
-            self._task.add_done_callback(self._never_began)
-        self._task.cancel()
+            self.task.add_done_callback(self._never_began)
+        self.task.cancel()
 
     def _never_began(self, task: asyncio.Task[None]) -> None:
         if not self.has_begun:
+            self._running.discard(self)
             self._report(self, _stopped(self))
-
-    def attach(self, task: asyncio.Task[None]) -> None:
-        """The task that runs it."""
-        self._task = task
 
 
 class Bodies:
@@ -114,20 +112,18 @@ class Bodies:
     def __init__(self, surroundings: Surroundings, threads: int) -> None:
         self._surroundings = surroundings
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-step")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
         """What runs instead of a step's function: fakes, in tests."""
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self._running)
 
     def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
         """Starts the body; `report` is called once, on this event loop."""
-        body = Body(attempt, report)
-        task = asyncio.get_running_loop().create_task(self._run(body, report))
-        body.attach(task)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        body = Body(attempt, report, self._running)
+        body.task = asyncio.get_running_loop().create_task(self._run(body, report))
+        self._running.add(body)
         return body
 
     def chosen(self, spec: StepSpec) -> StepSpec:
@@ -145,6 +141,7 @@ class Bodies:
             outcome = _stopped(body)
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
             outcome = classify(error, spec.raises)
+        self._running.discard(body)
         report(body, outcome)
 
     async def _outcome(self, spec: StepSpec, attempt: Attempt) -> Outcome:
@@ -187,10 +184,11 @@ class Bodies:
 
     async def close(self) -> None:
         """Cancels what still runs and lets go of the threads without waiting for them."""
-        for task in list(self._tasks):
+        tasks = [body.task for body in self._running if body.task is not None]
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=1)
+        if tasks:
+            await asyncio.wait(tasks, timeout=1)
         self.forsake()
 
 

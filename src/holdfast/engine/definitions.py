@@ -43,12 +43,17 @@ class Definitions:
         if await self._store.blob_kind(row.code) != "definition":
             return False
         spec = self._registry.learn(await self._store.get_blob(row.code))
-        if self._registry.missing(spec):
+        if self._registry.executable(spec) is None:
             return False
         self._registry.learn(spec.definition, is_served=True)
         return True
 
     def _lacking(self, spec: WorkflowSpec) -> Missing:
         names = self._registry.missing(spec)
+        if not names:
+            return Missing(
+                f"flow {spec.label} has JSON Schemas, and what checks them is not installed here: "
+                'pip install "holdfast[flows]"'
+            )
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         return Missing(f"flow {spec.label} calls {shown}, which is not registered here")

@@ -28,7 +28,7 @@ from holdfast.engine.committer import Committer
 from holdfast.engine.deciding import pause_reason
 from holdfast.engine.definitions import Definitions, Missing
 from holdfast.engine.history import Journal
-from holdfast.engine.loading import close
+from holdfast.engine.loading import begun_anew, close
 from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
 from holdfast.engine.shadow import Shadow
@@ -110,7 +110,7 @@ class Engine:
     @property
     def busy(self) -> int:
         """Runs that occupy a slot: a session that only waits for something near does not."""
-        return len(self.sessions) + len(self.beginnings.unborn) - self.resting
+        return len(self.sessions) + len(self.beginnings) - self.resting
 
     @property
     def is_quiet(self) -> bool:
@@ -372,6 +372,17 @@ class Engine:
         events = await self.asking.with_payloads([decode_event(message.body) for message in fresh])
         consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
         session.rebuilt(run, program, consumed, events, fresh[-1].no if fresh else seen)
+
+    def begin_anew(self, session: Session, draft: Draft) -> bool:
+        """After `continue_as` the next life begins from memory: earlier ones are not read again for it."""
+        start = draft.outputs[-1] if draft.outputs else None
+        if not isinstance(start, e.Continued) or self.settings.paranoid:
+            return False
+        program = begun_anew(session.run, start, draft.blobs, self.registry, self.settings)
+        if program is not None:
+            close(session.program, session.run.id)
+            session.program = program
+        return program is not None
 
     def left(self, session: Session, *, is_warm: bool, is_over: bool) -> None:
         """A session ended: its program stays warm, or is closed."""

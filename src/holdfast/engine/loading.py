@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from holdfast.core import events as e
-from holdfast.core.passes import last_beginning
+from holdfast.core.passes import last_beginning, next_beginning
 from holdfast.core.program import Program
+from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.engine import telling
@@ -76,6 +77,17 @@ def replayed(
         close(program, run_id)
         raise
     return program
+
+
+def begun_anew(
+    run: Run, start: e.Continued, blobs: Mapping[str, bytes], registry: Registry, settings: Settings
+) -> Program | None:
+    """The program of the life that begins with `continue_as`, from memory; None if its journal has to be read."""
+    spec = registry.of(run)
+    start = cast("e.Continued", inline(start, blobs)) if start.blob in blobs else start
+    if spec is None or start.blob or any(signal.blob for signal in run.buffered.values()):
+        return None
+    return registry.program(spec, next_beginning(run, start), settings)
 
 
 def close(program: Program, run_id: str) -> None:

@@ -67,7 +67,7 @@ class Session:
         self._is_consuming = False
         self._ending: Draft | None = None
         self._end_at: datetime | None = None
-        self._alarm = Alarm(engine.wheel, self.turn)
+        self._alarm: Alarm | None = None
         self._has_news = False
         self._pace = Pace(self)
         self._draft: Draft | None = None
@@ -306,8 +306,8 @@ class Session:
         is_leaving = self._drain not in {"", ROUND}
         telling.turned(self, draft, park, is_leaving=is_leaving)
         if draft.is_terminal or park is not None:
-            begins_anew = draft.ends_pass or any(isinstance(x, e.Paused) for x in draft.inputs)
-            self._leave(is_warm=not (draft.is_terminal or begins_anew or is_leaving))
+            is_over = draft.is_terminal or is_leaving or any(isinstance(x, e.Paused) for x in draft.inputs)
+            self._leave(is_warm=not is_over and (not draft.ends_pass or self.engine.begin_anew(self, draft)))
             if self.run.end is not None:
                 self.engine.on_end(ended(self.run.id, self.run.end, draft.at, ""))
             return
@@ -394,6 +394,7 @@ class Session:
         """While bodies run: a timer, a retry or the deadline may come due."""
         wake = parking.next_wake(self.run, self.program)
         if wake is not None:
+            self._alarm = self._alarm or Alarm(self.engine.wheel, self.turn)
             self._alarm.set(min(wake, at + WATCH))
 
     def _set_resting(self, is_resting: bool) -> None:

@@ -7,11 +7,14 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from holdfast import App, Machine, Manifest, ManifestEntry, Retry, Signal, remote, sleep, step, workflow
 from holdfast.errors import InvalidInput
+from tests.support.flows import flow
 
 approved = Signal[bool]("approved")
 
@@ -189,6 +192,64 @@ def test_ids_are_stable_and_follow_what_is_declared() -> None:
     assert ids[""] == declared()["ship"].id
     assert ids["2"] != ids[""]
     assert ids[""] == "7c6e2f26a5392592"
+
+
+def flow_entry(*, output: str = "${steps.paid}", **more: Any) -> ManifestEntry:
+    steps = {
+        "paid": {"call": "charge", "with": {"order": "${input}"}, "retry": {"attempts": 3}, "timeout": "30s"},
+        "ok": {"wait": {"signal": "approved"}, "needs": ["paid"]},
+        "boxes": {"each": {"in": "${input.lines}"}, "call": "ship", "with": {"order": "${item}"}},
+    }
+    declared = {"version": "3", "description": "Sells.\nFor people.", "output_schema": {"type": "string"}, **more}
+    made = flow("order", steps, output, **declared)
+    [entry] = [x for x in asyncio.run(App("memory://", workflows=[made, charge, ship]).manifest(observe=0)).workflows
+               if x.name == "order"]  # fmt: skip
+    assert entry.definition == made.hash
+    return entry
+
+
+@pytest.mark.spec("stem.S20", "stem.S21", "stem.S22")
+def test_a_flow_has_its_declared_steps_and_no_checkpoints() -> None:
+    """Promise: the steps of a flow are its plan: each with what it does, needs and calls, its retries and timeout."""
+    entry = flow_entry()
+    assert (entry.kind, entry.version, entry.description) == ("flow", "3", "Sells.")
+    assert (entry.states, entry.checkpoints) == ((), ())
+    assert [(x.name, x.kind, x.position, x.needs, x.calls) for x in entry.steps] == [
+        ("paid", "call", 0, (), ("charge",)),
+        ("ok", "wait", 1, ("paid",), ()),
+        ("boxes", "each", 2, (), ("ship",)),
+    ]
+    assert entry.steps[0].retry is not None
+    assert (entry.steps[0].retry.attempts, entry.steps[0].timeout) == (3, timedelta(seconds=30))
+
+
+def test_input_and_output_of_a_flow_are_its_schemas() -> None:
+    """Promise: what a run is started with: the input as the file says, and the variables; references in it hold."""
+    entry = flow_entry()
+    assert (entry.input["required"], entry.output) == (["input"], {"type": "string"})
+    assert entry.input["properties"] == {"input": {}, "vars": {"type": "object", "properties": {}}}
+    schema = {"$defs": {"Id": {"type": "integer"}}, "properties": {"id": {"$ref": "#/$defs/Id"}}}
+    variables = {"region": {"default": "eu"}, "token": {"secret": True, "description": "of the bank"}}
+    entry = flow_entry(input=schema, vars=variables)
+    given = entry.input["properties"]["vars"]
+    assert given["properties"] == {
+        "region": {"default": "eu"}, "token": {"writeOnly": True, "description": "of the bank"},
+    }  # fmt: skip
+    assert (given["required"], entry.input["required"]) == (["token"], ["input", "vars"])
+    check = jsonschema_rs.validator_for(entry.input)
+    assert check.is_valid({"input": {"id": 5}, "vars": {"token": "t"}})
+    assert not check.is_valid({"input": {"id": "5"}, "vars": {"token": "t"}})
+    assert not check.is_valid({"input": {"id": 5}, "vars": {}})
+
+
+def test_the_hash_of_a_flow_follows_its_content_and_its_id_what_it_declares() -> None:
+    """Promise: the same file is the same hash in every process; another output is another hash, and the same id."""
+    entry, other = flow_entry(), flow_entry(output="${steps.boxes}")
+    assert (entry.id, entry.definition) == (flow_entry().id, flow_entry().definition)
+    assert entry.definition == "d685a2920896b4f39874fb8ca20140eea3eb578e53e8b2dbdd8b060a368e613a"
+    assert entry.id == other.id
+    assert entry.definition != other.definition
+    assert flow_entry(version="4").id != entry.id
 
 
 def test_the_manifest_is_json() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 from holdfast.core import events as e
-from holdfast.core.passes import Beginning, Memo, last_beginning, last_start, settled_prefix
+from holdfast.core.passes import Beginning, Memo, last_beginning, last_start, next_beginning, settled_prefix
 from holdfast.errors import CorruptJournal
 from tests.unit.core.journals import BOOM, LATER, NOON, Journal, at, attempt_failed, done, raw, signal, started, step
 
@@ -20,6 +21,11 @@ def continued(value: str = "{}") -> e.Continued:
 
 def child(key: str = "ship", run: str = "") -> e.ChildStarted:
     return e.ChildStarted(key=key, run=run or f"r/{key}", workflow="shipping")
+
+
+def bound(key: str) -> e.ChildStarted:
+    """A child that is cancelled with its parent."""
+    return e.ChildStarted(key=key, run=f"r/{key}", workflow="shipping", on_cancel="cancel")
 
 
 def child_ended(key: str = "ship", run: str = "", status: Any = "completed") -> e.ChildEnded:
@@ -210,6 +216,22 @@ def test_the_undo_of_an_unknown_deed_is_no_trouble() -> None:
 
 
 # -- a retry of a whole run --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_fold_knows_the_next_beginning_as_the_journal_does(seed: int) -> None:
+    """Contract: after `continue_as` a life that begins from memory begins as one that is read from the journal."""
+    chance = random.Random(seed)
+    journal = Journal(started(value=raw("1")))
+    for number in range(chance.randint(1, 4)):
+        keys = [f"{number}.{each}" for each in range(chance.randint(0, 6))]
+        asked = [chance.choice((step(key), child(key), signal(key), bound(key))) for key in keys]
+        journal.claim(*asked)
+        taken = [e.WaitEnded(key=f"w{x.message}", message=x.message) for x in asked if isinstance(x, e.SignalReceived)]
+        ended = [child_ended(f"{chance.randint(0, number)}.{each}") for each in range(chance.randint(0, 3))]
+        journal.turn(*chance.sample(taken, chance.randint(0, len(taken))), *ended)
+        journal.turn(start := continued(str(number)))
+        assert next_beginning(journal.run, start) == beginning(journal), f"seed {seed}"
 
 
 def test_an_adopted_fact_is_settled_from_the_first_pass_on() -> None:

@@ -10,11 +10,13 @@ import msgspec
 
 from holdfast.authoring.flow.schemas import check_input
 from holdfast.core.codec import Codec, compile_codec
+from holdfast.core.guards import is_dict
 from holdfast.core.payload import Arguments, Shape
+from holdfast.core.schemas import JsonSchema
 from holdfast.errors import InvalidArguments, NotDecodable
 
 if TYPE_CHECKING:
-    from holdfast.authoring.flow.model import Definition
+    from holdfast.authoring.flow.model import Definition, Variable
 
 _anything: Shape[Any] = Shape(Any, what="variables")
 
@@ -46,6 +48,17 @@ class FlowArguments(Arguments):
         """The input's type is checked."""
         self._input.check()
         return compile_codec(Any)
+
+    def schema(self) -> JsonSchema:
+        """As the run's first event keeps it: the input by the flow's schema, and a value for each variable."""
+        declared = self._definition.variables
+        variables: JsonSchema = {"type": "object", "properties": {each.name: _described(each) for each in declared}}
+        if needed := [each.name for each in declared if not each.has_default]:
+            variables["required"] = needed
+        schema = self._definition.input_schema
+        whole = schema_by_itself(schema, f"{self._definition.name}/input") if is_dict(schema) else self._input.schema()
+        needs = ["input", "vars"] if needed else ["input"]
+        return {"type": "object", "properties": {"input": whole, "vars": variables}, "required": needs}
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """By name."""
@@ -92,6 +105,33 @@ class FlowArguments(Arguments):
         found = {name: values.get(name, one.default) for name, one in declared.items()}
         plain: dict[str, Any] = _anything.round_trip(found, "vars")[1]
         return plain
+
+
+class FlowOutput(Shape[Any]):
+    """What a flow gives: of its callers' type, and by its own schema."""
+
+    __slots__ = ("_definition",)
+
+    def __init__(self, definition: Definition, gives: Any) -> None:
+        super().__init__(gives, what=f"flow {definition.name}: its output")
+        self._definition = definition
+
+    def schema(self) -> JsonSchema:
+        """The flow's, if it has one."""
+        schema = self._definition.output_schema
+        return dict(schema) if is_dict(schema) else super().schema()
+
+
+def schema_by_itself(schema: dict[str, Any], name: str) -> JsonSchema:
+    """A schema to be put inside another: one that refers to its own parts gets a name, so that it still does."""
+    refers = b'"$ref"' in msgspec.json.encode(schema) and "$id" not in schema
+    return {"$id": f"urn:holdfast:flow:{name}", **schema} if refers else dict(schema)
+
+
+def _described(variable: Variable) -> JsonSchema:
+    default = {"default": variable.default} if variable.has_default else {}
+    about = {"description": variable.description} if variable.description else {}
+    return {**default, **about, **({"writeOnly": True} if variable.secret else {})}
 
 
 def secrets_in(data: bytes | msgspec.Raw) -> list[Any]:

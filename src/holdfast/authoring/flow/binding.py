@@ -6,17 +6,19 @@ which those are is for the process that executes it, so the same bytes are bound
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
-from holdfast.authoring.flow.arguments import FlowArguments
+from holdfast.authoring.flow.arguments import FlowArguments, FlowOutput
+from holdfast.authoring.flow.circles import circle
 from holdfast.authoring.flow.format import definition_from
 from holdfast.authoring.flow.model import Approve, Definition, FlowStep, Invoke, Sleep, Wait
 from holdfast.authoring.flow.plan import Plan, plan_of
 from holdfast.authoring.flow.program import Driver
+from holdfast.authoring.flow.schemas import can_check
 from holdfast.authoring.flow.targets import ChildTarget, StepTarget, Target
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.sagas import Saga
@@ -25,7 +27,7 @@ from holdfast.core.payload import Shape, hash_of
 from holdfast.core.redaction import Redaction
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Part, WorkflowSpec
-from holdfast.errors import NotAllowedHere
+from holdfast.errors import DefinitionError, NotAllowedHere
 
 __all__ = ["Target", "bound", "flow_spec", "target_of", "targets_of"]
 
@@ -44,10 +46,10 @@ def flow_spec(
     return WorkflowSpec(
         name=definition.name,
         version=definition.version,
-        function=_unbound,
+        function=_unbound(definition.description),
         is_async=True,
         arguments=FlowArguments(definition, Shape(takes, what=f"{what}: its input")),
-        result=Shape(gives, what=f"{what}: its output"),
+        result=FlowOutput(definition, gives),
         retry=Retry.none,
         code=hash_of(data),
         where=where or f"definition {hash_of(data)[:12]}",
@@ -70,7 +72,8 @@ def target_of(component: AnyStep[..., Any] | WorkflowSpec) -> Target:
 
 
 def bound(spec: WorkflowSpec, find: Callable[[str], Target | None]) -> WorkflowSpec | None:
-    """The flow with everything it calls; None if something is missing. It gives and takes plain JSON."""
+    """The flow with everything it calls; None if something is missing, be it what checks its schemas. It gives and
+    takes plain JSON."""
     plan = _plan(spec.definition)
     targets: dict[str, Target] = {}
     for name in plan.definition.targets:
@@ -78,6 +81,11 @@ def bound(spec: WorkflowSpec, find: Callable[[str], Target | None]) -> WorkflowS
         if target is None:
             return None
         targets[name] = target
+    called = [_plan(target.definition).definition for target in targets.values() if target.definition]
+    if way := circle(spec.name, plan.definition.targets, partial(_flow_of, find)):
+        raise DefinitionError(f"flows call each other for ever: {' → '.join(way)}")
+    if not can_check([plan.definition.output_schema, *(flow.input_schema for flow in called)]):
+        return None
 
     async def drive(input: Any, vars: dict[str, Any]) -> Any:
         program = require_program(f"flow {spec.name}")
@@ -95,6 +103,11 @@ def bound(spec: WorkflowSpec, find: Callable[[str], Target | None]) -> WorkflowS
     )
 
 
+def _flow_of(find: Callable[[str], Target | None], name: str) -> Definition | None:
+    target = find(name)
+    return _plan(target.definition).definition if target is not None and target.definition else None
+
+
 def parts_of(definition: Definition) -> tuple[Part, ...]:
     """What a flow declares, step by step."""
     return tuple(_part(step) for step in definition.steps)
@@ -110,11 +123,15 @@ def _part(step: FlowStep) -> Part:
 _KINDS: dict[type, str] = {Invoke: "call", Wait: "wait", Sleep: "sleep", Approve: "approve"}
 
 
-@functools.lru_cache(maxsize=128)
+@lru_cache(maxsize=128)
 def _plan(data: bytes) -> Plan:
     definition: Definition = definition_from(data)
     return plan_of(definition)
 
 
-def _unbound(*_: Any, **__: Any) -> NoReturn:
-    raise NotAllowedHere("a flow is executed by a worker: start it with app.start(flow({…}))")
+def _unbound(description: str) -> Callable[..., NoReturn]:
+    def flow(*_: Any, **__: Any) -> NoReturn:
+        raise NotAllowedHere("a flow is executed by a worker: start it with app.start(flow({…}))")
+
+    flow.__doc__ = description
+    return flow

@@ -109,6 +109,7 @@ class FlowBuilder:
         target: str | AnyStep[..., Any] | AnyWorkflow[..., Any],
         given: Mapping[str, Given] | None = None,
         *,
+        vars: Mapping[str, Given] | None = None,
         each: Given = UNSET,
         limit: int | None = None,
         retry: Retry | int | None = None,
@@ -121,18 +122,20 @@ class FlowBuilder:
         description: str = "",
         metadata: Any = None,
     ) -> Ref:
-        """Calls a step, a workflow or a flow: the object, or its name in the app. `given` are its arguments by name.
+        """Calls a step, a workflow or a flow: the object, or its name in the app. `given` are its arguments by name;
+        of a flow its input, and `vars` values for its variables.
 
         With `each`, a list, it is called once for each of its items (`f.item`), at most `limit` at a time, and the
         result is a list.
         """
         if limit is not None and (isinstance(each, _Unset) or limit < 1):
             raise DefinitionError(f"step {name}: limit= is for each=, and at least 1")
-        arguments = tree_of(dict(given or {}))
+        arguments, variables = tree_of(dict(given or {})), tree_of(dict(vars or {}))
         assert isinstance(arguments, Fields)
+        assert isinstance(variables, Fields)
         return self._add(
             name,
-            Invoke(self._named(target), arguments),
+            Invoke(self._named(target), arguments, variables),
             when,
             otherwise,
             needs,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter
 from typing import Any
 
-from holdfast.authoring.flow.checking import Component
+from holdfast.authoring.flow.checking import Component, Place
 from holdfast.authoring.flow.evaluating import evaluate
 from holdfast.authoring.flow.expressions import Expression, Fields, is_constant
 from holdfast.authoring.flow.fitting import misfits_of
@@ -47,16 +47,24 @@ class AppCatalog(Mapping[str, Component]):
 
 
 class FlowComponent:
-    """Another flow: what it is given is its input."""
+    """Another flow: what it is given is its input, and it may have variables."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition: Definition | None = definition
+        self._flow = definition
 
-    def misfits(self, given: Fields) -> Iterator[tuple[str, str]]:
-        """What does not fit its schema, as far as it can be seen."""
-        schema = self.definition.input_schema if self.definition is not None else None
-        for place, problem in misfits_of(given, schema, "input"):
-            yield (str(place[0]) if place else ""), problem
+    def misfits(self, given: Fields, variables: Fields) -> Iterator[tuple[Place, str]]:
+        """What does not fit its schema, as far as it can be seen, and variables it does not have, or has to have."""
+        flow = self._flow
+        for place, problem in misfits_of(given, flow.input_schema, "input"):
+            yield (("with", str(place[0])) if place else ("call",)), problem
+        declared = {variable.name: variable for variable in flow.variables}
+        for name, _ in variables.fields:
+            if name not in declared:
+                yield ("vars", name), f"flow {flow.name!r} has no variable {name!r}{did_you_mean(name, declared)}"
+        for name, variable in declared.items():
+            if not variable.has_default and variables.get(name) is None:
+                yield ("call",), f"flow {flow.name!r} needs variable {name!r}, and 'vars' does not have it"
 
 
 class PythonComponent:
@@ -67,9 +75,11 @@ class PythonComponent:
     def __init__(self, served: Served) -> None:
         self._served = served
 
-    def misfits(self, given: Fields) -> Iterator[tuple[str, str]]:
+    def misfits(self, given: Fields, variables: Fields) -> Iterator[tuple[Place, str]]:
         """Arguments it does not have, or has to have, and constants that are of another type."""
         served = self._served
+        if variables.fields:
+            yield ("vars",), f"{served.name} is no flow: only a flow has variables"
         parameters = served.spec.arguments.signature.parameters
         takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
         names = [name for name, one in parameters.items() if one.kind is not Parameter.VAR_KEYWORD]
@@ -81,14 +91,14 @@ class PythonComponent:
                 listed = ", ".join(names)
                 problem = "" if takes_any else f"{served.name}({listed}) takes no {name!r}{did_you_mean(name, names)}"
             if problem:
-                yield name, problem
+                yield ("with", name), problem
         for name, one in parameters.items():
             is_needed = one.default is Parameter.empty and one.kind not in {
                 Parameter.VAR_POSITIONAL,
                 Parameter.VAR_KEYWORD,
             }
             if is_needed and given.get(name) is None:
-                yield "", f"{served.name} needs {name!r}, and 'with' does not have it"
+                yield ("call",), f"{served.name} needs {name!r}, and 'with' does not have it"
 
     def _hints(self) -> Mapping[str, Any]:
         try:

@@ -7,8 +7,10 @@ told by path (``steps``, ``price``, ``with``, ``id``): whoever has the file know
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
+from holdfast.authoring.flow.circles import circle
 from holdfast.authoring.flow.evaluating import evaluate
 from holdfast.authoring.flow.expressions import (
     Expression,
@@ -53,8 +55,8 @@ class Component(Protocol):
         """The flow; None if it is none."""
         ...
 
-    def misfits(self, given: Fields) -> Iterator[tuple[str, str]]:
-        """What is wrong with these arguments: the argument, or nothing, and the problem."""
+    def misfits(self, given: Fields, variables: Fields) -> Iterator[tuple[Place, str]]:
+        """What is wrong with these arguments, and values of variables: each problem with its place in the step."""
         ...
 
 
@@ -100,7 +102,7 @@ class _Checker:
             for number, name in enumerate(step.needs):
                 self._needed(step, name, (*at, "needs", number))
             for place, tree in step.expressions():
-                has_item = step.each is not None and place[0] in {"with", "on_error"}
+                has_item = step.each is not None and place[0] in {"with", "vars", "on_error"}
                 self._expression((*at, *place), tree, step, has_item=has_item)
             self._constants(step, at)
 
@@ -110,12 +112,9 @@ class _Checker:
         for place, problem in misfits_of(self._flow.output, self._flow.output_schema, "output"):
             self._say(("output", *place), problem)
         for place, tree in leaves(self._flow.output):
-            for path in references(tree).all():
-                if path.root == "vars" and path.parts[:1] and path.parts[0] in self._flow.secrets:
-                    words = path_text(path)
-                    self._say(
-                        ("output", *place), f"{words} is a secret, and an output is shown", words=words, is_warning=True
-                    )
+            for words in self._secrets_in(tree):
+                message = f"{words} is a secret, and an output is shown"
+                self._say(("output", *place), message, words=words, is_warning=True)
 
     def _expression(self, at: Place, tree: Expression, step: FlowStep | None, *, has_item: bool = False) -> None:
         for place, leaf in leaves(tree):
@@ -252,32 +251,31 @@ class _Checker:
                 self._say(at, f"the app serves no step or workflow {target!r}{self._hint(target, catalog)}")
                 continue
             if target not in ways:
-                ways[target] = _way_back(own, target, catalog)
+                ways[target] = circle(own, (target,), partial(self._flow_of, catalog))
             if way := ways[target]:
                 self._say(at, f"flows call each other for ever: {' → '.join(way)}")
-            for argument, problem in component.misfits(step.does.given):
-                place: Place = ("steps", step.name, "with", argument) if argument else at
-                self._say(place, problem)
+            for place, problem in component.misfits(step.does.given, step.does.variables):
+                self._say(("steps", step.name, *place), problem)
+            if component.definition is not None:
+                self._secrets(step, step.does, component.definition)
 
-
-def _way_back(own: str, target: str, catalog: Catalog) -> list[str]:
-    """The flows by which a call leads back to this one; empty if it does not."""
-    before = {target: own}
-    left = [target]
-    while left:
-        name = left.pop()
+    def _flow_of(self, catalog: Catalog, name: str) -> Definition | None:
         component = catalog.get(name)
-        inner = component.definition if component is not None else None
-        for each in inner.targets if inner is not None else ():
-            if each == own:
-                way = [own, name]
-                while way[-1] != own:
-                    way.append(before[way[-1]])
-                return way[::-1]
-            if each not in before:
-                before[each] = name
-                left.append(each)
-    return []
+        if component is None:
+            return self._flow if name == self._flow.name else None
+        return component.definition
+
+    def _secrets(self, step: FlowStep, does: Invoke, called: Definition) -> None:
+        """What is secret here stays so in the flow that is called."""
+        for name, tree in does.variables.fields:
+            for path in () if name in called.secrets else self._secrets_in(tree):
+                message = f"{path} is a secret, and variable {name!r} of flow {called.name!r} is none"
+                self._say(("steps", step.name, "vars", name), message, words=path, is_warning=True)
+
+    def _secrets_in(self, tree: Expression) -> Iterator[str]:
+        for path in references(tree).all():
+            if path.root == "vars" and path.parts[:1] and path.parts[0] in self._flow.secrets:
+                yield path_text(path)
 
 
 def leaves(tree: Expression, at: Place = ()) -> Iterator[tuple[Place, Expression]]:

@@ -86,7 +86,7 @@ def _kind(step: FlowStep) -> str:
 def _note(step: FlowStep) -> str:
     """What a step does, in a few words."""
     match step.does:
-        case Invoke(target, _):
+        case Invoke(target):
             text = target if step.each is None else f"each · {target}"
         case Wait(signal, _, _):
             text = f"wait for {signal}"

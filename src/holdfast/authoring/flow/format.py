@@ -90,8 +90,8 @@ def _step(step: FlowStep) -> dict[str, Json]:
 
 def _action(does: Action) -> dict[str, Json]:
     match does:
-        case Invoke(target, given):
-            return {"call": target, **_given(**{"with": plain(given)})}
+        case Invoke(target, given, variables):
+            return {"call": target, **_given(**{"with": plain(given), "vars": plain(variables)})}
         case Wait(signal, timeout, default):
             waits: dict[str, Json] = {"signal": signal}
             if timeout is not None:

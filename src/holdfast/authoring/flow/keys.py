@@ -101,6 +101,7 @@ STEP: Final = Table(
     (
         Key("call", "name", "The step, workflow or flow of the app to call: module.function, or its name=."),
         Key("with", "value", "The arguments by name. A whole ${…} keeps its type, inside text it is text."),
+        Key("vars", "value", "Values for the variables of the flow that is called, by name."),
         Key("wait", Nested("wait"), "Wait for a signal. Its value is the result."),
         Key("sleep", "value", "Wait this long: a duration such as 1h, or ${…} that gives one."),
         Key("approve", Nested("approve"), "Ask somebody. The result has approved (true or false), by, at and why."),
@@ -115,7 +116,7 @@ STEP: Final = Table(
         Key("description", "text", "For people."),
         Key("metadata", "json", "Anything, for tools of your own."),
     ),
-    (("else", "if"), ("with", "call"), ("each", "call"), ("retry", "call"), ("timeout", "call")),
+    (("else", "if"), ("with", "call"), ("vars", "call"), ("each", "call"), ("retry", "call"), ("timeout", "call")),
 )
 
 ACTIONS: Final = ("call", "wait", "sleep", "approve")
@@ -164,7 +165,7 @@ TABLES: Final[Mapping[str, Table]] = {
         "One call for each item.",
         (
             Key("in", "value", "The list: usually ${…}.", required=True),
-            Key("limit", "count", "How many at a time. Without it, all together."),
+            Key("limit", "count", "How many at a time. Default: 50."),
         ),
     ),
     "retry": Table(

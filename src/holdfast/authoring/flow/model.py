@@ -37,10 +37,12 @@ Verdict: TypeAlias = Literal["approve", "deny"]
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Calls a step, a workflow or another flow of the app, by name, with these arguments."""
+    """Calls a step, a workflow or another flow of the app, by name, with these arguments; a flow, whose input they are,
+    with values for its variables too."""
 
     target: str
     given: Fields = NOTHING
+    variables: Fields = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +122,22 @@ class FlowStep:
         if self.each is not None:
             yield ("each", "in"), self.each.over
         match self.does:
-            case Invoke(_, given):
-                for key, value in given.fields:
-                    yield ("with", key), value
+            case Invoke(_, given, variables):
+                for place, fields in (("with", given), ("vars", variables)):
+                    for key, value in fields.fields:
+                        yield (place, key), value
             case Wait(_, _, default):
                 if default is not None:
                     yield ("wait", "default"), default
             case Sleep(duration):
                 yield ("sleep",), duration
             case Approve():
-                place: tuple[str, ...] = ("approve",)
+                way: tuple[str, ...] = ("approve",)
                 for gate in self.does.gates():
                     for key, tree in (("by", gate.by), ("when", gate.when), ("why", gate.why)):
                         if tree is not None:
-                            yield (*place, key), tree
-                    place = (*place, "then", "escalate")
+                            yield (*way, key), tree
+                    way = (*way, "then", "escalate")
         if self.otherwise is not None:
             yield ("else",), self.otherwise
         if self.fallback is not None:

@@ -96,13 +96,14 @@ class Performer:
     async def _call(self, step: FlowStep, does: Invoke, key: str, known: Mapping[str, Any]) -> Any:
         target = self._targets[does.target]
         given = evaluate(does.given, known)
+        variables = evaluate(does.variables, known)
         if not isinstance(target, ChildTarget) or step.retry is None:
-            return await target.call(self._program, key, given, step.retry, step.timeout)
+            return await target.call(self._program, key, given, variables, step.retry, step.timeout)
         failures = 0
         while True:  # a step's attempts are the engine's; a child that failed is another child the next time
             again = f"{key}.again{failures}" if failures else key
             try:
-                return await target.call(self._program, again, given, None, step.timeout)
+                return await target.call(self._program, again, given, variables, None, step.timeout)
             except HoldfastError:
                 failures += 1
                 until = step.retry.next_at(failures, self._program.at, 0)

@@ -65,8 +65,8 @@ def _work(step: FlowStep) -> Iterable[Expression | None]:
         yield step.each.over
         yield step.fallback  # an item that fails gets its value at once
     match step.does:
-        case Invoke(_, given):
-            yield given
+        case Invoke(_, given, variables):
+            yield from (given, variables)
         case Wait(_, _, default):
             yield default
         case Sleep(duration):

@@ -115,12 +115,14 @@ class Reader:
             case ["approve"]:
                 return self._approve(node.value["approve"], found.get("approve", {}))
             case _:
-                return Invoke(found.get("call", ""), self._given(node, found.get("with", NOTHING)))
+                return Invoke(found.get("call", ""), self._given(node, found, "with"), self._given(node, found, "vars"))
 
-    def _given(self, node: Node, given: Expression) -> Fields:
+    def _given(self, node: Node, found: dict[str, Any], key: str) -> Fields:
+        given: Expression = found.get(key, NOTHING)
         if isinstance(given, Fields):
             return given
-        self.say(node.value["with"].mark, "'with' has the arguments by name: with: {id: ${input.id}}")
+        what = "the arguments" if key == "with" else "variables"
+        self.say(node.value[key].mark, f"{key!r} has {what} by name: {key}: {{id: ${{input.id}}}}")
         return NOTHING
 
     def _wait(self, found: dict[str, Any]) -> Wait:

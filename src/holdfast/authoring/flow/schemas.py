@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArguments, InvalidInput
@@ -22,6 +24,11 @@ def check_output(definition: Definition, value: Any) -> None:
     found = _misfits(definition.output_schema, value, "output")
     if found:
         raise InvalidInput("; ".join(found))
+
+
+def can_check(schemas: Iterable[Any]) -> bool:
+    """Whether there is nothing to check, or the library that checks is installed."""
+    return all(schema is None or schema is True for schema in schemas) or find_spec("jsonschema_rs") is not None
 
 
 def _misfits(schema: Any, value: Any, name: str) -> list[str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.steps import AnyStep
     from holdfast.core.payload import Arguments
     from holdfast.core.retry import Retry
-    from holdfast.core.specs import WorkflowSpec
+    from holdfast.core.specs import StepSpec, WorkflowSpec
 
 
 class Plain(Shape[Any]):
@@ -77,6 +77,8 @@ class _Undo:
 class StepTarget:
     """A step of the app."""
 
+    definition: bytes = b""
+
     def __init__(self, step: AnyStep[..., Any]) -> None:
         spec = step.spec
         self._spec = replace(spec, result=Plain(spec.result))
@@ -86,10 +88,17 @@ class StepTarget:
         self.bodies: tuple[Callable[..., Any], ...] = (step.function, *undo)
 
     def call(
-        self, program: ScriptProgram, key: str, given: dict[str, Any], retry: Retry | None, timeout: timedelta | None
+        self,
+        program: ScriptProgram,
+        key: str,
+        given: dict[str, Any],
+        variables: dict[str, Any],
+        retry: Retry | None,
+        timeout: timedelta | None,
     ) -> StepCall[Any]:
         """The durable call, its key taken and its arguments encoded now."""
         spec = self._spec
+        _only_for_flows(spec, variables)
         taken = program.take_key(key)
         cursor = program.cursor
         recorded = None if cursor is None else cursor.recorded_args(taken)
@@ -106,25 +115,41 @@ class ChildTarget:
     def __init__(self, spec: WorkflowSpec) -> None:
         self._spec = replace(spec, result=Plain(spec.result))
         self._place = Place(spec.function.__code__, 0)
+        self.definition: bytes = spec.definition
 
     def call(
-        self, program: ScriptProgram, key: str, given: dict[str, Any], retry: Retry | None, timeout: timedelta | None
+        self,
+        program: ScriptProgram,
+        key: str,
+        given: dict[str, Any],
+        variables: dict[str, Any],
+        retry: Retry | None,
+        timeout: timedelta | None,
     ) -> ChildCall:
         """The child. What a flow is called with is its input."""
         spec = self._spec
         taken = program.take_key(key)
+        if spec.style == "flow":
+            given = {"input": given, "vars": variables}
+        else:
+            _only_for_flows(spec, variables)
         command = StartChild(
             key=taken,
             run=child_id(program.beginning.identity, taken),
             workflow=spec.name,
             version=spec.version,
-            args=encoded_arguments(spec.arguments, {"input": given} if spec.style == "flow" else given),
+            args=encoded_arguments(spec.arguments, given),
             deadline=spec.deadline,
             code=spec.code,
             style=spec.style,
             definition=spec.definition,
         )
         return ChildCall(program, self._place, spec, command, CHILD_TIMEOUT if timeout is None else timeout)
+
+
+def _only_for_flows(spec: StepSpec | WorkflowSpec, variables: dict[str, Any]) -> None:
+    if variables:
+        raise InvalidArguments(f"vars: {spec.name} is no flow: only a flow has variables")
 
 
 Target: TypeAlias = StepTarget | ChildTarget

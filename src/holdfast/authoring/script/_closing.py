@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import AsyncGeneratorType, CoroutineType
@@ -30,6 +29,8 @@ _graveyard: list[object] = []
 
 def bury(loop: object) -> None:
     """Keeps a loop whose program would not end, also while the interpreter shuts down and empties its modules."""
+    import ctypes  # rarely needed, and not light
+
     _graveyard.append(loop)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(loop))
 

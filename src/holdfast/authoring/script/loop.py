@@ -22,7 +22,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-import itertools
 import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable
@@ -81,9 +80,7 @@ class DurableLoop(Refusals):
         self._closed = False
         self._debug = False
         self._exception_handler: ExceptionHandler | None = None
-        self._task_number: Callable[[], int] = itertools.count(1).__next__
-        self._future_number: Callable[[], int] = itertools.count(1).__next__
-        self._timer_number: Callable[[], int] = itertools.count(1).__next__
+        self._tasks_made = self._futures_made = self._timers_made = 0
         self._tasks: list[DurableTask[Any]] = []
         self._prune_tasks_at = _PRUNE_FROM
         self._generators: list[AsyncGeneratorType[Any, Any]] = []
@@ -138,6 +135,11 @@ class DurableLoop(Refusals):
         ever then still comes back to the loop. False if the program refused 1,000 times: it is then kept for ever.
         """
         if self._closed:
+            return True
+        if not self._generators and not self.unfinished_tasks():  # mostly: it has come to its end
+            self._closed = True
+            self._ready.clear()
+            self._tasks.clear()
             return True
         self.unwinding = True
         ended = False
@@ -236,7 +238,8 @@ class DurableLoop(Refusals):
             raise self._is_closed_error("call_at")
         if math.isnan(when):
             raise InvalidDuration("a timer needs a time, not NaN: check what the delay was computed from")
-        timer = Timer(self._timer_number(), when, callback, args, self, context=context)
+        self._timers_made += 1
+        timer = Timer(self._timers_made, when, callback, args, self, context=context)
         if when <= self.now:
             self.fire(timer)
         elif not self.unwinding:
@@ -254,7 +257,11 @@ class DurableLoop(Refusals):
     def create_future(self) -> DurableFuture[Any]:
         """A numbered future."""
         _tasks.refuse_unordered_wait(caller_frame(1))
-        return DurableFuture(self._future_number(), self)
+        return DurableFuture(self._next_future(), self)
+
+    def _next_future(self) -> int:
+        self._futures_made += 1
+        return self._futures_made
 
     def create_task(
         self,
@@ -269,7 +276,7 @@ class DurableLoop(Refusals):
             _tasks.close_unstarted(coro)
             raise self._is_closed_error("create_task")
         _tasks.refuse_unordered_completion(coro, caller_frame(1))
-        number = self._task_number()
+        self._tasks_made = number = self._tasks_made + 1
         task: DurableTask[T] = DurableTask(
             number, coro, self, name=f"Task-{number}" if name is None else name, context=context, **options
         )
@@ -308,7 +315,7 @@ class DurableLoop(Refusals):
 
     def get_debug(self) -> bool:
         """As asyncio's. Every future asks while it is being made, which is how those of `gather` get a number."""
-        _tasks.number_gathering(caller_frame(1), self._future_number)
+        _tasks.number_gathering(caller_frame(1), self._next_future)
         return self._debug
 
     def set_debug(self, enabled: bool) -> None:

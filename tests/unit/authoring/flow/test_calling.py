@@ -1,0 +1,129 @@
+"""What a flow calls, checked against an app: flows that call each other, variables of sub-flows, secrets."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import App, step
+from holdfast.authoring.flow.loader import check_text
+from holdfast.cli.flow_checking import catalog_of
+from tests.support.flows import flow
+
+HEAD = "holdfast: 1\nname: x\n"
+
+
+@step
+async def pay(cents: int) -> int:
+    return cents
+
+
+def calling(name: str, *targets: str, **more: Any) -> Any:
+    """A flow that calls these."""
+    steps = {f"s{number}": {"call": target} for number, target in enumerate(targets)}
+    return flow(name, steps, [f"${{steps.{key}}}" for key in steps], **more)
+
+
+def found(text: str, *served: Any, warnings: bool = False) -> list[str]:
+    """What is wrong with a file beside what an app serves."""
+    problems = check_text(text, "f", catalog=catalog_of(App("memory://", workflows=served))).problems
+    return [str(problem) for problem in problems if problem.is_warning is warnings]
+
+
+def test_flows_that_call_each_other_are_found_however_far_away() -> None:
+    """Contract: a way back to the flow itself, and a circle of others that it leads to; once for each call."""
+    text = HEAD + "steps:\n  s: {call: a}\n  t: {call: pay, with: {cents: 1}}\noutput: ['${steps.s}', '${steps.t}']\n"
+    through = [calling("a", "b", "pay"), calling("b", "c"), pay]
+    assert found(text, *through, calling("c", "pay")) == []
+    assert found(text, *through, calling("c", "x", "pay")) == [
+        "f:4:13: flows call each other for ever: x → a → b → c → x"
+    ]
+    assert found(text, *through, calling("c", "pay", "b")) == ["f:4:13: flows call each other for ever: b → c → b"]
+    assert found(text, *through, calling("c", "c")) == ["f:4:13: flows call each other for ever: c → c"]
+
+
+def test_flows_that_share_what_they_call_are_no_circle() -> None:
+    """Contract: two ways to one flow are fine, and the search does not go each way again."""
+    rows = [calling(f"r{number}", f"r{number + 1}", f"r{number + 1}", f"q{number + 1}") for number in range(40)]
+    others = [calling(f"q{number}", f"r{number + 1}" if number < 40 else "pay") for number in range(1, 41)]
+    text = HEAD + "steps:\n  s: {call: r0}\noutput: ${steps.s}\n"
+    assert found(text, *rows, *others, calling("r40", "pay"), pay) == []
+
+
+def test_variables_of_a_sub_flow_are_checked() -> None:
+    """Contract: names it does not have, and those it has to be given; what is no flow has none."""
+    inner = flow("inner", {}, "${vars.region} ${vars.token}", vars={"region": {"default": "eu"}, "token": {}})
+
+    def step_with(keys: str) -> str:
+        return HEAD + f"steps:\n  s: {{call: {keys}}}\noutput: ${{steps.s}}\n"
+
+    assert found(step_with("inner, vars: {token: '${input}'}"), inner) == []
+    assert found(step_with("inner, vars: {tokn: 1}"), inner) == [
+        "f:4:13: flow 'inner' needs variable 'token', and 'vars' does not have it",
+        "f:4:27: flow 'inner' has no variable 'tokn': did you mean 'token'?",
+    ]
+    assert found(step_with("pay, with: {cents: 1}, vars: {token: 1}"), pay) == [
+        "f:4:36: pay is no flow: only a flow has variables"
+    ]
+    assert found(step_with("inner, vars: [1]"), inner)[1] == (
+        "f:4:26: 'vars' has variables by name: vars: {id: ${input.id}}"
+    )
+    assert found(HEAD + "steps:\n  s: {sleep: 1h, vars: {a: 1}}\n")[0] == "f:4:18: 'vars' needs 'call' beside it"
+    assert "there is no step 'z'" in found(step_with("inner, vars: {token: '${steps.z}'}"), inner)[0]
+
+
+def test_a_secret_that_would_be_shown_is_a_warning() -> None:
+    """Contract: in an output, and in a variable of a sub-flow that is no secret there; each with its place."""
+    open_one = flow("open", {}, "${vars.key}", vars={"key": {}})
+    closed = flow("closed", {}, 1, vars={"key": {"secret": True}})
+    text = HEAD + (
+        "vars: {token: {secret: true}}\nsteps:\n"
+        "  a: {call: open, vars: {key: '${vars.token}'}}\n"
+        "  b: {call: closed, vars: {key: '${vars.token}'}}\n"
+        "output: {a: '${steps.a}', b: '${steps.b}', c: ['Bearer ${vars.token}']}\n"
+    )
+    assert found(text, open_one, closed) == []
+    assert found(text, open_one, closed, warnings=True) == [
+        "f:5:34: vars.token is a secret, and variable 'key' of flow 'open' is none (warning)",
+        "f:7:58: vars.token is a secret, and an output is shown (warning)",
+    ]
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[str]]]:
+    """A web server that notes who asks."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"type": "string"}')
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{served.server_port}", asked
+    served.shutdown()
+    thread.join()
+    served.server_close()
+
+
+@pytest.mark.parametrize("key", ["input", "output_schema"])
+def test_a_schema_never_fetches_another(key: str, server: tuple[str, list[str]], tmp_path: Any) -> None:
+    """Contract: a reference to elsewhere, on the network or the disk, is a problem with its place; nobody is asked."""
+    url, asked = server
+    (tmp_path / "other.json").write_text('{"type": "string"}')
+    for place in (f"{url}/other.json", f"file://{tmp_path}/other.json", "https://schemas.invalid/a.json"):
+        problems = found(HEAD + f"{key}: {{type: object, properties: {{a: {{$ref: '{place}'}}}}}}\noutput: {{a: 1}}\n")
+        assert len(problems) == 1
+        assert "this JSON Schema does not hold" in problems[0]
+        assert problems[0].startswith("f:3:")
+    assert asked == []
