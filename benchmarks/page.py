@@ -38,7 +38,8 @@ as it configures it.
   waits for the dead worker's lease, which is told apart; {peer} takes its runs up when the same executor is launched
   again.
 - **W6**: a run with {w6_steps} completed steps resumed by a new process, until the next one begins.
-- **W7**: runs that sleep for an hour: {w7_runs}, of {peer} {peer_runs}. **W8**: bytes on disk per step.
+- **W7**: runs that sleep for an hour: {w7_runs}, of {peer} {peer_runs}. **W8**: bytes that a step adds
+  on the disk, to a store that has some already.
 - **W9**: what one more step, claim or child costs when there are many more: few, more and many are {w9_steps}
   steps of one run, {w9_rows} rows, {w9_children} children of one parent. Holdfast alone: {peer} would take hours.
 
@@ -68,9 +69,11 @@ threads is counted by a test (`tests/unit/benchmarks/test_costs.py`), so that it
 NOTES: dict[str, str] = {
     "W1": (
         "The time is Python's: hundreds of runs share each commit, so the disk is idle. What was done: run, "
-        "lease and first turn in one transaction; eight statements a run; ends told in memory instead of read "
-        "back; one wake-up of the event loop for all answers of a transaction. What is left is spread thinly "
-        "over asyncio, the program's own loop, the fold and the codec, as the profile shows."
+        "lease and first turn in one transaction; ends told in memory instead of read back; one wake-up of the "
+        "event loop for all answers of a transaction; values that the collector need not see; sync workflows that "
+        "share threads. Between a sixth and a quarter is the collector's, since all the runs are in memory at once. "
+        "What is left is spread thinly over asyncio, the program's own loop, the fold and the codec, as the profile "
+        "shows."
     ),
     "W2": (
         "A sync body is handed to a thread and back, next to a commit that takes little longer. An async body "
@@ -103,8 +106,9 @@ NOTES: dict[str, str] = {
 NOTES_ON_POSTGRESQL: dict[str, str] = {
     "W1": (
         "As on SQLite it is Python's time, most of it in the engine. Run, lease and first turn are one call of a "
-        "function on the server, hundreds of runs in one transaction; making a run takes the server about half as "
-        "long as Python's part, on the other core."
+        "function on the server, hundreds of runs in one transaction, and the row of a run is written once, as its "
+        "first turn leaves it; the ends of a batch are one update and one insert. What is left on the server, on the "
+        "other core, is mostly the making of runs: a row in seven indexes, two rows of the journal."
     ),
     "W2": (
         "A step is one call of a function, which is a fenced update and one row, in one round trip; the raw figure is "
@@ -114,8 +118,8 @@ NOTES_ON_POSTGRESQL: dict[str, str] = {
         "bodies are handed to a thread and back."
     ),
     "W3": (
-        "As in W1, Python takes the time; the server needs about two thirds of it, on the other core. A batch is one "
-        "call, its columns sent as binary arrays."
+        "As in W1, Python takes the time; the server needs a fraction of it, on the other core. A batch is one call, "
+        "its columns sent as binary arrays, and all turns that go on or end are one update and one insert."
     ),
     "W4": "Two transactions one after the other are the floor: made and begun, then ended.",
     "W5": (
@@ -126,8 +130,15 @@ NOTES_ON_POSTGRESQL: dict[str, str] = {
         "Most of it is the start of the interpreter and imports, psycopg among them, and connecting. The replay "
         "itself is the figure from the program's start."
     ),
-    "W7": "An idle worker asks for due runs once a second, compares what it holds, and beats every five seconds.",
-    "W8": "A row of a table of PostgreSQL has a head of 24 bytes, and its entry in the index of the key another 24.",
+    "W7": (
+        "An idle worker asks once a second in all: in five seconds four looks for due runs and one heartbeat, which "
+        "looks too."
+    ),
+    "W8": (
+        "A row of a table of PostgreSQL has a head of 28 bytes, and its entry in the index of the key takes 24, more "
+        "where runs are written in turns and pages are split. A short run adds its own row of some 300 bytes, with "
+        "room beside it for updates, which is in five indexes twice: made, and ended."
+    ),
 }
 """The same on PostgreSQL."""
 

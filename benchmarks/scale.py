@@ -18,7 +18,7 @@ class Scale:
     w5_runs: int = 500
     w6_steps: int = 5_000
     w7_runs: int = 5_000
-    w8_runs: int = 100
+    w8_runs: int = 500
     w8_steps: int = 20
     w7_seconds: float = 10.0
     raw_commits: int = 500
@@ -41,6 +41,7 @@ QUICK = Scale(
     w5_runs=100,
     w6_steps=1_000,
     w7_runs=1_000,
+    w8_runs=100,
     w7_seconds=4.0,
     raw_commits=200,
     ttl_seconds=3.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +77,27 @@ async def w3(scale: Scale, place: Place) -> dict[str, float]:
 
 
 async def w8(scale: Scale, place: Place) -> dict[str, float]:
-    """Bytes on disk per step, beyond an empty store: one long run, and many short ones."""
-    runs, steps = scale.w8_runs, scale.w8_steps
-    sizes: dict[str, list[int]] = {"empty": [], "one": [runs * steps], "many": [steps] * runs}
+    """Bytes on disk that a step adds to a store with some steps already: of one long run, and of many short ones."""
     found: dict[str, int] = {}
-    for name, given in sizes.items():
+    for name, given in stores_to_fill(scale.w8_runs, scale.w8_steps).items():
         async with app_at(place.url(name)) as app, app.worker():
             await finished(app, [many(n) for n in given])
         found[name] = place.stored_bytes(name)
-    return {
-        "W8.one": (found["one"] - found["empty"]) / sum(sizes["one"]),
-        "W8.many": (found["many"] - found["empty"]) / sum(sizes["many"]),
-    }
+    return bytes_per_step(found, scale.w8_runs, scale.w8_steps)
+
+
+def stores_to_fill(runs: int, steps: int) -> dict[str, list[int]]:
+    """Steps of the runs of four stores: few and five times as many, in one run and in many. The difference counts: the
+    first pages of tables and indexes belong to no step."""
+    few = _few(runs)
+    return {"one_few": [few * steps], "one": [runs * steps], "many_few": [steps] * few, "many": [steps] * runs}
+
+
+def bytes_per_step(found: Mapping[str, int], runs: int, steps: int) -> dict[str, float]:
+    """The figures of W8, from the sizes of these stores."""
+    more = (runs - _few(runs)) * steps
+    return {f"W8.{name}": (found[name] - found[f"{name}_few"]) / more for name in ("one", "many")}
+
+
+def _few(runs: int) -> int:
+    return max(1, runs // 5)

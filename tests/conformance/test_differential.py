@@ -141,7 +141,7 @@ class Twins(RuleBasedStateMachine):
             return world.store.create(new, key_since=now - seconds(window), instance=instance, worker=instance)
 
         answers = self.both(ask)
-        if answers[0].run.instance and answers[0].run.next_ordinal == 2:
+        if answers[0].run.epoch and answers[0].run.instance and answers[0].run.next_ordinal == 2:
             self.hold([[answer.run] for answer in answers])
 
     @rule(run=st.sampled_from([*RUNS, "nobody"]), message=messages)

@@ -19,8 +19,11 @@ Figure: TypeAlias = int | float | str
 MODULES = (
     "tests.lab.sim.campaign",
     "tests.lab.sim.crash_points",
+    "tests.lab.properties.campaign",
     "tests.lab.disk.campaign",
     "tests.lab.chaos.campaign",
+    "tests.lab.sweeps.campaign",
+    "tests.lab.lint.campaign",
     "tests.lab.mutating",
 )
 """Where levels are found, in the order in which they run."""

@@ -39,6 +39,10 @@ function a promise, in `tests/lab/sim/invariants.py`. Then the faults stop, and 
 **Crash points.** Twelve scenarios, and for each a crash before and after every call its workers make to the store, then
 pairs of crashes.
 
+**Properties.** Machines that do anything in any order against a model of a few lines: stores asked the same by workers
+that come and go, leases and claims, blobs in a folder whose writers die, the codec, the loader of flows and its
+expressions, timers and retries. Every example has up to 50 steps; hypothesis makes what breaks short.
+
 **Disk faults and power cuts.** SQLite on a disk whose calls fail, once or for good, and on one that loses its power:
 what was not synced is gone or torn. Afterwards the file is sound and nothing acknowledged is missing.
 
@@ -52,6 +56,9 @@ turns fenced, 4 stops of the server, 50 answers cut off, 600 runs) a campaign is
 to the next body elsewhere, with leases of 2 s and a poll of 0.2 s; 99 of 100 have 4.5 s. The oracle is in
 `tests/lab/chaos/oracle.py`, and tested on made-up histories of everything it is there to see. On SQLite all workers
 share one host and its clock, so no clock is wrong there.
+
+**Sweeps and lint.** What users have for their own code, on workflows that are right, which must raise no alarm, and on
+seeded mistakes, which must all be found: 50 sweeps at every change, 1,000 in a campaign that is given time.
 
 **Mutants.** Known ways to break Holdfast, kept as patches. Each has to be noticed by the tests it names; five take
 turns at every change.

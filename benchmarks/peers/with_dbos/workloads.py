@@ -22,6 +22,7 @@ from benchmarks.process import Child, Gate, resident_bytes
 from benchmarks.raw import percentile
 from benchmarks.recovery import GATE, STEPS
 from benchmarks.scale import Scale
+from benchmarks.throughput import bytes_per_step, stores_to_fill
 
 NAME = "dbos"
 BY_DEFAULT, TUNED = 1, 50
@@ -171,11 +172,10 @@ async def _parked(runs: int) -> None:
 
 
 async def w8(scale: Scale, ground: Ground) -> dict[str, float]:
-    """Bytes on disk per step, beyond an empty store."""
-    runs, steps = max(1, scale.w8_runs // 5), scale.w8_steps
-    sizes: dict[str, list[int]] = {"empty": [], "one": [runs * steps], "many": [steps] * runs}
+    """Bytes on disk that a step adds."""
+    runs, steps = max(2, scale.w8_runs // 10), scale.w8_steps
     found: dict[str, int] = {}
-    for name, given in sizes.items():
+    for name, given in stores_to_fill(runs, steps).items():
         url = ground.url(name)
         launch(url)
         try:
@@ -183,7 +183,7 @@ async def w8(scale: Scale, ground: Ground) -> dict[str, float]:
         finally:
             DBOS.destroy()
         found[name] = ground.stored_bytes(url)
-    return {f"W8.{name}": (found[name] - found["empty"]) / (runs * steps) for name in ("one", "many")}
+    return bytes_per_step(found, runs, steps)
 
 
 WORKLOADS: dict[str, Measure] = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W7": w7, "W8": w8}

@@ -189,8 +189,9 @@ class Session:
     def _gather(self, at: datetime) -> None:
         """Adds what time brings. After messages and outcomes, so that those win."""
         due = deciding.brought_by_time(self.run, self.program, at, self.engine.settings.cancel_grace)
-        self._inputs.extend(due)
-        self._to_start.extend(x.key for x in due if isinstance(x, e.AttemptStarted))
+        if due:
+            self._inputs.extend(due)
+            self._to_start.extend(x.key for x in due if isinstance(x, e.AttemptStarted))
 
     def _imposed(self, at: datetime) -> Draft | None:
         """An end that does not ask the program."""

@@ -22,7 +22,7 @@ import psycopg
 
 from holdfast.core.status import Status
 from tests.lab.chaos import work
-from tests.lab.chaos.nursery import is_alive
+from tests.lab.chaos.nursery import PATIENCE, is_alive
 from tests.lab.chaos.oracle import Act, judged, p99, recoveries, takeovers
 from tests.lab.chaos.site import TTL, Lateness, Site, until
 from tests.support.postgres import server_url
@@ -39,7 +39,7 @@ CUT_EVERY = 40
 """Of the writes to the server, one in so many is done and never answered."""
 
 WRITES = (b"commit_one", b"commit_many", b"create_runs", b"send_messages", b"claim(", b"release(")
-WINDOW = 6.0
+WINDOW = 10.0
 """Seconds in which the work done beside the poison is counted, and the work done before it."""
 
 KEPT = 0.7
@@ -180,10 +180,12 @@ class Season:
             run = await site.insist(lambda: site.app.start(work.poison(), id="poison"))
             site.acked.start("poison", work.CURED)
             beside = await self._ended_in(WINDOW)
-            async with asyncio.timeout(60):
-                while await site.insist(run.status) is not Status.PAUSED:
-                    await site.supervised()
-                    await asyncio.sleep(0.02)
+            limit = time.monotonic() + PATIENCE
+            while await site.insist(run.status) is not Status.PAUSED:
+                if time.monotonic() > limit:
+                    raise TimeoutError("the poison is not quarantined")
+                await site.supervised()
+                await asyncio.sleep(0.02)
             site.antidote.touch()
             await site.insist(run.resume)
             await run.result(timeout="60s")
@@ -245,15 +247,18 @@ async def _season(kind: str, seed: int, url: str, folder: Path, rng: Random, ser
         async with site.app:
             for _ in range(WORKERS):
                 await site.launch(site.new_name())
-            outcome.kept = await played.poison()
-            await played.play()
+            try:
+                outcome.kept = await played.poison()
+                await played.play()
+            except TimeoutError as error:  # the evidence says why
+                outcome.problems.append(f"the season broke off: {error}")
             found = await site.evidence()
     finally:
         late.close()
         await site.close()
     outcome.counts = played.counts
     outcome.lateness = late.worst
-    outcome.problems = [*judged(found), *site.failures()]
+    outcome.problems += [*judged(found), *site.failures()]
     outcome.recovered, outcome.counts["left out"] = recoveries(found)
     zombies, outcome.counts["fenced"] = takeovers(found)
     outcome.counts += Counter(

@@ -244,7 +244,7 @@ class Watch:
                     self._attempt(known, identity, event.key, turn.epoch, is_new=True)
                 case e.Claimed():
                     for key in (*event.restarted, *event.begun):
-                        self._attempt(known, identity, key, turn.epoch, is_new=False)
+                        self._attempt(known, identity, key, turn.epoch, is_new=key in event.restarted)
                     if event.restarted:
                         self.met["takeover"] += 1
                         if sum(1 for each in known.attempts if each[:2] == (identity, event.restarted[0])) > 2:

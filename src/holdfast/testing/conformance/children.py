@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.ports.inbox import Message
-from holdfast.ports.journal import Committed, Fenced, Park
+from holdfast.ports.journal import Commit, Committed, Fenced, Park, Unread
 from holdfast.testing.conformance.suite import Suite
-from holdfast.testing.conformance.world import BOOM, DONE, ENDS, Holder, World, event_of
+from holdfast.testing.conformance.world import BOOM, DONE, ENDS, Holder, World, event_of, seconds, signal
+
+STEP = e.StepScheduled(key="charge")
 
 
 def started(key: str, run: str, workflow: str = "parcel") -> e.ChildStarted:
@@ -27,6 +31,51 @@ async def endings(world: World, run: str) -> list[e.ChildEnded]:
     messages = await world.unread(run)
     assert {message.kind for message in messages} <= {"child"}
     return [event_of(message) for message in messages]
+
+
+async def all_kinds(world: World, way: str) -> list[Commit]:
+    """A batch in which runs go on, park, end, have news, were taken away, or come twice."""
+    names = ("goes on", "stale", "ends", "unread", "parks", "reads", "has news", "twice", "watches")
+    goes_on, stale, ends, unread, parks, reads, has_news, twice, watches = [
+        await world.held_run(f"{way}/{name}") for name in names
+    ]
+    adopted = await world.held_run(f"{way}/adopted", workflow="parcel")
+    await start(await world.held_run(f"{way}/parent"), adopted.id, "a", park=Park(None))
+    await watches.commits(watch=(("news", "k"),))
+    await world.store.take(stale.id, instance="i1", steal=True)
+    for holder in (unread, reads, has_news):
+        await world.store.send(signal(holder.id, "m"))
+    (message,) = await world.unread(reads.id)
+    first = twice.turn(STEP)
+    twice.accept(first)
+    return [
+        stale.turn(STEP),
+        goes_on.turn(STEP),
+        unread.turn(DONE),
+        ends.turn(DONE),
+        adopted.turn(BOOM),
+        parks.turn(park=Park(world.clock.now() + seconds(60))),
+        reads.turn(inbox_seen=message.no, is_consuming=True),
+        has_news.turn(STEP, is_progress=True),
+        first,
+        first,
+        twice.turn(),
+        watches.turn(BOOM, park=Park(world.clock.now())),
+    ]
+
+
+async def left_behind(world: World, way: str) -> dict[str, Any]:
+    """What the rows of runs say, what they have not read, and which topics they watch."""
+    watching = [watcher.run for watcher in await world.store.watchers("news")]
+    return {
+        row.id.removeprefix(f"{way}/"): (
+            *(row.status, row.next_ordinal, row.available_at, row.instance, row.epoch, row.claims),
+            *(row.inbox_last, row.inbox_read, len(await world.unread(row.id))),
+            [run for run in watching if run == row.id],
+        )
+        for row in await world.runs()
+        if row.id.startswith(way)
+    }
 
 
 class ChildrenSuite(Suite):
@@ -192,3 +241,24 @@ class ChildrenSuite(Suite):
         ended = e.ChildEnded(key="a", run="p/a", status="completed", value=DONE.value)
         await child.commits(DONE, messages=(Message(run="p", id="end", kind="child", body=msgspec.json.encode(ended)),))
         assert await endings(world, "p") == [ended]
+
+    # -- batches -------------------------------------------------------------------------------------------------------
+
+    async def test_each_turn_of_a_batch_is_judged_as_if_it_were_alone(self, world: World) -> None:
+        """Contract: whatever comes together, the verdict on each turn and what it leaves behind are those it would have
+        had alone, one after the other; seq rises in the order of the batch."""
+        found: dict[str, Any] = {}
+        for way in ("alone", "together"):
+            batch = await all_kinds(world, way)
+            if way == "together":
+                verdicts = list(await world.store.commit(batch))
+            else:
+                verdicts = [(await world.store.commit([commit]))[0] for commit in batch]
+            seqs = [verdict.seq for verdict in verdicts if isinstance(verdict, Committed)]
+            assert seqs == sorted(seqs)
+            assert len(set(seqs)) == len(seqs) - 1  # the one that came twice
+            found[way] = [type(verdict) for verdict in verdicts], await left_behind(world, way)
+        assert found["alone"] == found["together"]
+        kinds, left = found["together"]
+        assert [kinds.count(kind) for kind in (Committed, Fenced, Unread)] == [10, 1, 1]
+        assert left["parent"] == (Status.RUNNING, 3, world.clock.now(), "", 1, 0, 1, 0, 1, [])

@@ -17,8 +17,8 @@ CREATE FUNCTION _filled(halves jsonb, key text) RETURNS bytea LANGUAGE sql IMMUT
 $$;
 
 -- The seq of the next row of this transaction: 43 bits for the transaction, counted from where the store began in this
--- cluster of servers (`settle`), and 20 for the row. The setting ends with the transaction.
-CREATE FUNCTION _next_seq() RETURNS bigint LANGUAGE plpgsql AS $$
+-- cluster of servers (`settle`), and 20 for the row. The setting ends with the transaction. `rows`: so many are taken.
+CREATE FUNCTION _next_seq(rows integer DEFAULT 1) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     last text := current_setting('holdfast.seq', true);
     seq bigint;
@@ -28,7 +28,7 @@ BEGIN
     ELSE
         seq := last::bigint + 1;
     END IF;
-    PERFORM set_config('holdfast.seq', seq::text, true);
+    PERFORM set_config('holdfast.seq', (seq + rows - 1)::text, true);
     RETURN seq;
 END
 $$;
@@ -125,13 +125,19 @@ END
 $$;
 
 -- A new run and the first row of its journal; null if the id is in use, in which case whoever used it has committed.
+-- `turn` (as `_first_turn` takes it) comes with it if the run can be made already claimed, goes on and brings nothing:
+-- then the row of the run is written once, as the turn leaves it, and `begun` is the seq of the turn.
 -- Locks nothing that is there.
-CREATE FUNCTION _insert_run(at bigint, new jsonb, new_instance text, new_worker text, OUT made bigint, OUT is_hint boolean)
+CREATE FUNCTION _insert_run(
+    at bigint, new jsonb, new_instance text, new_worker text, turn jsonb DEFAULT NULL,
+    OUT made bigint, OUT is_hint boolean, OUT begun bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     it record;
     is_due boolean;
     is_claimed boolean;
+    goes_on boolean;
+    first_seq bigint;
 BEGIN
     SELECT * INTO it FROM jsonb_to_record(new) AS x(
         id text, at bigint, format integer, checksum text, body text, doing text, input_hash text, workflow text,
@@ -139,15 +145,23 @@ BEGIN
         parent text, parent_key text, root text, keep bigint, attributes jsonb, blobs jsonb, names jsonb);
     is_due := coalesce(it.available_at <= _insert_run.at, true);
     is_claimed := is_due AND new_instance <> '';
+    goes_on := coalesce(
+        is_claimed AND turn -> 17 = 'null' AND (turn ->> 15)::integer & 11 = 0
+        AND (turn ->> 1, turn ->> 2) = ('1', '2') AND turn ->> 9 IN ('pending', 'running'), false);
     INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready, queue,
-        priority, worker, key, input_hash, parent, parent_key, root, code, codec, deadline, created_at, updated_at, keep,
-        doing)
-    VALUES (it.id, is_claimed::int, 2, 'pending', it.workflow, it.version, is_claimed::int,
+        priority, worker, key, input_hash, parent, parent_key, root, code, codec, deadline, created_at, started_at,
+        updated_at, ended_at, keep, doing)
+    VALUES (it.id, is_claimed::int, 2 + goes_on::int, CASE WHEN goes_on THEN turn ->> 9 ELSE 'pending' END,
+        CASE WHEN goes_on THEN turn ->> 7 ELSE it.workflow END, CASE WHEN goes_on THEN turn ->> 8 ELSE it.version END,
+        (is_claimed AND NOT (goes_on AND (turn ->> 15)::integer & 4 > 0))::int,
         CASE WHEN is_claimed THEN new_instance ELSE '' END, coalesce(it.available_at, _insert_run.at),
         CASE WHEN is_claimed THEN NULL ELSE is_due::int END, it.queue, it.priority,
         CASE WHEN is_claimed THEN new_worker ELSE '' END, it.key, it.input_hash, it.parent, it.parent_key,
-        CASE WHEN it.root = it.id THEN '' ELSE it.root END, it.code, it.codec, it.deadline, it.at, it.at,
-        it.keep, decode(it.doing, 'base64'))
+        CASE WHEN it.root = it.id THEN '' ELSE it.root END, it.code, it.codec, it.deadline, it.at,
+        CASE WHEN goes_on THEN (turn ->> 11)::bigint END,
+        CASE WHEN goes_on THEN (turn ->> 12)::bigint ELSE it.at END,
+        CASE WHEN goes_on THEN (turn ->> 13)::bigint END, it.keep,
+        decode(CASE WHEN goes_on THEN turn ->> 10 ELSE it.doing END, 'base64'))
     ON CONFLICT (id) DO NOTHING RETURNING no INTO made;
     IF made IS NULL THEN
         RETURN;
@@ -155,8 +169,15 @@ BEGIN
     IF it.blobs IS NOT NULL THEN
         PERFORM _keep_blobs(at, it.blobs, 'payload');
     END IF;
+    first_seq := _next_seq(1 + goes_on::int);
     INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
-    VALUES (_next_seq(), made, 1, 0, it.at, it.format, decode(it.checksum, 'base64'), decode(it.body, 'base64'));
+    VALUES (first_seq, made, 1, 0, it.at, it.format, decode(it.checksum, 'base64'), decode(it.body, 'base64'));
+    IF goes_on THEN
+        begun := first_seq + 1;
+        INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
+        VALUES (begun, made, 2, 1, (turn ->> 3)::bigint, (turn ->> 4)::integer, decode(turn ->> 5, 'base64'),
+            decode(turn ->> 6, 'base64'));
+    END IF;
     IF it.attributes IS NOT NULL THEN
         INSERT INTO attributes (run, name, value) SELECT made, name, value FROM jsonb_each_text(it.attributes) AS a(name, value);
     END IF;
@@ -350,7 +371,10 @@ $$;
 
 -- Locks everything that the turns will touch, in the order of the numbers: their runs, the targets of messages, the
 -- watchers of topics, children that are there already, and who waits for the end of a run that may end now.
-CREATE FUNCTION _lock_for(nos bigint[], ending bigint[], extras jsonb) RETURNS void LANGUAGE plpgsql AS $$
+-- Planned once, and always over the keys, whatever the statistics say of a table that grows.
+CREATE FUNCTION _lock_for(nos bigint[], ending bigint[], extras jsonb) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
 BEGIN
     PERFORM 1 FROM runs WHERE no IN (
         SELECT unnest(nos)
@@ -403,21 +427,72 @@ BEGIN
 END
 $$;
 
--- commit_many: a batch, in its order, after all locks. `extras` is as long as the batch, or null if no turn has any.
+-- commit_many: a batch, after all locks, in its order. `extras` is as long as the batch, or null if no turn has any: then
+-- the common turns (a run goes on, or ends and nobody adopted it) come first and all at once, in one statement, which is
+-- what `_turn` comes to then. Whatever it did not find as expected is left to `_turn`, which says why. Planned once, and
+-- always row by row over the keys, whatever the statistics say of a table that grows.
 CREATE FUNCTION commit_many(
     given bigint, nos bigint[], epochs bigint[], ordinals bigint[], ats bigint[], formats integer[], checksums bytea[],
     bodies bytea[], workflows text[], versions text[], statuses text[], doings bytea[], started bigint[],
     updated bigint[], ended bigint[], seen bigint[], flags integer[], until bigint[], extras jsonb, known jsonb,
     OUT codes integer[], OUT firsts bigint[], OUT seconds bigint[], OUT hints text[])
-LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     moment bigint;
+    first_seq bigint;
+    ended_nos bigint[] := '{}';
     verdict record;
 BEGIN
     PERFORM _lock_for(
         nos, ARRAY(SELECT no FROM unnest(nos, flags) AS turn(no, flag) WHERE flag & 2 > 0), coalesce(extras, '[]'));
     moment := _now(given);
+    codes := array_fill(NULL::integer, ARRAY[cardinality(nos)]);
+    firsts := array_fill(NULL::bigint, ARRAY[cardinality(nos)]);
+    seconds := firsts;
+    IF extras IS NULL THEN
+        first_seq := _next_seq(cardinality(nos));
+        FOR verdict IN
+            WITH moved AS (
+                UPDATE runs SET next_ordinal = next_ordinal + 1, doing = turn.doing, updated_at = turn.updated_at,
+                    status = turn.status, workflow = turn.workflow, version = turn.version,
+                    started_at = turn.started_at, ended_at = turn.ended_at,
+                    claims = CASE WHEN turn.flag & 6 > 0 THEN 0 ELSE claims END,
+                    instance = CASE WHEN turn.flag & 2 > 0 THEN '' ELSE instance END,
+                    available_at = CASE WHEN turn.flag & 2 > 0 THEN NULL ELSE available_at END,
+                    ready = CASE WHEN turn.flag & 2 > 0 THEN NULL ELSE ready END
+                FROM unnest(nos, epochs, ordinals, ats, formats, checksums, bodies, workflows, versions, statuses,
+                        doings, started, updated, ended, commit_many.seen, commit_many.flags) WITH ORDINALITY
+                    AS turn(no, epoch, ordinal, at, format, checksum, body, workflow, version, status, doing,
+                        started_at, updated_at, ended_at, seen, flag, place)
+                WHERE runs.no = turn.no AND runs.epoch = turn.epoch AND runs.next_ordinal = turn.ordinal
+                    AND CASE
+                        WHEN turn.flag & 11 = 0 THEN turn.status IN ('pending', 'running')
+                        WHEN turn.flag & 3 = 2 THEN inbox_last <= turn.seen AND NOT EXISTS (
+                            SELECT 1 FROM adoptions WHERE adoptions.run = turn.no)
+                        ELSE false END
+                RETURNING turn.place, first_seq + turn.place - 1 AS seq, runs.inbox_last, runs.no, runs.id,
+                    turn.ordinal, runs.epoch, turn.at, turn.format, turn.checksum, turn.body, turn.flag),
+            written AS (
+                INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
+                SELECT seq, no, ordinal, epoch, at, format, checksum, body FROM moved)
+            SELECT place, seq, inbox_last, no, id, flag FROM moved
+        LOOP
+            codes[verdict.place] := 0;
+            firsts[verdict.place] := verdict.seq;
+            seconds[verdict.place] := verdict.inbox_last;
+            IF verdict.flag & 2 > 0 THEN
+                hints := hints || verdict.id;
+                ended_nos := ended_nos || verdict.no;
+            END IF;
+        END LOOP;
+        DELETE FROM watchers WHERE run = ANY (ended_nos);
+    END IF;
     FOR place IN 1 .. cardinality(nos) LOOP
+        CONTINUE WHEN codes[place] = 0;
+        IF extras IS NULL THEN  -- it takes the seq of its place
+            PERFORM set_config('holdfast.seq', (first_seq + place - 2)::text, true);
+        END IF;
         SELECT * INTO verdict FROM _turn(
             moment, nos[place], epochs[place], ordinals[place], ats[place], formats[place], checksums[place],
             bodies[place], workflows[place], versions[place], statuses[place], doings[place], started[place],
@@ -488,7 +563,7 @@ BEGIN
                 END IF;
             END IF;
         END IF;
-        SELECT * INTO created FROM _insert_run(moment, new, new ->> 'instance', new ->> 'worker');
+        SELECT * INTO created FROM _insert_run(moment, new, new ->> 'instance', new ->> 'worker', new -> 'first');
         IF created.made IS NOT NULL THEN
             code := 0;
             SELECT r.* INTO run FROM run_rows AS r WHERE r.no = created.made;
@@ -503,7 +578,10 @@ BEGIN
                 SELECT 1 FROM events AS e
                 WHERE e.run = found_no AND ordinal = 1 AND checksum = decode(new ->> 'checksum', 'base64'));
         END IF;
-        IF new ? 'first' AND is_ours AND (code = 0 OR is_again) THEN
+        IF created.begun IS NOT NULL THEN
+            first_seq := created.begun;
+            first_inbox := 0;
+        ELSIF new ? 'first' AND is_ours AND (code = 0 OR is_again) THEN
             SELECT * INTO begun FROM _first_turn(moment, run.no, new -> 'first', known);
             IF begun.code = 0 THEN
                 first_seq := begun.first;
