@@ -331,7 +331,7 @@ class Session:
             self.turn()
 
     def _abandon(self, key: str) -> None:
-        """Asks the body to stop. One that never began, and did not land just now, has an outcome too: sagas wait for it."""
+        """Asks the body to stop. What never began, and did not land just now, has an outcome too: sagas wait for it."""
         self._flight.stop(key, "the workflow no longer wants it")
         step = self.run.steps.get(key)
         has_landed = any(isinstance(x, e.StepCompleted | e.StepFailed) and x.key == key for x in self._inputs)
