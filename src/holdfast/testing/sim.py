@@ -63,7 +63,7 @@ class _Still(Heartbeat):
 class SimWorker(Worker):
     """The real worker, without the one thing in it that runs by the real clock."""
 
-    heartbeat = _Still
+    heartbeat: type[Heartbeat] = _Still
 
 
 class SimRun(sync.Run[R_co]):

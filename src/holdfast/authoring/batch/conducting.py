@@ -50,7 +50,7 @@ from holdfast.errors import ItemsFailed, ResultTimeout, RunCancelled
 PLAN, ITEMS = "holdfast.plan", "holdfast.items"
 """What a batch shows to the outside: its plan, and its counts."""
 
-rounds = Signal[str](ROUND)
+rounds: Signal[str] = Signal[str](ROUND)
 """From an item, its key: it asks for its next round. To an item: it has it."""
 
 

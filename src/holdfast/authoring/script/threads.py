@@ -33,6 +33,8 @@ def run_in_thread(body: Callable[[], Callable[[], None]], name: str) -> None:
 class BodyThread(threading.Thread):
     """Runs bodies until none has come for a while."""
 
+    name: str
+
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self._body: Callable[[], Callable[[], None]] | None = None
