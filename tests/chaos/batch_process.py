@@ -1,12 +1,15 @@
 """A worker for batches in a process of its own, to be killed: ``python -m tests.chaos.batch_process URL LEDGER``.
 
-Every body leaves a line in the ledger, outside of everything, before it does anything else.
+Every body leaves a line in the ledger, outside of everything, before it does anything else. Asked to stop (SIGTERM), it
+prints how many kilobytes it had at most.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import resource
+import signal
 import sys
 
 from holdfast import App, current, step, workflow
@@ -46,10 +49,11 @@ async def item(number: int) -> int:
 
 async def main(url: str) -> None:
     app = App(url, workflows=[item])
-    async with app.worker(id="w", poll="50ms", ttl="3s"):
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
-        await asyncio.Event().wait()
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    async with app.worker(id="w", poll="50ms", ttl="3s", concurrency=200):
+        await stopped.wait()
+    sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}\n")
 
 
 if __name__ == "__main__":

@@ -92,7 +92,8 @@ class Twins(RuleBasedStateMachine):
             return await ask(world)
 
         answers = [self.runner.run(asked(world)) for world in self.worlds]
-        assert comparable(answers[0]) == comparable(answers[1])
+        ours, theirs = map(comparable, answers)
+        assert ours == theirs, f"{self.kind} answers {theirs}, memory {ours}"
         return answers
 
     def hold(self, rows: list[list[RunRow]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -186,3 +187,33 @@ async def test_a_client_block_opens_once_and_closes_last(tmp_path: Path) -> None
     assert not app.is_open
     async with app:
         assert await (await app.get(run.id)).status() is Status.PENDING
+
+
+_LEAN = """
+import asyncio, sys
+from holdfast import App, step, workflow
+
+@step
+async def load() -> int:
+    return 1
+
+@workflow
+async def lean() -> int:
+    return await load()
+
+async def main() -> None:
+    app = App(sys.argv[1], workflows=[lean])
+    async with app.worker():
+        await (await app.start(lean())).result()
+
+asyncio.run(main())
+print(*({"ctypes", "difflib", "getpass", "multiprocessing", "shutil", "tempfile"} & sys.modules.keys()))
+"""
+
+
+def test_a_worker_loads_only_what_it_needs(tmp_path: Path) -> None:
+    """Promise: a process that takes runs on is there soon: what only a mishap or another store needs is not loaded."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _LEAN, f"sqlite:///{tmp_path}/lean.db"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == []

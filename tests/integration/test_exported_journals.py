@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import App, RunVar, Signal, sleep, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
@@ -18,8 +20,9 @@ from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.sqlite import open_sqlite
 from holdfast.client.exporting import export_journal, import_journal
 from holdfast.client.verifying import verify_run
-from holdfast.core.exported import by_run, decode_export
-from holdfast.core.turn import Row
+from holdfast.core.exported import by_run, decode_export, encode_export
+from holdfast.core.turn import Row, checksum, is_compacted
+from holdfast.engine.snapshots import compact
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, RunNotFound
 from holdfast.ports.store import Store
 from holdfast.testing import ReplayFailed, Sim, replay
@@ -47,6 +50,12 @@ async def fulfil(cents: int) -> str:
     progress.set(f"charged {len(await charge(cents))}")
     await approved.wait()
     return await ship(cents)
+
+
+@workflow
+async def lengthy(count: int) -> int:
+    total = sum([len(await charge(number + 2)) for number in range(count)])
+    return total + await approved.wait()
 
 
 def recorded(*, is_open: bool = False) -> bytes:
@@ -151,6 +160,127 @@ async def test_what_is_no_journal_is_refused() -> None:
         await export_journal(MemoryStore(), "nobody")
 
 
+def compacted() -> bytes:
+    """A journal whose first rows are gone, of a run that is still open."""
+    with Sim() as sim:
+        run = sim.start(lengthy(40), id="long")
+        row = at_once(sim.store.get("long"))
+        assert row is not None
+        assert sim.call(compact(sim.store, "long", row.no, row.next_ordinal - 1)) > 30
+        run.signal(approved, True)
+        return at_once(export_journal(sim.store, "long"))
+
+
+def test_a_compacted_journal_is_exported_and_replays(tmp_path: Path) -> None:
+    """Contract S27: the file holds what a replay needs of the rows that are gone, and the rows since; code that asks
+    for something else there is found."""
+    file = tmp_path / "long.json"
+    file.write_bytes(compacted())
+    _, rows, blobs = decode_export(file.read_bytes(), "file")
+    assert is_compacted(rows[0])
+    assert blobs
+    replay(file, App(workflows=[lengthy])).assert_ok()
+
+    async def other(count: int) -> int:
+        return len(await charge(count))
+
+    with pytest.raises(ReplayFailed, match="run long"):
+        replay(file, App(workflows=[workflow(name="lengthy")(other)])).assert_ok()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+async def test_a_compacted_journal_is_not_imported(kind: str, tmp_path: Path) -> None:
+    """Contract S27: what cannot be written again row by row is refused, with the reason and what to do; nothing is
+    written."""
+    with ThreadPoolExecutor(1) as pool:
+        data = pool.submit(compacted).result(60)
+    async with opened(kind, tmp_path) as store:
+        with pytest.raises(InvalidInput, match=r"run long was compacted: its rows 1 to \d+ are gone.*before it is"):
+            await import_journal(store, data, "file")
+        assert await store.get("long") is None
+        _, _, blobs = decode_export(data, "file")
+        assert [await store.blob_kind(name) for name in blobs] == [None] * len(blobs)
+
+
+Damage: TypeAlias = Callable[[list[Row], dict[str, bytes]], bytes]
+
+
+def _again(rows: Sequence[Row], blobs: dict[str, bytes]) -> bytes:
+    """A file whose digest holds, as somebody would write it who means harm or has a bug."""
+    return encode_export("order-42", rows, blobs)
+
+
+def _gap(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
+    return _again([*rows[:2], *rows[3:]], blobs)
+
+
+def _headless(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
+    return _again(rows[1:], blobs)
+
+
+def _other_body(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
+    return _again([*rows[:2], replace(rows[2], body=rows[1].body), *rows[3:]], blobs)
+
+
+def _other_order(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
+    return _again([*rows[:2], rows[3], rows[2], *rows[4:]], blobs)
+
+
+def _ends_with(row: Row, body: bytes, *, format: int) -> Row:
+    """A row whose chain holds, whatever it says."""
+    ordinal = row.ordinal + 1
+    chain = checksum(row.checksum, ordinal, row.epoch, row.at, body, format=format)
+    return replace(row, ordinal=ordinal, body=body, checksum=chain, format=format)
+
+
+def _unknown_event(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
+    last = next(row for row in reversed(rows) if row.run == "order-42")
+    return _again([*rows, _ends_with(last, b'[{"t":"teleported","key":"charge"}]', format=last.format)], blobs)
+
+
+def _newer_format(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
+    last = next(row for row in reversed(rows) if row.run == "order-42")
+    return _again([*rows, _ends_with(last, last.body, format=99)], blobs)
+
+
+def _other_blob(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
+    return _again(rows, dict.fromkeys(blobs, b"other bytes"))
+
+
+def _other_digest(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
+    return _again(rows, blobs).replace(b'"digest":"', b'"digest":"0')
+
+
+def _older_than_we_know(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
+    return _again(rows, blobs).replace(b'{"holdfast_journal":1', b'{"holdfast_journal":0')
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (_gap, "row 3 is missing, found 4"),
+        (_headless, "row 1 is missing, found 2"),
+        (_other_body, "the checksum of row 3 does not hold"),
+        (_other_order, "row 3 is missing, found 4"),
+        (_unknown_event, "teleported"),
+        (_newer_format, "format 99"),
+        (_other_blob, "does not hold the bytes of that name"),
+        (_other_digest, "its digest does not hold"),
+        (_older_than_we_know, "format 0"),
+    ],
+    ids=lambda value: value.__name__.strip("_") if callable(value) else "",
+)
+async def test_what_an_import_refuses(damage: Damage, says: str) -> None:
+    """Contract S19, S27: a gap, a chain that does not hold, events and formats nobody knows, other blobs: each is an
+    error that says which, though the digest is right, and nothing is written."""
+    _, rows, blobs = decode_export(_in_thread(False), "file")
+    store = MemoryStore()
+    with pytest.raises(HoldfastError, match=re.escape(says)):
+        await import_journal(store, damage(rows, blobs), "file")
+    assert await store.get("order-42") is None
+    assert [await store.blob_kind(name) for name in blobs] == [None] * len(blobs)
+
+
 def test_recorded_journals_replay(tmp_path: Path) -> None:
     """Contract: the code that wrote a journal replays it, children too; a pattern finds the files."""
     (tmp_path / "ended.json").write_bytes(recorded())
@@ -193,6 +323,11 @@ def test_a_flow_is_replayed_by_the_definition_it_began_with(tmp_path: Path) -> N
             flow("bill", {**paid, "nap": {"sleep": "1h", "needs": ["paid"]}}, "${steps.nap}", brings=(charge,))(None)
         )
         (tmp_path / "bill.json").write_bytes(at_once(export_journal(sim.store, "run-1")))
+    other = MemoryStore()
+    at_once(import_journal(other, (tmp_path / "bill.json").read_bytes(), "file"))
+    row = at_once(other.get("run-1"))
+    assert row is not None
+    assert at_once(other.blob_kind(row.code)) == "definition"
     edited = flow("bill", {"first": {"sleep": "1h"}}, "${steps.first}")
     replay(tmp_path / "bill.json", App(workflows=[edited, "tests.integration.test_exported_journals"])).assert_ok()
     with pytest.raises(ReplayFailed, match="workflow bill, which the app does not serve: flow bill calls charge"):

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from holdfast import Retry, RunCancelled, RunFailed, Signal, Status, saga, sleep, step, workflow
+from holdfast import App, Retry, RunCancelled, RunFailed, Signal, Status, saga, sleep, step, workflow
+from holdfast.core import events as e
+from holdfast.core.turn import decode_row
+from holdfast.ports.journal import Commit
+from tests.support.faults import FaultyStore
 from tests.support.world import World, crash, events, forget_programs
 
 go = Signal[int]("go")
@@ -253,6 +259,60 @@ async def test_a_cancelled_step_in_flight_that_took_effect_is_undone(world: Worl
         await run.cancel("stop")
         assert await run.wait("10s") is Status.CANCELLED
     assert done == ["took effect", "undo late"]
+
+
+class SlowToAbandon(FaultyStore):
+    """Answers a turn that gives a step up only after the step's body has ended."""
+
+    may_end: asyncio.Event
+    has_ended: asyncio.Event
+
+    def commit_now(self, commit: Commit) -> None:
+        return None
+
+    async def commit(self, batch: Sequence[Commit]) -> Any:
+        verdicts = await self.inner.commit(batch)
+        if any(isinstance(event, e.StepAbandoned) for each in batch for event in decode_row(each.row).events):
+            self.may_end.set()
+            await self.has_ended.wait()
+            for _ in range(10):
+                await asyncio.sleep(0)  # its outcome lands
+        return verdicts
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_a_step_that_lands_while_it_is_given_up_has_one_outcome(world: World, is_broken: bool) -> None:
+    """Promise: a body that ends while the turn that gives it up is being written is undone if it completed; the
+    run is cancelled either way."""
+    may_end, has_ended = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    @step(retry=Retry.none)
+    async def slow() -> str:
+        await may_end.wait()
+        has_ended.set()
+        if is_broken:
+            raise ValueError("no")
+        return "late"
+
+    @slow.undo
+    async def unslow(result: str) -> None:
+        done.append(f"undo {result}")
+
+    @workflow
+    async def work() -> None:
+        async with saga():
+            await slow()
+
+    store = SlowToAbandon(world.store)
+    store.may_end, store.has_ended = may_end, has_ended
+    app = App(workflows=[work], store=store.store)
+    async with world.worker(app):
+        run = await app.start(work())
+        await world.until_waiting(run, "slow")
+        await run.cancel("stop")
+        assert await run.wait("10s") is Status.CANCELLED
+    assert done == ([] if is_broken else ["undo late"])
 
 
 async def test_undo_of_parallel_steps_is_in_reverse_of_completion(world: World, shop: Shop) -> None:

@@ -22,6 +22,8 @@ MODULES = (
     "tests.lab.properties.campaign",
     "tests.lab.disk.campaign",
     "tests.lab.chaos.campaign",
+    "tests.lab.sweeps.campaign",
+    "tests.lab.lint.campaign",
     "tests.lab.mutating",
 )
 """Where levels are found, in the order in which they run."""

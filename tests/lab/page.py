@@ -57,6 +57,9 @@ to the next body elsewhere, with leases of 2 s and a poll of 0.2 s; 99 of 100 ha
 `tests/lab/chaos/oracle.py`, and tested on made-up histories of everything it is there to see. On SQLite all workers
 share one host and its clock, so no clock is wrong there.
 
+**Sweeps and lint.** What users have for their own code, on workflows that are right, which must raise no alarm, and on
+seeded mistakes, which must all be found: 50 sweeps at every change, 1,000 in a campaign that is given time.
+
 **Mutants.** Known ways to break Holdfast, kept as patches. Each has to be noticed by the tests it names; five take
 turns at every change.
 

@@ -12,9 +12,8 @@ from tests.lab.page import page_of
 
 
 def test_the_levels_are_found() -> None:
-    assert {"simulation", "crash points", "properties", "disk faults", "power cuts", "chaos", "mutants"} <= set(
-        levels()
-    )
+    hits = {"simulation", "crash points", "properties", "disk faults", "power cuts", "chaos"}
+    assert hits | {"sweeps", "lint", "mutants"} <= set(levels())
 
 
 def test_an_unknown_level_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
+import functools
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -71,7 +71,11 @@ class Client:
         self.registry = registry
         self.waiting: Waiting = Waiting(store)
         self.local: LocalWorker | None = None
-        self.actor: str = f"{_user()}@{os.getpid()}"
+
+    @functools.cached_property
+    def actor(self) -> str:
+        """Who sends signals and operates on runs, as the journal names them."""
+        return f"{_user()}@{os.getpid()}"
 
     def serve(self, worker: LocalWorker | None) -> LocalWorker | None:
         """From now on runs are begun by that worker, and it tells of their ends; returns the one before it."""
@@ -262,6 +266,8 @@ def _attributes(value: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _user() -> str:
+    import getpass  # not light
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -33,7 +33,8 @@ TTL = timedelta(minutes=10)
 
 
 async def export_journal(store: Store, run_id: str) -> bytes:
-    """The journal of the tree that the run belongs to, as a file."""
+    """The journal of the tree that the run belongs to, as a file. Of one that was compacted: the row that stands for
+    what is gone, everything a replay needs of it, and the rows since."""
     run = await store.get(run_id)
     if run is None:
         raise RunNotFound(f"no run {run_id!r} in {store.url}")
@@ -79,11 +80,16 @@ async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
     journals = by_run(rows)
     for name, journal in journals.items():
         if is_compacted(journal[0]):
-            raise InvalidInput(f"{source}: the journal of run {name} was compacted; only whole journals are imported")
+            raise InvalidInput(
+                f"{source}: the journal of run {name} was compacted: its rows 1 to {journal[0].ordinal} are gone, and "
+                "with them what an import writes again one by one. Nothing was imported. The file replays as it is "
+                "(holdfast.testing.replay); to import a run, export it before it is compacted."
+            )
         if await store.get(name) is not None:
             raise Conflict(f"run {name} is in {store.url} already: nothing was imported. An import never overwrites.")
-    for content in blobs.values():
-        await store.put_blob(content)
+    definitions = _definitions(rows)
+    for name, content in blobs.items():
+        await store.put_blob(content, kind="definition" if name in definitions else "payload")
     importing = _Importing(store)
     await importing.begin()
     try:
@@ -92,6 +98,12 @@ async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
     finally:
         await store.release_all(importing.instance)
     return list(journals)
+
+
+def _definitions(rows: Iterable[Row]) -> set[str]:
+    """What the flows among these runs execute."""
+    first = [decode_row(row).events[0] for row in rows if row.ordinal == 1]
+    return {event.code for event in first if isinstance(event, e.Started) and event.style == "flow"}
 
 
 class _Importing:

@@ -31,6 +31,9 @@ R = TypeVar("R")
 PAGE = 100
 """Items looked at together."""
 
+ROWS = 10
+"""Rows of a batch's journal read together: each may hold the ends of a hundred items."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item(Generic[R]):
@@ -84,7 +87,7 @@ class Items(Generic[R]):
         async with self._client.waiting.listen(self._batch) as news:
             while True:
                 is_over = await self._is_over()
-                rows = await store.history(self._batch, after_seq=after)
+                rows = await store.history(self._batch, after_seq=after, limit=ROWS)
                 for row in rows:
                     after = row.seq
                     for event in decode_row(row).events:

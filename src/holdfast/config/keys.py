@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, cast
 
@@ -120,7 +119,7 @@ def refuse_unknown_variables(names: Mapping[str, str]) -> None:
             continue
         if name == "HOLDFAST_STORE_URL":
             raise InvalidConfig(f"${name} is not read: the address of the store is ${URL_VARIABLE}")
-        near = difflib.get_close_matches(name, ours, n=1, cutoff=0.9)
+        near = _nearest(name, ours, cutoff=0.9)
         if near:
             raise InvalidConfig(f"unknown variable ${name}. Did you mean ${near[0]}?")
 
@@ -144,15 +143,22 @@ def _short(value: timedelta) -> str:
     return format_duration(value).replace(" ", "").replace("min", "m") if value else "0s"
 
 
+def _nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """The one that is most like it, if any is."""
+    import difflib  # not light, and only needed when something is wrong
+
+    return difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)
+
+
 def _known(name: str, where: str) -> str:
     if name in keys():
         return name
     section, dot, last = name.rpartition(".")
     beside = [one.removeprefix(section + dot) for one in keys() if one.rpartition(".")[0] == section]
     elsewhere = [key.label for key in keys().values() if key.name.rpartition(".")[2] == last]
-    near = difflib.get_close_matches(last, beside, n=1)
+    near = _nearest(last, beside)
     if not near and not dot:
-        near = [f"[{one}]" for one in difflib.get_close_matches(name, {n.partition(".")[0] for n in keys()}, n=1)]
+        near = [f"[{one}]" for one in _nearest(name, {n.partition(".")[0] for n in keys()})]
     hint = f" Did you mean {' or '.join(elsewhere or near)}?" if near or elsewhere else ""
     label = f"{last} in [{section}]" if dot else last
     raise InvalidConfig(f"{where}: unknown key {label}.{hint or ' Known are: ' + ', '.join(beside) + '.'}")

@@ -70,6 +70,8 @@ def decode_export(data: bytes, source: str) -> tuple[str, list[Row], dict[str, b
         raise InvalidInput(
             f"{source} has format {file.holdfast_journal}, this code reads up to {FORMAT}: a newer Holdfast wrote it"
         )
+    if file.holdfast_journal < 1:
+        raise InvalidInput(f"{source} has format {file.holdfast_journal}, which no Holdfast ever wrote")
     if file.digest != _digest(file.root, file.rows, file.blobs):
         raise CorruptJournal(f"{source} was changed or damaged: its digest does not hold. Export it again.")
     try:

@@ -97,8 +97,7 @@ def next_beginning(run: Run, start: e.Continued) -> Beginning:
     """The beginning that `continue_as` asked for, as the fold after that turn knows it: what `last_beginning` finds."""
     assert run.created_at is not None
     assert run.updated_at is not None
-    left = tuple(wait.run for wait in run.waits.values())
-    signals = list(run.buffered.values())
+    signals, left = list(run.buffered.values()), tuple(run.left)
     return Beginning(
         run.id, start, run.updated_at, run.created_at, run.ordinal, buffered=signals, origin=run.origin, left=left
     )

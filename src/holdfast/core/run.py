@@ -159,6 +159,8 @@ class Run(msgspec.Struct, gc=False):
     @property
     def grace_until(self) -> datetime | None:
         """When the clean-up of a cancelled or overdue run must have ended."""
+        if self.cancel is None and self.past_deadline is None:  # asked every turn
+            return None
         limits = [x.grace_until for x in (self.cancel, self.past_deadline) if x is not None and x.grace_until]
         return min(limits, default=None)
 

@@ -192,8 +192,9 @@ class Session:
     def _gather(self, at: datetime) -> None:
         """Adds what time brings. After messages and outcomes, so that those win."""
         due = deciding.brought_by_time(self.run, self.program, at, self.engine.settings.cancel_grace)
-        self._inputs.extend(due)
-        self._to_start.extend(x.key for x in due if isinstance(x, e.AttemptStarted))
+        if due:
+            self._inputs.extend(due)
+            self._to_start.extend(x.key for x in due if isinstance(x, e.AttemptStarted))
 
     def _imposed(self, at: datetime) -> Draft | None:
         """An end that does not ask the program."""
@@ -333,10 +334,11 @@ class Session:
             self.turn()
 
     def _abandon(self, key: str) -> None:
-        """Asks the body to stop. One that never began has an outcome too, or a saga would wait for it."""
+        """Asks the body to stop. What never began, and did not land just now, has an outcome too: sagas wait for it."""
         self._flight.stop(key, "the workflow no longer wants it")
         step = self.run.steps.get(key)
-        if step is not None and step.undo and key not in self._flight:
+        has_landed = any(isinstance(x, e.StepCompleted | e.StepFailed) and x.key == key for x in self._inputs)
+        if step is not None and step.undo and not has_landed and key not in self._flight:
             failure = Failure(type=STOPPED, message="abandoned before its body began")
             self._inputs.append(e.StepFailed(key=key, failure=failure, attempts=step.attempt))
 

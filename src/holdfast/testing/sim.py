@@ -35,6 +35,7 @@ from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, UnknownWorkflow
 from holdfast.testing.fake import Fake
 from holdfast.testing.loop import VirtualLoop, refuse_nesting
+from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
 
@@ -47,6 +48,22 @@ BEGINNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 NEVER = timedelta(days=36_500)
 """Longer than a test moves the clock: the lease holds, and nothing is polled."""
+
+
+class _Still(Heartbeat):
+    """No heart: a lease in a simulation holds for ever, so there is nothing to beat for, and no thread to begin."""
+
+    def start(self) -> None:
+        """Nothing."""
+
+    def stop(self) -> None:
+        """Nothing."""
+
+
+class SimWorker(Worker):
+    """The real worker, without the one thing in it that runs by the real clock."""
+
+    heartbeat = _Still
 
 
 class SimRun(sync.Run[R_co]):
@@ -320,7 +337,7 @@ class Sim:
     def _hired(self, options: WorkerOptions) -> Worker:
         """The worker, not yet started."""
         registry = Registry(components=self._registry.components)
-        return Worker(self.store, registry, self._settings, options, replaced=self._values)
+        return SimWorker(self.store, registry, self._settings, options, replaced=self._values)
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
         """Serves these workflows and those their code names."""

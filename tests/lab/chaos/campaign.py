@@ -77,6 +77,7 @@ def report_of(outcomes: list[Outcome]) -> Report:
         "connections that PostgreSQL ended": every["connection ended"],
         "workers on a host with a wrong clock": every["shifted"],
         "workers without notifications": every["deaf"],
+        "runs quarantined for losing their worker 5 times, and resumed": every["resumed"],
         "bodies begun": every["bodies"],
         "signals acknowledged": every["signals"],
         "runs in a killed worker's hands, measured": len(times),

@@ -64,7 +64,7 @@ def judged(found: Evidence) -> list[str]:
     problems += [f"run {run}: verify says: {problem}" for run, problem in found.unsound.items()]
     problems += _messages(found)
     for run, turns in found.journals.items():
-        about = [*_order(turns), *_ending(turns), *_executions(turns, bodies[run])]
+        about = [*_order(turns), *_pauses(turns), *_ending(turns), *_executions(turns, bodies[run])]
         if run in found.acked and not about:
             about += _result(found, run, turns)
         problems += [f"run {run}: {problem}" for problem in about]
@@ -101,6 +101,14 @@ def _order(turns: Sequence[Turn]) -> Iterator[str]:
             yield f"S4: row {after.ordinal} is of epoch {after.epoch}, after one of epoch {before.epoch}"
         if after.epoch > before.epoch and not isinstance(after.events[0], e.Claimed | e.Resumed):
             yield f"S4: row {after.ordinal} begins epoch {after.epoch}, and nobody claimed it"
+
+
+def _pauses(turns: Sequence[Turn]) -> Iterator[str]:
+    """S14: nobody changed the code, so nothing diverges; only what lost its worker again and again is put aside."""
+    for turn in turns:
+        for event in turn.events:
+            if isinstance(event, e.Paused) and event.reason != "quarantined":
+                yield f"S14: row {turn.ordinal} paused it, {event.reason}: {event.detail}"
 
 
 def _ending(turns: Sequence[Turn]) -> Iterator[str]:

@@ -269,6 +269,7 @@ async def _season(kind: str, seed: int, url: str, folder: Path, rng: Random, ser
             "bodies": sum(entry.what == "start" for entry in found.ledger),
             "shifted": site.shifted,
             "deaf": site.deaf,
+            "resumed": site.resumed,
         }
     )
     if outcome.kept < KEPT:

@@ -83,6 +83,10 @@ WRONG: dict[str, tuple[Evidence, str]] = {
     "an epoch nobody claimed": (with_journal(*put(2, turn(3, 2, e.TimerFired(key="t")))), "nobody claimed it"),
     "a zombie's row": (with_journal(*JOURNAL, LATE), "S3: row 6 is of epoch 1, written by process 1"),
     "an older epoch": (with_journal(*JOURNAL, LATE), "S4: row 6 is of epoch 1, after one of epoch 2"),
+    "a run that diverged": (
+        with_journal(*put(3, turn(4, 2, *JOURNAL[3].events, e.Paused(reason="diverged", detail="why")))),
+        "S14: row 4 paused it, diverged: why",
+    ),
     "a row after the end": (with_journal(*JOURNAL, turn(6, 2, e.TimerFired(key="t"))), "S10: its end is not the last"),
     "two ends": (with_journal(*JOURNAL, turn(6, 2, DONE)), "S10: it ended 2 times"),
     "no end": (with_journal(*JOURNAL[:4]), "it did not complete: its journal ends with SignalReceived"),

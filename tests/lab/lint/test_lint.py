@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from benchmarks import program
-from holdfast import App, workflow
+from holdfast import workflow
 from holdfast.cli import demo_app
-from holdfast.testing.lint import Report, lint
+from holdfast.testing.lint import lint
 from holdfast.testing.lint.finding import SUMMARIES
+from tests.lab.levels import Effort
 from tests.lab.lint import machines, mistakes, right
+from tests.lab.lint.campaign import linted, marked, report_of
 
-MARK = re.compile(r"  # (" + "|".join(SUMMARIES) + r")\b")
 FEWEST = 40
-
-
-def report_of(workflows: list[Any]) -> Report:
-    return lint(App("memory://", workflows=workflows))
-
-
-def marked() -> dict[int, str]:
-    """The lines of the corpus with the rule that is to find each."""
-    lines = Path(mistakes.__file__).read_text(encoding="utf-8").splitlines()
-    return {number: found.group(1) for number, line in enumerate(lines, 1) if (found := MARK.search(line))}
 
 
 def test_every_seeded_mistake_is_found(record_property: Any) -> None:
@@ -37,6 +27,14 @@ def test_every_seeded_mistake_is_found(record_property: Any) -> None:
     record_property("figure", f"lint: {len(wanted) - len(missed)} of {len(wanted)} seeded mistakes found")
     assert not missed
     assert found == set(wanted.items())
+
+
+def test_the_level_has_the_figures() -> None:
+    """Promise: the lab counts the same corpora, and finds nothing wrong."""
+    report = linted(Effort())
+    assert not report.problems
+    assert report.figures["mistakes found"] == report.figures["mistakes looked for"] == len(marked())
+    assert report.figures["false alarms"] == 0
 
 
 def test_what_is_right_raises_no_alarm(record_property: Any) -> None:

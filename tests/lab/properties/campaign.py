@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, run_state_machine_as_test
 
-from tests.conformance.test_differential import Twins
+from tests.conformance.test_differential import Twins, TwinsOnPostgres
 from tests.lab.levels import Effort, Report, level
 from tests.lab.properties.blobs import Blobs
 from tests.lab.properties.leases import Leases
@@ -32,7 +32,7 @@ class LeasesInMemory(Leases):
 
 
 MACHINES: dict[str, tuple[type[RuleBasedStateMachine], ...]] = {
-    "stores: the same on SQLite as in memory": (Twins,),
+    "stores: the same on SQLite and PostgreSQL as in memory": (Twins, Twins, Twins, TwinsOnPostgres),
     "leases and claims": (Leases, LeasesInMemory),
     "blobs in a folder": (Blobs,),
     "codec": (Values,),

@@ -6,24 +6,19 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.testing import Fake, SweepReport, crash_sweep
-from tests.lab.sweeps import flows as _declared  # noqa: F401 they enter themselves
-from tests.lab.sweeps.correct import CORRECT, Bank, bank
+from tests.lab.levels import Effort
+from tests.lab.sweeps import campaign
+from tests.lab.sweeps.campaign import sweep_of_mistake, sweep_of_right
+from tests.lab.sweeps.correct import CORRECT
 from tests.lab.sweeps.mistakes import MISTAKES
 
-SWEEPS = int(os.environ.get("HOLDFAST_SWEEPS", "50"))
+SWEEPS = int(os.environ.get("HOLDFAST_SWEEPS", campaign.FEW))
 SHARES = 5
-IN_PROCESS = {"the order of a set", "order by hash"}
-"""Mistakes that another process shows; the others are looked for without, which is quicker."""
-
-
-def sweep_of_mistake(name: str) -> SweepReport:
-    return crash_sweep(MISTAKES[name](), processes=3 if name in IN_PROCESS else 0)
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -67,16 +62,32 @@ def test_a_finding_says_what_is_wrong(name: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_right_workflows_raise_no_alarm(share: int, rng: random.Random) -> None:
+def test_right_workflows_raise_no_alarm(share: int) -> None:
     """Contract: no false alarm in any sweep; the first of each workflow also replays in another process, the later
     ones also try pairs of disturbances."""
-    names = list(CORRECT)
     for number in range(share, SWEEPS, SHARES):
-        name = names[number % len(names)]
-        make, signals = CORRECT[name]
-        is_first = number < len(names)
-        pairs = 0 if is_first else rng.randrange(1, 20)
-        fakes = [Fake(bank, Bank())]
-        report = crash_sweep(make(), signals=signals, fakes=fakes, pairs=pairs, processes=1 if is_first else 0)
-        assert report.ok, f"sweep {number}, {name}:\n{report}"
+        report = sweep_of_right(number)
+        assert report.ok, f"sweep {number}:\n{report}"
         assert not report.skipped
+
+
+def test_the_level_counts_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: figures of right workflows and of mistakes; one that is missed, or a false alarm, is a problem."""
+    names = ["a charge without an idempotency key", "a mutable default"]
+    monkeypatch.setattr(campaign, "ProcessPoolExecutor", _here)
+    monkeypatch.setattr(campaign, "MISTAKES", {name: MISTAKES[name] for name in names})
+    report = campaign.swept(Effort(seeds=2))
+    assert not report.problems
+    assert (report.figures["sweeps of right workflows"], report.figures["false alarms"]) == (2, 0)
+    assert (report.figures["mistakes looked for"], report.figures["mistakes found"]) == (2, 2)
+    right = CORRECT["steps in a row"][0]
+    monkeypatch.setattr(campaign, "MISTAKES", {"it is none": right})
+    monkeypatch.setattr(campaign, "CORRECT", {"it is one": (MISTAKES[names[0]], ())})
+    report = campaign.swept(Effort(seeds=1))
+    assert (report.figures["mistakes found"], report.figures["false alarms"]) == (0, 1)
+    assert len(report.problems) == 2
+    assert "it is none" in report.problems[1]
+
+
+def _here(*_: object, **__: object) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1)

@@ -50,6 +50,16 @@ def test_the_same_command_again_goes_on_and_runs_nothing_twice(cli: Cli) -> None
     assert len(cli.ok("runs", "--workflow", "holdfast.batch").splitlines()) == 2
 
 
+def test_the_order_is_an_option(cli: Cli) -> None:
+    """Promise: breadth-first from the command line, too; another word is wrong usage."""
+    words = ("batch", "shop:app", "hello", "--inputs", inputs('["a"]', '["b"]'), "--out", "out.jsonl", "--json")
+    made = cli(*words, "--order", "breadth").json
+    assert made["completed"] == 2
+    [plan] = [each for each in cli("show", made["batch"], "--json").json["exposed"].values() if "order" in each]
+    assert plan["order"] == "breadth"
+    assert cli(*words, "--order", "width").code == 2
+
+
 def test_failed_items_are_in_the_results_and_in_the_exit_code(cli: Cli) -> None:
     """Promise: exit code 1, one sentence, and the reason of each in its line."""
     answer = cli("batch", "shop:app", "fails", "--inputs", inputs('["x"]'), "--out", "out.jsonl", "--json")

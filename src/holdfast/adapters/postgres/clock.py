@@ -18,20 +18,23 @@ class ServerClock:
     """An estimate of the server's wall clock; the boot is this host's. Usable from any thread."""
 
     def __init__(self) -> None:
-        self._offset = 0
+        self._offset: int | None = None
         self._host = SystemClock()
 
     def now(self) -> datetime:
-        """The server's time, within half a round trip."""
-        return instant(time.monotonic_ns() // 1000 + self._offset)
+        """The server's time, within a round trip. When what is asked now arrives there, it is no earlier on the server:
+        a run that starts now is due at once, and a timer that is due here is due there."""
+        return instant(time.monotonic_ns() // 1000 + (self._offset or 0))
 
     def boot(self) -> tuple[str, float]:
         """Of this host: it tells whether a process of this host is gone."""
         return self._host.boot()
 
     def saw(self, server: int, asked: int, answered: int) -> None:
-        """The server said it was `server` (µs since 1970) between these readings of `time.monotonic_ns`."""
-        self._offset = server - (asked + answered) // 2000
+        """The server said it was `server` (µs since 1970) between these readings of `time.monotonic_ns`. What was known
+        before counts as far as it can be true: a slow answer says little, and a clock that was set is believed."""
+        least, most = server - answered // 1000, server - asked // 1000
+        self._offset = least if self._offset is None else min(max(self._offset, least), most)
 
 
 class Moments:

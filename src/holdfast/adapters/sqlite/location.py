@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -39,6 +38,8 @@ def locate(address: str | os.PathLike[str]) -> Location:
     """The place an address names. Symbolic links are followed once, here."""
     text = _path_in(os.fspath(address))
     if text == ":memory:":
+        import tempfile  # not light, and a file of its own needs none
+
         folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
         return Location(folder / "store.db", "sqlite:///:memory:", folder)
     path = Path(os.path.realpath(text))

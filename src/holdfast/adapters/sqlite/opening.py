@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import get_args
 
 import apsw
@@ -62,6 +61,8 @@ def schema_of(address: str | os.PathLike[str]) -> Schema:
 def discard(location: Location) -> None:
     """A store of this process only goes with its folder."""
     if location.folder is not None:
+        import shutil  # not light
+
         shutil.rmtree(location.folder, ignore_errors=True)
 
 

@@ -6,8 +6,6 @@ jump, and a name for the boot they are counted from: after a reboot no lease of 
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import sys
 import time
 from datetime import UTC, datetime
@@ -48,6 +46,8 @@ def _since_boot() -> float:
 def _sysctl(name: str) -> str:
     """A text value of the BSD kernel, or nothing where there is none."""
     try:
+        import ctypes.util  # not light, and only needed here
+
         library = ctypes.CDLL(ctypes.util.find_library("c"))
         size = ctypes.c_size_t(256)
         buffer = ctypes.create_string_buffer(size.value)

@@ -6,6 +6,7 @@ does not tell (no /proc), the mark is empty and the number alone is asked for.
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -36,6 +37,19 @@ def is_gone(pid: int, mark: str) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
+    return _own_stat(pid) if pid == os.getpid() else _read_stat(pid)
+
+
+@functools.lru_cache(maxsize=1)
+def _own_stat(pid: int) -> list[str]:
+    """Of the process that asks, which is alive and began only once: read once, since that takes long."""
+    return _read_stat(pid)
+
+
+os.register_at_fork(after_in_child=_own_stat.cache_clear)  # in another namespace it may have the same number
+
+
+def _read_stat(pid: int) -> list[str]:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

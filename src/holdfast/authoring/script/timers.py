@@ -50,6 +50,8 @@ class Timers:
     def due(self, now: datetime) -> list[str]:
         """Those that have come due, in the order in which they fire: by time, then by the order of their making."""
         heap = self._heap
+        if not heap or heap[0][0] > now:  # asked every turn
+            return []
         found: list[tuple[datetime, int, str]] = []
         while heap and heap[0][0] <= now:
             entry = heapq.heappop(heap)

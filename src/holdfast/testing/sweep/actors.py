@@ -34,7 +34,7 @@ from holdfast.ports.runs import Creation, Made, NewRun
 from holdfast.ports.store import Store
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.testing.fake import Fake
-from holdfast.testing.sim import Sim, at_once
+from holdfast.testing.sim import Sim, SimWorker, at_once
 from holdfast.testing.sweep.joining import Joined, joined
 from holdfast.testing.sweep.points import body_place, row_place
 from holdfast.testing.sweep.stage import Execution, Stage
@@ -72,7 +72,7 @@ class Actor(Sim):
     def _hired(self, options: WorkerOptions) -> Worker:
         door = cast("Store", _Door(self.stage))
         registry = _WatchedRegistry(self, self._registry.components)
-        worker = Worker(door, registry, self._settings, options, replaced=self._values)
+        worker = SimWorker(door, registry, self._settings, options, replaced=self._values)
         worker.engine.bodies = _StagedBodies(worker, self)
         self._hand = worker
         return worker

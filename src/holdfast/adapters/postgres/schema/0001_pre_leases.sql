@@ -265,11 +265,13 @@ $$;
 
 -- Nobody alive holds their definitions: later, 5 s doubling up to 5 min, with a note. The caller has locked them.
 CREATE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS TABLE (id text, note text) LANGUAGE sql AS $$
-    UPDATE runs AS r SET available_at = moment + least(5000000 * (1::bigint << least(bounces, 10)::int), 300000000), ready = 0,
-        bounces = bounces + 1,
-        note = 'no live worker holds workflow ' || workflow
-            || CASE WHEN version <> '' THEN ' (version ' || version || ')' ELSE '' END || '; start one that does'
-    WHERE no = ANY (nos) RETURNING r.id, r.note
+    WITH delayed AS (
+        UPDATE runs AS r SET ready = 0, bounces = bounces + 1,
+            available_at = moment + least(5000000 * (1::bigint << least(bounces, 10)::int), 300000000),
+            note = 'no live worker holds workflow ' || workflow
+                || CASE WHEN version <> '' THEN ' (version ' || version || ')' ELSE '' END || '; start one that does'
+        WHERE no = ANY (nos) RETURNING r.no, r.id, r.note)
+    SELECT id, note FROM delayed ORDER BY array_position(nos, no)
 $$;
 
 -- take: an operator's claim, not counted. Locks the run's row.
