@@ -41,9 +41,6 @@ LOG = logging.getLogger("holdfast.worker")
 WATCH = timedelta(seconds=60)
 """How far ahead the alarm of a run whose bodies run is set: what the wheel keeps of an ended run goes that soon."""
 
-NOT_KEPT = (e.Claimed, e.Released, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
-"""Of the inputs of a refused turn: what time brought it brings again, by the clock of the turn that follows."""
-
 DRAIN = timedelta(seconds=10)
 """How long the end of a run waits for bodies that were asked to stop."""
 
@@ -301,7 +298,7 @@ class Session:
             case Fenced():
                 self.drop(f"fenced by epoch {verdict.epoch}")
             case Unread() | RolledBack():
-                kept = [x for x in draft.inputs if not isinstance(x, NOT_KEPT)]
+                kept = [x for x in draft.inputs if not isinstance(x, deciding.NOT_KEPT)]
                 inputs = [inline(x, draft.blobs) for x in settling.without(kept)]  # its blobs were not stored either
                 self._is_committing = True  # no turn before the journal is read again
                 self.engine.reload(self, inputs)
