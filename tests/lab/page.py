@@ -36,8 +36,8 @@ runs. Worker, engine, client and store are the real ones; time, chance and the w
 write the store is compared with a fold of its own, and every body that begins with what the journal allows: one
 function a promise, in `tests/lab/sim/invariants.py`. Then the faults stop, and everything has to end in time.
 
-**Crash points.** Twelve scenarios, and for each a crash before and after every call its workers make to the store, then
-pairs of crashes.
+**Crash points.** Fourteen scenarios, and for each a crash before and after every call its workers make to the store,
+then pairs of crashes.
 
 **Properties.** Machines that do anything in any order against a model of a few lines: stores asked the same by workers
 that come and go, leases and claims, blobs in a folder whose writers die, the codec, the loader of flows and its

@@ -11,14 +11,18 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.memory.transaction import Transaction
+from holdfast.authoring.script.program import ScriptProgram
+from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.engine import parking
-from holdfast.ports.journal import Commit, Fenced, Verdict
+from holdfast.engine.parking import next_wake
+from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from tests.lab.sim.campaign import compared
 from tests.lab.sim.crash_points import CANONICAL, crash_points, try_all
 from tests.lab.sim.faults import Fault
@@ -79,8 +83,10 @@ def test_a_crash_at_every_point(name: str) -> None:
     assert crashes >= tried
 
 
-def test_there_are_twelve_scenarios() -> None:
-    assert len(CANONICAL) == 12
+def test_there_are_at_least_twelve_scenarios() -> None:
+    """Promise: of every way to write a workflow there is one."""
+    assert len(CANONICAL) >= 12
+    assert {"sequence", "machine", "flow", "batch"} <= set(CANONICAL)
 
 
 def test_the_same_journals_on_sqlite() -> None:
@@ -113,12 +119,38 @@ class Deaf(MemoryStore):
 
     async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
         verdicts = await super().commit(batch)
-        for commit in batch:
+        for commit, verdict in zip(batch, verdicts, strict=True):
             run = self._tables.runs[commit.no]
-            if commit.park is not None and not run.instance and not run.status.is_terminal:
+            is_parked = isinstance(verdict, Committed) and not run.instance and not run.status.is_terminal
+            if commit.park is not None and is_parked:
                 with self._writing() as write:
                     write._change(run.no, available_at=commit.park.until)
         return verdicts
+
+
+class Reworded(MemoryStore):
+    """Leaves something out of every turn."""
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        return await super().commit([self.reword(commit) for commit in batch])
+
+    def reword(self, commit: Commit) -> Commit:
+        raise NotImplementedError
+
+
+class Watchful(Reworded):
+    """Never drops the watch of a topic before the run's end."""
+
+    def reword(self, commit: Commit) -> Commit:
+        return msgspec.structs.replace(commit, unwatch=())
+
+
+class Discreet(Reworded):
+    """Tells nobody that a child was cancelled."""
+
+    def reword(self, commit: Commit) -> Commit:
+        told = tuple(x for x in commit.messages if x.kind != "child" or b'"cancelled"' not in x.body)
+        return msgspec.structs.replace(commit, messages=told)
 
 
 def first_problem(open_store: Callable[..., MemoryStore], seeds: int = 250) -> str:
@@ -138,9 +170,29 @@ def test_a_store_that_loses_wake_ups_is_found_out() -> None:
 
 
 def test_a_worker_that_forgets_its_timers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A parked run that nobody wakes stands still: liveness says so."""
+    """A run is given back, and nobody will wake it."""
     monkeypatch.setattr(parking, "next_wake", _never)
-    assert first_problem(MemoryStore).startswith("L")
+    assert "has to be awake" in first_problem(MemoryStore)
+
+
+def test_a_store_that_keeps_watches_is_found_out() -> None:
+    assert "watch a topic" in first_problem(Watchful)
+
+
+def test_a_cancelled_child_that_tells_nobody_is_found_out() -> None:
+    """Its parent stands still: liveness says so."""
+    assert first_problem(Discreet).startswith("L")
+
+
+def test_a_deadline_that_wakes_nobody_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is given back for longer than it has time."""
+    monkeypatch.setattr(parking, "next_wake", _without_deadline)
+    assert "has to be awake" in first_problem(MemoryStore)
+
+
+def test_a_second_cancel_that_interrupts_the_clean_up_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptProgram, "_deliver_cancel", _cancel_again)
+    assert first_problem(MemoryStore).startswith("S17")
 
 
 def test_a_failing_seed_is_shrunk() -> None:
@@ -154,3 +206,13 @@ def test_a_failing_seed_is_shrunk() -> None:
 
 def _never(run: Run, program: Program) -> datetime | None:
     return None
+
+
+def _without_deadline(run: Run, program: Program) -> datetime | None:
+    return next_wake(msgspec.structs.replace(run, deadline=None), program)
+
+
+def _cancel_again(program: ScriptProgram, event: e.CancelRequested) -> None:
+    program.cancel = event
+    assert program._main is not None
+    program._main.cancel()

@@ -24,6 +24,9 @@ from holdfast.errors import DeadlineExceeded, Diverged, NeverWaits
 COUNTED = (e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted)
 """What counts against the step limit."""
 
+NOT_KEPT = (e.Claimed, e.Released, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
+"""Of the inputs of a refused turn: what time brought it brings again, by the clock of the turn that follows."""
+
 
 class Rules(Protocol):
     """What deciding needs to know of the engine."""

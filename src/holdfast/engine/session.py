@@ -298,7 +298,7 @@ class Session:
             case Fenced():
                 self.drop(f"fenced by epoch {verdict.epoch}")
             case Unread() | RolledBack():
-                kept = [x for x in draft.inputs if not isinstance(x, e.Claimed | e.Released)]
+                kept = [x for x in draft.inputs if not isinstance(x, deciding.NOT_KEPT)]
                 inputs = [inline(x, draft.blobs) for x in settling.without(kept)]  # its blobs were not stored either
                 self._is_committing = True  # no turn before the journal is read again
                 self.engine.reload(self, inputs)

@@ -132,7 +132,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
                 _send(run, event, messages, publications)
             case e.Exposed():
                 exposed[event.name] = Exposure(event.name, bytes(event.value), event.blob)
-            case e.WaitStarted(kind="topic"):
+            case e.WaitStarted(kind="topic") if event.key in run.waits:  # else it ended in this very turn
                 watch.append((event.name, event.key))
             case e.Completed() | e.Failed() | e.Cancelled():
                 if run.parent:

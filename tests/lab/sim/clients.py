@@ -6,6 +6,7 @@ What was acknowledged is remembered, and has to be there in the end.
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from holdfast.ports.runs import RunRow
 from tests.lab.sim.loop import HEART
 from tests.lab.sim.scenario import OF_A_DEADLINE, RunPlan, agrees, expected
 from tests.lab.sim.wire import Wire
-from tests.lab.sim.workflows import Filling, bouquet, news, parcels, play, rumour
+from tests.lab.sim.workflows import Filling, bouquet, errand, news, parcels, play, rumour
 
 if TYPE_CHECKING:
     from tests.lab.sim.world import World
@@ -52,7 +53,13 @@ class Clients:
             for number in range(run.starters):
                 actor += 1
                 tasks.append(self._world.loop.spawn(actor, self._look_after(run, actor, number)))
+                tasks[-1].add_done_callback(self._check_acting)
         return tasks
+
+    def _check_acting(self, task: asyncio.Task[None]) -> None:
+        """What a client did not expect is a problem; nobody else would hear of it."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._world.watch.wrong("client", "any", "".join(traceback.format_exception(error)))
 
     def _client(self, actor: int) -> Client:
         assert actor < HEART
@@ -80,7 +87,7 @@ class Clients:
         }
         if plan.items:
             inputs = [play(plan.plan) for _ in range(plan.items)]
-            batch = await start_batch(client, play, inputs, concurrency=2, id=name, **options)
+            batch = await start_batch(client, play, inputs, concurrency=2, order="depth", id=name, **options)
             return await client.get(batch.id)
         call: Any = play(plan.plan, plan.rounds)
         if plan.parcels:
@@ -99,6 +106,10 @@ class Clients:
             acts.append((at, lambda number=number: self._publish(client, run.id, number)))  # type: ignore[misc]
         if plan.cancels_at >= 0:
             acts.append((plan.cancels_at, lambda: run.cancel("enough")))
+        if plan.cancels_again_at >= 0:
+            acts.append((plan.cancels_again_at, lambda: run.cancel("still enough")))
+        for at in plan.calls_off_at:
+            acts.append((at, lambda: self._call_off(client, run.id)))  # noqa: PERF401
         if plan.kills_at >= 0:
             acts.append((plan.kills_at, lambda: run.kill("enough")))
         if plan.pauses_at >= 0:
@@ -120,6 +131,14 @@ class Clients:
         message = f"rumour {number} of {sender}"
         for reached in await client.publish(rumour, number, id=message):
             self._published.append((message, reached))
+
+    async def _call_off(self, client: Client, root: str) -> None:
+        """Cancels the first errand of the run that is under way, if there is one."""
+        folds = [known.fold for known in self._world.watch.runs.values()]
+        for fold in folds:
+            if fold.workflow == errand.name and fold.root == root and fold.end is None:
+                await (await client.get(fold.id)).cancel("never mind")
+                return
 
     async def resume_paused(self) -> None:
         """The operator lets everything go on."""

@@ -1,4 +1,4 @@
-"""Twelve scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
+"""Fourteen scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
 
 A scenario is first played without faults: that gives the calls. Then it is played once for each of them.
 """
@@ -37,6 +37,8 @@ CANONICAL: dict[str, Scenario] = {
     "saga": _one([["saga", ["step", "a", 1, 0], ["step", "b", 5, 0]], ["step", "c", 1, 0]]),
     "machine": Scenario(2, 100, [RunPlan("run-0", [], parcels=3)]),
     "beginning anew": _one([["step", "a", 1, 0], ["step", "b", 5, 0]], rounds=2),
+    "flow": Scenario(2, 100, [RunPlan("run-0", [], flowers=2)]),
+    "batch": _one([["step", "a", 5, 0]], items=3),
     "timeout": _one([["race", 30, "a", 600, 0], ["patient", 50], ["step", "b", 1, 0]], signals=[0.4]),
 }
 
@@ -93,7 +95,9 @@ def sweep(name: str, count: int, seed: int) -> tuple[int, int, int, list[str]]:
 
 
 @level(
-    "crash points", "twelve scenarios, a crash before and after every call to the store, and pairs of crashes", share=2
+    "crash points",
+    "fourteen scenarios, a crash before and after every call to the store, and pairs of crashes",
+    share=2,
 )
 def crash_point_enumeration(effort: Effort) -> Report:
     """See the module. With more time, and no number of seeds, come more pairs."""

@@ -12,8 +12,9 @@ S3                     after every row, and after every fenced turn: the run's r
 S5                     after every row: lease, availability, children, blobs, and whoever a message went to is awake
 S7 S8 S9 S17           at the begin of every body (`OF_BODIES`)
 S11                    at every start, and in the end
-S12                    after every row: once; in the end: all that was acknowledged, in order, publications too
-S13                    after every row: timers, deadlines, times that never go back
+S12                    after every row: once, and watches are open waits; in the end: all that was acknowledged
+S13                    after every row: timers, deadlines, times that never go back; after every park and release: awake
+                       by the first of them
 S14                    in the end, of every fifth seed: the journal replays
 S15 S16                after every row and every claim
 S17                    after every row: children that are to end with the run, and clean-ups
@@ -246,7 +247,7 @@ def s17_cleaned_up(w: Written) -> Wrong:
     end = w.turn.events[-1] if w.turn.events else None
     if not isinstance(end, e.TERMINAL) or (isinstance(end, e.Failed | e.Cancelled) and end.imposed):
         return
-    if w.known.guards:
+    if w.known.guards > 0:
         yield f"it ends, and {w.known.guards} of its guards did not clean up"
     if w.known.cleanups:
         yield f"it ends, and its clean-up {sorted(w.known.cleanups)} did not"
@@ -266,6 +267,12 @@ def s5_all_of_it(w: Written) -> Wrong:
         yield f"parked until {w.row.available_at} with unread messages: a lost wake-up"
 
 
+def s13_awake_in_time(w: Written) -> Wrong:
+    """A run that is given back with a row wakes in time."""
+    if w.commit is not None and w.commit.park is not None:
+        yield from s13_wakes(w.known.fold, w.row, w.latest)
+
+
 OF_ROWS: tuple[Callable[[Written], Wrong], ...] = (
     s1_dense,
     s3_fenced,
@@ -279,11 +286,44 @@ OF_ROWS: tuple[Callable[[Written], Wrong], ...] = (
     s13_timers,
     s13_time_is_monotone,
     s13_deadlines,
+    s13_awake_in_time,
     s15_versions,
     s16_one_holder,
     s17_with_its_children,
     s17_cleaned_up,
 )
+
+
+# -- of a run that is given back, and of its watches -------------------------------------------------------------------
+
+
+def s13_wakes(fold: Run, row: RunRow, latest: datetime) -> Wrong:
+    """Whoever is given back is available by the first of its timers, retries, its deadline and the end of its grace."""
+    if fold.end is not None or fold.status is Status.PAUSED:
+        return
+    due = min(_times(fold), default=None)
+    if due is not None and (row.available_at is None or row.available_at > max(due, latest)):
+        yield f"it is given back until {row.available_at}, and has to be awake at {due}"
+
+
+def _times(fold: Run) -> Iterator[datetime]:
+    begins_at = fold.retry.at if fold.retry is not None else fold.available_at if fold.started_at is None else None
+    if begins_at is not None:
+        yield begins_at
+        return
+    yield from (wait.until for wait in fold.waits.values() if wait.until is not None and wait.awaited)
+    yield from (step.retry_at for step in fold.steps.values() if step.retry_at is not None and not step.is_abandoned)
+    is_stopping = fold.cancel is not None or fold.past_deadline is not None
+    limit = fold.grace_until if is_stopping else fold.deadline
+    if limit is not None:
+        yield limit
+
+
+def s12_watches(fold: Run, watched: set[str]) -> Wrong:
+    """The store knows the waits on a topic that are open, and no others."""
+    waiting = {wait.key for wait in fold.waits.values() if wait.kind == "topic"} if fold.end is None else set[str]()
+    if watched != waiting:
+        yield f"the store has it watch a topic for {sorted(watched)}, and it waits in {sorted(waiting)}"
 
 
 # -- of a body that begins ---------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ class Liveness:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._busy_at = 0.0
+        """When no worker had room, as far as was seen."""
 
     async def demand(self, acting: list[asyncio.Task[None]]) -> None:
         """Waits for the end of every run, and says what stood still on the way."""
@@ -37,6 +39,8 @@ class Liveness:
         resumed_at = 0.0
         while True:
             now = world.loop.time()
+            if not any(process.ended is None and process.worker.free > 0 for process in world.processes.values()):
+                self._busy_at = now
             if now - resumed_at > 2.0:
                 resumed_at = now
                 await world.clients.resume_paused()
@@ -62,8 +66,9 @@ class Liveness:
         now, uptime = world.store.clock.now(), world.loop.time()
         live = [process for process in world.processes.values() if process.ended is None]
         instances = {process.worker.options.instance: process for process in live}
-        is_free = any(process.worker.free > 0 for process in live)
+        is_free = uptime - self._busy_at > POLL + 1
         late = timedelta(seconds=POLL + 1)
+        owned = TTL * (3 if world.grants is not None else 1)  # a lease manager has to let go of it as well
         for process in live:
             if not process.worker.is_stopping and any(task.done() for task in process.worker._tasks[:3]):
                 world.watch.wrong("L8", process.id, "one of its loops has ended, and it goes on without")
@@ -85,7 +90,7 @@ class Liveness:
                     wait.kind == "sleep"
                     and wait.until is not None
                     and is_free
-                    and now - wait.until > late + timedelta(seconds=TTL)
+                    and now - wait.until > late + timedelta(seconds=owned)
                 ):
                     yield "L3", row, f"its timer {wait.key} is due since {wait.until}, now {now}"
 

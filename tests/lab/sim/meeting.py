@@ -27,6 +27,8 @@ CONSTRUCTS = (
     "cleaned up after a cancel",
     "grace ran out",
     "child of an earlier life cancelled",
+    "awaited child called off",
+    "cancelled twice",
 )
 
 
@@ -46,6 +48,10 @@ def met_in(run: Run, turn: Turn) -> Iterator[str]:
                 yield "step timed out"
             case e.StepCompleted() if run.cancel is not None:
                 yield "cleaned up after a cancel"
+            case e.ChildEnded(status="cancelled") if run.cancel is None and run.past_deadline is None:
+                yield "awaited child called off"
+            case e.CancelRequested() if run.cancel is not None:
+                yield "cancelled twice"
             case e.Cancelled() if event.imposed and run.cancel is not None:
                 yield "grace ran out"
             case _ if type(event) in BY_KIND:

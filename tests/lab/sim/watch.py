@@ -17,9 +17,20 @@ from holdfast.ports.leases import Beat, Claims, Taken, Taking
 from holdfast.ports.runs import Creation, Made, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.upkeep import Collected, Removed
-from tests.lab.sim.invariants import OF_BODIES, OF_ROWS, Attempt, Begun, Known, Written, s3_no_trace, s5_awake
+from tests.lab.sim.invariants import (
+    OF_BODIES,
+    OF_ROWS,
+    Attempt,
+    Begun,
+    Known,
+    Written,
+    s3_no_trace,
+    s5_awake,
+    s12_watches,
+    s13_wakes,
+)
 from tests.lab.sim.meeting import met_in
-from tests.lab.sim.workflows import inside, leave
+from tests.lab.sim.workflows import inside, leave, rumour
 
 if TYPE_CHECKING:
     from tests.lab.sim.world import World
@@ -39,6 +50,7 @@ class Watch:
         self.met: Counter[str] = world.met
         self._trace = blake2b(digest_size=16)
         self._keys: dict[str, str] = {}
+        self._names: dict[int, str] = {}
         self.asked_at = 0.0
         """When somebody last claimed, or was given, a run."""
         self.had_room_at = 0.0
@@ -50,6 +62,7 @@ class Watch:
             "create": self._created,
             "claim": self._claimed,
             "take": self._taken,
+            "release": self._released,
             "remove": self._removed,
             "collect": self._collected,
         }
@@ -147,7 +160,12 @@ class Watch:
     async def _accepted(self, actor: int, row: Row, commit: Commit) -> None:
         run = await self._row(row.run)
         stored = (await self._store.read({run.no: row.ordinal}))[run.no]
+        is_watching = _has_topic(self.runs[row.run])
         self._take(actor, row, stored, run, commit)
+        if is_watching or _has_topic(self.runs[row.run]):
+            watched = {each.key for each in await self._store.watchers(rumour.name) if each.run == row.run}
+            for problem in s12_watches(self.runs[row.run].fold, watched):
+                self.wrong("S12", row.run, problem)
         for child in commit.children:
             name = child.row.run
             if name not in self.runs:
@@ -177,6 +195,7 @@ class Watch:
 
     def _take(self, actor: int, row: Row, stored: list[Row], run: RunRow, commit: Commit | None) -> None:
         known = self.runs[row.run]
+        self._names[run.no] = row.run
         turn = decode_row(row)
         identity = known.fold.identity
         self._time(known, turn)
@@ -213,6 +232,8 @@ class Watch:
     def _owe(self, known: Known, turn: Turn) -> None:
         """What a run owes before it may end by itself, from the rows before and this one."""
         fold = known.fold
+        is_stopping = fold.cancel is not None or fold.past_deadline is not None
+        stops = not is_stopping and _stops(turn)
         for event in turn.events:
             match event:
                 case e.CancelRequested() if fold.cancel is None:
@@ -226,15 +247,15 @@ class Watch:
                     known.guards += 1
                 case e.StepScheduled() if (event.step or event.key) == leave.name:
                     known.guards -= 1
-                    if fold.cancel is not None or fold.past_deadline is not None or _stops(turn):
+                    if is_stopping or stops:
                         known.cleanups.add(event.key)
                 case e.StepCompleted():
                     known.cleanups.discard(event.key)
-                case e.StepAbandoned() if _stops(turn):  # begun because its body was done, and then interrupted
+                case e.StepAbandoned() if stops:  # begun because its body was done, and then interrupted
                     known.cleanups.discard(event.key)
                 case _:
                     pass
-        if _stops(turn) and any(isinstance(event, e.StepCompleted | e.StepFailed) for event in turn.events):
+        if stops and any(isinstance(event, e.StepCompleted | e.StepFailed) for event in turn.events):
             known.guards = 0  # likewise, and the run may have ended with it
 
     def _learn(self, known: Known, identity: str, turn: Turn) -> None:
@@ -279,6 +300,15 @@ class Watch:
     async def _taken(self, actor: int, taking: Taking, args: Args, kwargs: Kwargs, before: object) -> None:
         if isinstance(taking, Taken):
             self._granted(actor, taking.run)
+
+    async def _released(self, actor: int, is_done: bool, args: Args, kwargs: Kwargs, before: object) -> None:
+        known = self.runs.get(self._names.get(args[0], ""))
+        if known is None or not is_done:
+            return
+        if kwargs["until"] is not None and known.fold.epoch < kwargs["epoch"]:
+            return  # put off by somebody who could not open it
+        for problem in s13_wakes(known.fold, await self._row(known.fold.id), self._world.clock.latest):
+            self.wrong("S13", known.fold.id, problem)
 
     def _granted(self, actor: int, run: RunRow) -> None:
         known = self.runs.get(run.id)
@@ -334,6 +364,10 @@ class Watch:
             for problem in check(begun):
                 self.wrong(check.__name__[: check.__name__.index("_")].upper(), scope.run, problem)
         known.executions[attempt] += 1
+
+
+def _has_topic(known: Known) -> bool:
+    return any(wait.kind == "topic" for wait in known.fold.waits.values())
 
 
 def _stops(turn: Turn) -> bool:

@@ -20,6 +20,7 @@ from holdfast import (
     OutcomeUnknown,
     Permanent,
     Retry,
+    RunCancelled,
     RunFailed,
     Signal,
     StepFailed,
@@ -224,8 +225,13 @@ async def play_more(verb: str, rest: list[Any]) -> Any:
 
 
 async def play_in_time(verb: str, rest: list[Any]) -> Any:
-    """The nodes that may come too late."""
+    """The nodes that may come too late, or not at all."""
     match verb:
+        case "errand":
+            try:
+                return await errand(rest)
+            except RunCancelled:
+                return "cancelled"
         case "hasty":
             try:
                 return await hasty(rest)
@@ -247,6 +253,12 @@ async def stubborn(plan: list[Node], fails: int) -> list[Any]:
     if current().attempt <= fails:
         raise ValueError(f"pass {current().attempt}")
     return heard
+
+
+@workflow
+async def errand(plan: list[Node]) -> list[Any]:
+    """May be called off by a client while its parent waits for it."""
+    return [await play_node(node) for node in plan]
 
 
 @workflow(deadline="700ms")
@@ -350,5 +362,5 @@ async def pack(state: Packing, cursor: int | None) -> More[int] | Sent:
         return More(done) if done < state.left else Sent(state.cents + done)
 
 
-SERVED = (play, stubborn, hasty, bouquet, ribbon, parcels)
+SERVED = (play, stubborn, errand, hasty, bouquet, ribbon, parcels)
 """What every worker holds."""
