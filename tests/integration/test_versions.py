@@ -390,6 +390,41 @@ async def test_a_workflow_policy_retries_errors_outside_steps(world: World) -> N
     assert [x.type for x in await events(run)].count("retry") == 2
 
 
+@pytest.mark.parametrize("is_child", [False, True])
+async def test_a_new_pass_knows_calls_by_what_they_ask_for(world: World, is_child: bool) -> None:
+    """Promise: where tasks call the same step or child, a new pass finds each result again although it makes the calls
+    in another order; nothing that completed runs again, and what is new gets a result of its own."""
+    passes: list[int] = []
+    ran: list[str] = []
+
+    @step
+    async def note(name: str) -> str:
+        ran.append(name)
+        return name.upper()
+
+    @workflow
+    async def below(name: str) -> str:
+        return await note(name)
+
+    async def branch(name: str, count: int) -> list[str]:
+        ask = below if is_child else note
+        return [await ask(f"{name}{number}") for number in range(count)]
+
+    @workflow(retry=Retry(4, first="1ms"))
+    async def work() -> list[list[str]]:
+        passes.append(current().attempt)
+        found = await asyncio.gather(branch("a", 2 + current().attempt), branch("b", 3))
+        if current().attempt < 3:
+            raise ConnectionError("outside")
+        return found
+
+    async with world.serving(work, below) as app:
+        run = await app.start(work())
+        assert await run.result("10s") == [["A0", "A1", "A2", "A3", "A4"], ["B0", "B1", "B2"]]
+    assert max(passes) == 3
+    assert sorted(ran) == ["a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2"]
+
+
 @pytest.mark.spec("openworkflow.O73", "openworkflow.O8")
 async def test_a_workflow_policy_waits_and_gives_up(still: World) -> None:
     """Promise: the run parks until the next pass, says so, and fails with the last error when the budget is spent."""

@@ -9,7 +9,7 @@ A key is *spent* when an earlier pass did the deed and took it back: the same ca
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 
 
 class Keys:
@@ -34,7 +34,7 @@ class Keys:
             while (key := f"{name}:{number}") in following:
                 number += 1
             following[name] = number + 1
-        return self._fresh(key) if key in self._spent else key
+        return self.fresh(key, self._spent) if key in self._spent else key
 
     def peek(self, name: str) -> str:
         """The key that `take` would give, without taking it."""
@@ -50,9 +50,10 @@ class Keys:
             return False
         return 0 < int(digits) < following and f"{int(digits)}" == digits
 
-    def _fresh(self, key: str) -> str:
+    def fresh(self, key: str, others: Container[str]) -> str:
+        """The same key, in a life of its own: neither spent, nor given out, nor one of the others."""
         life = 2
-        while (fresh := f"{key}^{life}") in self._spent or fresh in self._next:
+        while (fresh := f"{key}^{life}") in self._spent or fresh in self._next or fresh in others:
             life += 1
         self._next[fresh] = 1
         return fresh

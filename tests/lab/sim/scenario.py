@@ -216,15 +216,6 @@ def has_timeouts(plan: list[Node]) -> bool:
     return any(node[0] == "patient" or (node[0] == "sequence" and has_timeouts(node[1:])) for node in plan)
 
 
-def has_each(plan: list[Node]) -> bool:
-    """Whether there is an `each` in it."""
-    return any(node[0] == "each" or (node[0] in NESTING and has_each(_nodes_of(node))) for node in plan)
-
-
-def _nodes_of(node: Node) -> list[Node]:
-    return [inner for inner in node[1:] if isinstance(inner, list)]
-
-
 def expected(run: RunPlan) -> Any:
     """What the run gives."""
     if run.parcels:
@@ -267,8 +258,8 @@ def _model_more(verb: str, rest: list[Any]) -> Any:
             return [rest[0]]
         case "guard":
             return rest[0]
-        case "stubborn":  # keys follow the calls, and in a later pass those of two `each` at once come in another order
-            return ANYTHING if has_each(rest[1:]) else [model(each, None) for each in rest[1:]]
+        case "stubborn":
+            return [model(each, None) for each in rest[1:]]
         case "flow":
             return bunch(rest[0], rest[1])
         case "hasty":

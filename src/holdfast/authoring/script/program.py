@@ -24,6 +24,7 @@ from holdfast.authoring.script.asked import AskedSteps
 from holdfast.authoring.script.bridge import SyncBody
 from holdfast.authoring.script.calls import UNREADABLE, DurableCall
 from holdfast.authoring.script.context import Place, authors_place
+from holdfast.authoring.script.earlier import Earlier
 from holdfast.authoring.script.loop import DurableLoop, Timer
 from holdfast.authoring.script.replaying import (
     ADVICE,
@@ -60,6 +61,7 @@ class ScriptProgram:
         self.loop: DurableLoop = DurableLoop(self, budget=settings.activation_budget)
         self.at: datetime = beginning.at
         self.keys: Keys = Keys(beginning.undone)
+        self.earlier: Earlier | None = Earlier(beginning) if beginning.memo else None
         self.timers: Timers = Timers()
         self.steps: AskedSteps = AskedSteps(self)
         self.waits: Waits = Waits(self)
@@ -177,6 +179,13 @@ class ScriptProgram:
     def take_key(self, name: str) -> str:
         """The key of the next call of that name. One whose effect an earlier pass took back is never used again."""
         return self.keys.take(name)
+
+    def key_of(self, key: str, name: str, args: bytes, arguments: Arguments) -> str:
+        """The key of a step or child asked for with these arguments: its own, or the one that an earlier pass used."""
+        if self.earlier is None:
+            return key
+        is_only_task = len(self.loop.unfinished_tasks()) <= 1
+        return self.earlier.key_of(key, name, args, arguments, self.keys, is_only_task=is_only_task)
 
     def announce(self, call: DurableCall[Any]) -> int:
         """A call was made; until it is awaited the program remembers it."""

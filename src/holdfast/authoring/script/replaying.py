@@ -180,7 +180,7 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
                 type(event) is e.StepScheduled
                 and event.key == command.key
                 and (event.step or event.key) == command.spec.name
-                and _same_arguments(event, command.args, command.spec.arguments)
+                and same_arguments(event, command.args, command.spec.arguments)
             )
         case c.AbandonStep():
             return type(event) is e.StepAbandoned and event.key == command.key
@@ -198,7 +198,7 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
             return (
                 type(event) is e.ChildStarted
                 and (event.key, event.workflow, event.run) == (command.key, command.workflow, command.run)
-                and (reads is None or _same_arguments(event, command.args, reads))
+                and (reads is None or same_arguments(event, command.args, reads))
             )
         case c.Send():
             return type(event) is e.MessageSent and (event.key, event.to, event.kind, event.name) == (
@@ -225,7 +225,8 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
             return type(event) is e.Continued and event.workflow == command.workflow
 
 
-def _same_arguments(event: e.StepScheduled | e.ChildStarted, args: bytes, arguments: Arguments) -> bool:
+def same_arguments(event: e.StepScheduled | e.ChildStarted, args: bytes, arguments: Arguments) -> bool:
+    """Whether that was asked for with these arguments."""
     if event.blob:
         return event.blob == hash_of(args)
     recorded = bytes(event.value)

@@ -124,6 +124,8 @@ class AnyStep(Generic[P, R]):
         taken = program.keys.take(key or spec.name)
         cursor = program.cursor
         encoded = spec.arguments.encode(args, kwargs, None if cursor is None else cursor.recorded_args(taken))
+        if key is None and program.earlier is not None:
+            taken = program.key_of(taken, spec.name, encoded, spec.arguments)
         undo = self.undo_step
         if undo is None:
             return StepCall(program, taken, where, spec, encoded, retry, timeout)

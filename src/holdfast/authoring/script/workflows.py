@@ -42,7 +42,7 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
         self.child: ChildCall | None = None
         program = find_program()
         if program is not None:
-            key = program.take_key(spec.name)
+            key = program.key_of(program.take_key(spec.name), spec.name, args, spec.arguments)
             command = StartChild(
                 key=key,
                 run=child_id(program.beginning.identity, key),
