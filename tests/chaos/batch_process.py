@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import sys
 
+from benchmarks.process import peak_bytes
 from holdfast import App, current, step, workflow
 
 ledger = ""
@@ -53,7 +53,7 @@ async def main(url: str) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with app.worker(id="w", poll="50ms", ttl="3s", concurrency=200):
         await stopped.wait()
-    sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}\n")
+    sys.stdout.write(f"{peak_bytes()}\n")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class Records:
 
 async def killed_twice(url: str, ledger: Path, items: int, concurrency: int, order: Order) -> tuple[float, int]:
     """A batch of items of three steps whose worker is killed in the middle, twice. Its items/s, without the kills, and
-    the kilobytes that the last worker had at most."""
+    the bytes of memory that the last worker had at most."""
     app, records = App(url, workflows=[item]), Records(ledger)
     async with app:
         batch = await app.start_batch(item, range(items), concurrency=concurrency, order=order, id="b")
@@ -155,6 +155,6 @@ async def test_a_large_batch_survives_two_kills(
     ledger = tmp_path / "ledger"
     ledger.touch()
     rate, peak = await killed_twice(url_of(kind, tmp_path), ledger, items, 100, "depth")
-    figure = f"{kind}: {items:,} items of three steps, two kills: {rate:.0f} items/s, {peak / 1024:.0f} MB at most"
+    figure = f"{kind}: {items:,} items of three steps, two kills: {rate:.0f} items/s, {peak / 2**20:.0f} MB at most"
     record_property("figure", figure)
-    assert peak < 200 * 1024
+    assert peak < 200 * 2**20

@@ -33,13 +33,17 @@ WHERE no = ? AND epoch = ? AND next_ordinal = ?
 RETURNING inbox_last
 """
 
-# move: any turn that keeps the lease. Locks runs. A paused run is no longer claimable, whoever holds it.
+# move: any turn that keeps the lease. Locks runs. A paused run is no longer claimable, whoever holds it; one that goes
+# on after a pause is, if nobody holds it.
 # A turn that only takes in-flight steps up again (?12 = 0) is no progress: the count of claims stays.
 MOVE = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2,
     claims = CASE ?12 WHEN 1 THEN 0 ELSE claims END,
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
-    ready = CASE WHEN ?7 = 'paused' THEN NULL ELSE ready END
+    ready = CASE
+        WHEN ?7 = 'paused' THEN NULL
+        WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
+        ELSE ready END
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6
 RETURNING inbox_last
 """

@@ -306,6 +306,7 @@ BEGIN
             ELSE until END,
         ready = CASE
             WHEN new_status NOT IN ('pending', 'running') THEN NULL
+            WHEN NOT is_parked AND ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
             WHEN NOT is_parked THEN ready
             WHEN inbox_last > seen THEN 1
             ELSE (until <= _turn.at)::int END
@@ -460,7 +461,10 @@ BEGIN
                     claims = CASE WHEN turn.flag & 6 > 0 THEN 0 ELSE claims END,
                     instance = CASE WHEN turn.flag & 2 > 0 THEN '' ELSE instance END,
                     available_at = CASE WHEN turn.flag & 2 > 0 THEN NULL ELSE available_at END,
-                    ready = CASE WHEN turn.flag & 2 > 0 THEN NULL ELSE ready END
+                    ready = CASE
+                        WHEN turn.flag & 2 > 0 THEN NULL
+                        WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
+                        ELSE ready END
                 FROM unnest(nos, epochs, ordinals, ats, formats, checksums, bodies, workflows, versions, statuses,
                         doings, started, updated, ended, commit_many.seen, commit_many.flags) WITH ORDINALITY
                     AS turn(no, epoch, ordinal, at, format, checksum, body, workflow, version, status, doing,
