@@ -416,7 +416,7 @@ async def test_a_new_pass_knows_calls_by_what_they_ask_for(world: World, is_chil
         found = await asyncio.gather(branch("a", 2 + current().attempt), branch("b", 3))
         if current().attempt < 3:
             raise ConnectionError("outside")
-        return found
+        return list(found)
 
     async with world.serving(work, below) as app:
         run = await app.start(work())
