@@ -1,11 +1,11 @@
-"""Sync workflows: a plain function in a thread (`threads`), in strict turns with the program's loop.
+"""Sync workflows: a plain function in a thread of its own, in strict turns with the program's loop.
 
 The thread runs only while the loop waits for it, and the other way round, so a sync body is as deterministic as an
 async one. A durable verb in the thread hands an awaitable to the loop's side, which awaits it as any async body would;
 that is why sync and async workflows share all their logic.
 
-A body ends when its program is closed, and its thread is free for another one. One that will not end within `PATIENCE`
-is left behind and counted, and so is one that does not come back from its own work within `TURN`.
+A thread ends when its program is closed. One that will not end within `PATIENCE` is left behind and counted, and so is
+one that does not come back from its own work within `TURN`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.authoring.script.context import sync_program
 from holdfast.authoring.script.sagas import Unwinding
-from holdfast.authoring.script.threads import run_in_thread
 from holdfast.errors import NeverWaits, NotAllowedHere
 
 if TYPE_CHECKING:
@@ -30,18 +28,21 @@ PATIENCE = 5.0
 """Seconds a closing program waits for its thread to come back from real work."""
 
 FAREWELL = 0.1
-"""Seconds a body that was given up has for its last lines."""
+"""Seconds a thread has for its last lines once its body has ended."""
 
 TURN = 60.0
 """Seconds a sync body may work between two waits before the program gives it up."""
 
-_stuck: list[SyncBody] = []
+_stuck: list[threading.Thread] = []
 
 
 def stuck_threads() -> tuple[str, ...]:
-    """Sync workflow bodies of this process whose program was closed and that still keep their threads."""
-    _stuck[:] = [body for body in _stuck if not body.has_ended]
-    return tuple(body.name for body in _stuck)
+    """Sync workflow bodies of this process whose program was closed and whose threads have not ended."""
+    _stuck[:] = [thread for thread in _stuck if thread.is_alive()]
+    return tuple(thread.name.removeprefix(_PREFIX) for thread in _stuck)
+
+
+_PREFIX = "holdfast-"
 
 
 class _Finished:
@@ -71,25 +72,16 @@ class SyncBody:
         self._request: Awaitable[Any] | _Finished | None = None
         self._reply: Any = None
         self._error: BaseException | None = None
-        self._has_thread = False
-
-    @property
-    def name(self) -> str:
-        """The workflow's."""
-        return self._program.spec.name
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the author's code has returned, or an error has left it."""
-        return isinstance(self._request, _Finished)
+        self._thread: threading.Thread | None = None
 
     async def main(self) -> Any:
         """The loop's side: awaits what the thread asks for, until it ends."""
         context = contextvars.copy_context()
         context.run(_bodies.set, self)
         context.run(sync_program.set, self._program)
-        self._has_thread = True
-        run_in_thread(partial(context.run, self._run), f"holdfast-{self.name}")
+        name = f"{_PREFIX}{self._program.spec.name}"
+        self._thread = threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True)
+        self._thread.start()
         request = await self._thread_turn()
         while not isinstance(request, _Finished):
             try:
@@ -103,13 +95,14 @@ class SyncBody:
         return request.value
 
     def is_left_behind(self) -> bool:
-        """Whether the program was closed and the body goes on all the same; it is counted then."""
-        if not self._has_thread or self.has_ended:
+        """Whether the program was closed and the thread goes on all the same; it is counted then."""
+        thread = self._thread
+        if thread is None:
             return False
-        self._to_loop.acquire(timeout=FAREWELL)
-        if not self.has_ended and self not in _stuck:
-            _stuck.append(self)
-        return not self.has_ended
+        thread.join(FAREWELL)
+        if thread.is_alive() and thread not in _stuck:
+            _stuck.append(thread)
+        return thread.is_alive()
 
     async def _thread_turn(self) -> Awaitable[Any] | _Finished:
         """Waits until the thread asks for something or ends."""
@@ -127,13 +120,12 @@ class SyncBody:
             raise Unwinding
         return cast("Awaitable[Any] | _Finished", self._request)
 
-    def _run(self) -> Callable[[], None]:
-        """The thread's side, from the first line of the body to its last; returns how to tell the loop's side."""
+    def _run(self) -> None:
         try:
             self._request = _Finished(self._function(*self._args, **self._kwargs), None)
         except BaseException as error:  # noqa: BLE001 it is the workflow's end, whatever it is
             self._request = _Finished(None, error)
-        return self._to_loop.release
+        self._to_loop.release()
 
     def wait(self, awaitable: Awaitable[R]) -> R:
         """The thread's side: hands over, and sleeps until the answer is there."""

@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from holdfast import sync
-from holdfast.authoring.script import bridge, threads
+from holdfast.authoring.script import bridge
 from holdfast.authoring.script.channels import Signal
 from holdfast.authoring.script.loop import graveyard_size
 from holdfast.authoring.script.sagas import saga
@@ -370,8 +370,8 @@ def test_an_async_step_called_in_a_sync_workflow_is_not_forgotten() -> None:
     assert "holdfast.sync" in PureRun(flow.call()).finish().failure.message
 
 
-def test_closing_a_sync_workflow_ends_its_body_without_effects() -> None:
-    """Contract: also one that catches BaseException and asks for more; its thread is free then."""
+def test_closing_a_sync_workflow_ends_its_thread_without_effects() -> None:
+    """Contract: also one that catches BaseException and asks for more."""
 
     @workflow
     def flow() -> None:
@@ -383,54 +383,19 @@ def test_closing_a_sync_workflow_ends_its_body_without_effects() -> None:
         finally:
             load("from finally")
 
+    before = threading.active_count()
     run = PureRun(flow.call())
     run.turn()
-    assert _threads_of("flow") != []
+    assert threading.active_count() == before + 1
     run.program.close()
-    assert _threads_of("flow") == []
+    _join("holdfast-flow")
+    assert threading.active_count() == before
     assert (done, bridge.stuck_threads()) == ([], ())
-
-
-def test_a_thread_takes_one_sync_body_after_the_other() -> None:
-    """Contract: bodies that are open at once have a thread each; those that follow use the threads that are free."""
-    seen: list[int] = []
-
-    @workflow
-    def flow() -> None:
-        seen.append(threading.get_ident())
-        load("a")
-        assert threading.get_ident() == seen[-1]
-
-    first, second = PureRun(flow.call()), PureRun(flow.call())
-    first.turn()
-    second.turn()
-    assert len({*seen}) == len(_threads_of("flow")) == 2
-    for run in (second, first):
-        run.program.close()
-    for _ in range(3):
-        PureRun(flow.call()).finish()
-    assert seen[2:] == [seen[0]] * 3, "the one that was free last"
-
-
-def test_a_thread_that_nobody_wants_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract: a process whose sync workflows have ended keeps no threads for them."""
-    monkeypatch.setattr(threads, "REST", 0.01)
-
-    seen: list[threading.Thread] = []
-
-    @workflow
-    def flow() -> None:
-        seen.append(threading.current_thread())
-
-    PureRun(flow.call()).finish()
-    seen[0].join(30)
-    assert not seen[0].is_alive()
 
 
 def test_a_thread_that_will_not_end_is_counted_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: closing comes back all the same; the thread is named while it lives."""
     monkeypatch.setattr(bridge, "PATIENCE", 0.01)
-    monkeypatch.setattr(threads, "REST", 0.01)
     may_end = threading.Event()
 
     @workflow(name="stubborn")
@@ -445,7 +410,7 @@ def test_a_thread_that_will_not_end_is_counted_and_reported(monkeypatch: pytest.
     run.program.close()
     assert bridge.stuck_threads() == ("stubborn",)
     may_end.set()
-    _join("stubborn")
+    _join("holdfast-stubborn")
     assert bridge.stuck_threads() == ()
 
 
@@ -453,7 +418,6 @@ def test_a_sync_body_that_never_waits_is_given_up(monkeypatch: pytest.MonkeyPatc
     """Contract: its worker does not stand still for ever."""
     monkeypatch.setattr(bridge, "TURN", 0.01)
     monkeypatch.setattr(bridge, "PATIENCE", 0.01)
-    monkeypatch.setattr(threads, "REST", 0.01)
     may_end = threading.Event()
 
     @workflow(name="busy")
@@ -466,7 +430,7 @@ def test_a_sync_body_that_never_waits_is_given_up(monkeypatch: pytest.MonkeyPatc
     run.program.close()
     assert bridge.stuck_threads() == ("busy",)
     may_end.set()
-    _join("busy")
+    _join("holdfast-busy")
 
 
 def test_a_program_that_never_waits_is_stopped() -> None:
@@ -483,13 +447,10 @@ def test_a_program_that_never_waits_is_stopped() -> None:
     run.program.close()
 
 
-def _threads_of(name: str) -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == f"holdfast-{name}"]
-
-
 def _join(name: str) -> None:
-    for thread in _threads_of(name):
-        thread.join(10)
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread.join(10)
 
 
 def test_context_variables_are_the_runs_own() -> None:
