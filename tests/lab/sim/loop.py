@@ -90,6 +90,8 @@ class SeededLoop(asyncio.AbstractEventLoop):
         self._stalls: dict[int, float] = {}
         self._is_over = False
         self.moves = 0
+        self.actor = 0
+        """Who moves. (A workflow's code has a context of its own, and cannot tell.)"""
         self.errors: list[str] = []
         self.tasks: list[asyncio.Task[Any]] = []
 
@@ -175,6 +177,7 @@ class SeededLoop(asyncio.AbstractEventLoop):
         if self.moves > MOST:
             raise Stuck(f"{MOST} callbacks, and no end")
         if not handle.cancelled():
+            self.actor = actor
             handle._run()
 
     def _unstall(self, now: float) -> None:

@@ -281,6 +281,11 @@ class Watch:
                 case _:
                     pass
 
+    def has_asked(self, run: str, identity: str, key: str) -> bool:
+        """Whether that life of the run asked for the step."""
+        known = self.runs.get(run)
+        return known is not None and any(each[:2] == (identity, key) for each in known.attempts)
+
     def _attempt(self, known: Known, identity: str, key: str, epoch: int, *, is_new: bool) -> None:
         step = known.fold.steps.get(key)
         if step is not None:

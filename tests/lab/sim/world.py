@@ -19,7 +19,7 @@ from typing import Any
 from unittest.mock import patch
 
 from holdfast.adapters.memory.store import MemoryStore
-from holdfast.authoring.script.context import running_step
+from holdfast.authoring.script.context import find_program, running_step
 from holdfast.core.specs import Settings
 from holdfast.engine.registry import Registry
 from holdfast.engine.sweeping import sweep
@@ -37,7 +37,7 @@ from tests.lab.sim.loop import ACTOR, HEART, SeededLoop, SimulatedClock, Stuck, 
 from tests.lab.sim.scenario import Scenario
 from tests.lab.sim.watch import Watch
 from tests.lab.sim.wire import Wire, is_write
-from tests.lab.sim.workflows import SERVED, STAGE, once
+from tests.lab.sim.workflows import SERVED, STAGE, inserted, once
 
 BEGINNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TTL, POLL = 2.0, 0.4
@@ -321,8 +321,15 @@ class World:
         yield scope.attempt
 
     def _inserts(self) -> int:
-        process = self.processes.get(ACTOR.get())
-        return self.scenario.inserts_at if process is not None and process.has_new_code else -1
+        """Where the code that runs now has one step more. In the end each run gets the code that it was written by."""
+        if self.is_calm:
+            program = find_program()
+            assert program is not None
+            is_new = self.watch.has_asked(program.beginning.run, program.beginning.identity, inserted.name)
+        else:
+            process = self.processes.get(self.loop.actor % HEART)
+            is_new = process is not None and process.has_new_code
+        return self.scenario.inserts_at if is_new else -1
 
     def _poison(self) -> None:
         if not self.is_calm and self.rng.random() < 0.8:
