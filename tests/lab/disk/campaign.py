@@ -7,6 +7,7 @@ acknowledged.
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -154,7 +155,8 @@ def disk_faults(effort: Effort) -> Report:
     for seed in seeds(effort, 300):
         rng = Random(f"disk faults:{seed}")
         fault = chosen(rng)
-        outcome = failing(fault, seed)
+        with unheard():
+            outcome = failing(fault, seed)
         met += outcome.is_met
         refused += outcome.refused
         if outcome.problem:
@@ -181,6 +183,16 @@ def power_cuts(effort: Effort) -> Report:
     report.figures = {"power cuts": cuts}
     report.sometimes = {"power was cut": cuts}
     return report
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """A store says what its disk does to it, at length."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def seeds(effort: Effort, usual: int) -> Iterator[int]:
