@@ -202,6 +202,8 @@ class _Past:
         self._given_up.discard(event.key)
         if isinstance(event, e.StepScheduled) and event.undoes:
             self.undone.add(event.key)
+        elif isinstance(event, e.ChildStarted):
+            self.left.pop(event.run, None)  # asked for again: it is a child of this life
 
     def _settle_step(self, event: e.StepCompleted | e.StepFailed) -> None:
         memo = self.memo.get(event.key)
