@@ -7,21 +7,19 @@ prints how many kilobytes it had at most.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 
 from benchmarks.process import peak_bytes
 from holdfast import App, current, step, workflow
+from tests.support.ledger import append
 
 ledger = ""
 
 
 def note(number: int) -> None:
-    file = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     here = current()
-    os.write(file, f"{here.run_id} {here.step} {number}\n".encode())
-    os.close(file)
+    append(ledger, f"{here.run_id} {here.step} {number}")
 
 
 @step

@@ -12,6 +12,7 @@ import sys
 import time
 
 from holdfast import App, current, step, workflow
+from tests.support.ledger import append
 
 LEDGER = "HOLDFAST_TEST_LEDGER"
 KEYS = ("part", "part:1", "part:2", "part:3")
@@ -21,12 +22,8 @@ EXPECTED = list(range(len(KEYS)))
 def note(what: str) -> None:
     """One line in the ledger, with the time of the clock that all processes of this host share."""
     here = current()
-    line = f"{what} {here.run_id} {here.key} {here.attempt} {os.getpid()} {time.monotonic()}\n"
-    descriptor = os.open(os.environ[LEDGER], os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
+    line = f"{what} {here.run_id} {here.key} {here.attempt} {os.getpid()} {time.monotonic()}"
+    append(os.environ[LEDGER], line)
 
 
 @step

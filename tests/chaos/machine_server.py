@@ -17,6 +17,7 @@ from typing import Any
 
 from examples.file_log import FileLog
 from holdfast import App, CompensationFailed, Join, Machine, More, Retry, RunFailed, StateFailed
+from tests.support.ledger import append
 
 ENDED, FAILED, DIRTY = 0, 3, 4
 GOES_BACK = {"undo Pay", "undo Reserve"}
@@ -40,9 +41,7 @@ def act(what: str, *, before: bool = False) -> None:
     crash = order.crash == what
     if crash and before:
         os.kill(os.getpid(), signal.SIGKILL)
-    file = os.open(order.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(file, f"{order.run}|{what}\n".encode())
-    os.close(file)
+    append(order.ledger, f"{order.run}|{what}")
     if crash:
         os.kill(os.getpid(), signal.SIGKILL)
     if order.fail == what:

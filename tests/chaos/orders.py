@@ -10,6 +10,7 @@ import asyncio
 import os
 
 from holdfast import Retry, Signal, current, sleep, step, workflow
+from tests.support.ledger import append
 
 LEDGER = "HOLDFAST_TEST_LEDGER"
 GATE = "HOLDFAST_TEST_GATE"
@@ -21,12 +22,7 @@ approved = Signal[bool]("approved")
 def note(what: str) -> None:
     """One line in the ledger."""
     here = current()
-    line = f"{what} {here.run_id} {here.key} {here.attempt} {os.getpid()}\n"
-    descriptor = os.open(os.environ[LEDGER], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
+    append(os.environ[LEDGER], f"{what} {here.run_id} {here.key} {here.attempt} {os.getpid()}")
 
 
 async def gate_opened() -> None:

@@ -19,6 +19,7 @@ from holdfast import Retry, Signal, current, step, workflow
 from holdfast.ports.journal import Commit, Fenced, Verdict
 from holdfast.ports.leases import Claims, WorkerRow
 from holdfast.ports.store import Store
+from tests.support.ledger import append
 
 LEDGER = "HOLDFAST_TEST_LEDGER"
 ANTIDOTE = "HOLDFAST_TEST_ANTIDOTE"
@@ -53,12 +54,8 @@ class Entry(NamedTuple):
 def write(what: str, run: str, key: str, attempt: int, epoch: int) -> None:
     """One line in the ledger."""
     wall = time.clock_gettime(time.CLOCK_REALTIME)  # not the one that is shifted
-    line = f"{what} {run} {key} {attempt} {epoch} {os.getpid()} {time.monotonic()} {wall}\n"
-    descriptor = os.open(os.environ[LEDGER], os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
+    line = f"{what} {run} {key} {attempt} {epoch} {os.getpid()} {time.monotonic()} {wall}"
+    append(os.environ[LEDGER], line)
 
 
 def note(what: str) -> None:
