@@ -38,7 +38,7 @@ time, chance and the way to the store are not. After every write the store is co
 every body that begins with what the journal allows: one function a promise, in `tests/lab/sim/invariants.py`. Then the
 faults stop, and everything has to end in time.
 
-**Crash points.** Fourteen scenarios, and for each a crash before and after every call its workers make to the store,
+**Crash points.** Fifteen scenarios, and for each a crash before and after every call its workers make to the store,
 then pairs of crashes.
 
 **Properties.** Machines that do anything in any order against a model of a few lines: stores asked the same by workers

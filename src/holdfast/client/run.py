@@ -79,51 +79,50 @@ class ClientRun(Run[R]):
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
         """Waits for the end and says how it ended; None if the time ran out."""
-        return (await self._waited(timeout))[0]
+        found = await self._waited(timeout)
+        return None if found is None else Status(found.status)
 
-    async def _waited(self, timeout: Duration | None) -> tuple[Status | None, e.ChildEnded | None]:
-        """The status it ended with, and its end if that was told: then nobody has to ask the store."""
+    async def _waited(self, timeout: Duration | None) -> e.ChildEnded | RunRow | None:
+        """Its end if that was told, so that nobody has to ask the store; or its row; None if the time ran out."""
         if find_program() is not None:
             raise NotAllowedHere("waiting for a run through the app in a workflow: await the workflow itself (a child)")
         loop = asyncio.get_running_loop()
         limit = None if timeout is None else parse_duration(timeout, what="timeout").total_seconds()
         until = None if limit is None else loop.time() + limit
         if self._end is not None:
-            return Status(self._end.status), self._end
+            return self._end
         local = self._client.local
         async with self._client.waiting.listen(self.id) as news:
             is_known_to_run = self._is_expected and local is not None and local.holds(self.id)
             self._is_expected = False
             while True:
                 if news.end is not None:
-                    return Status(news.end.status), news.end
+                    return news.end
                 if not is_known_to_run:
-                    status = (await self._row()).status
-                    if status.is_terminal:
-                        return status, None
+                    row = await self._row()
+                    if row.status.is_terminal:
+                        return row
                 is_known_to_run = False
                 left = None if until is None else until - loop.time()
                 if left is not None and left <= 0:
-                    return None, None
+                    return None
                 await news.next(left)
 
     async def result(self, timeout: Duration | None = None) -> R:
         """Waits for the end: its value, or the error it ended with."""
-        status, end = await self._waited(timeout)
-        if status is None:
+        found = await self._waited(timeout)
+        if found is None:
             assert timeout is not None
             limit = format_duration(parse_duration(timeout, what="timeout"))
             doing = (await self.view()).waiting
             raise ResultTimeout(f"run {self.id} has not ended within {limit}: {doing}. It goes on; ask again later.")
-        end = await self._with_value(end or await self._stored_end())
+        end = await self._with_value(await self._stored_end(found) if isinstance(found, RunRow) else found)
         if end.status == "completed":
             return cast("R", self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value))
         raise end_error(end, self._spec)
 
-    async def _stored_end(self) -> e.ChildEnded:
-        store = self._client.store
-        row = await self._row()
-        last = (await store.read({row.no: row.next_ordinal - 1}))[row.no][-1]
+    async def _stored_end(self, row: RunRow) -> e.ChildEnded:
+        last = (await self._client.store.read({row.no: row.next_ordinal - 1}))[row.no][-1]
         turn = decode_row(last)
         terminal = cast("e.Terminal", turn.events[-1])
         return ended(self.id, terminal, turn.at, "")

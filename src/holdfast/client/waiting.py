@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, Self
 from weakref import WeakValueDictionary
 
 from holdfast.core import events as e
 from holdfast.errors import StoreError
-from holdfast.ports.store import Store
+from holdfast.ports.store import OTHERS, Store
 
 FIRST_LOOK, LONGEST_LOOK, POLL = 0.001, 0.02, 1.0
 
@@ -63,7 +64,11 @@ class Waiting:
             self._wake(end.run, end)
 
     def _hinted(self, run: str) -> None:
-        if run in self._listening and not self.is_settled_here(run):
+        if run == OTHERS:
+            with self._lock:
+                for looker in self._lookers.values():
+                    looker.others_wrote()
+        elif run in self._listening and not self.is_settled_here(run):
             self._wake(run, None)
 
     def _wake(self, run: str, end: e.ChildEnded | None) -> None:
@@ -138,6 +143,8 @@ class _Looker:
         self._seen = waiting.store.changes()
         self._pause = FIRST_LOOK
         self._woken_at = loop.time()
+        self._changed_at = -FIRST_LOOK
+        self._is_told = False
         self._handle = loop.call_later(FIRST_LOOK, self._look)
 
     def add(self, listening: Listening) -> None:
@@ -152,6 +159,20 @@ class _Looker:
         self._handle.cancel()
         return True
 
+    def others_wrote(self) -> None:
+        """From any thread. However often that is said, nobody is woken more often than without."""
+        if not self._is_told:
+            self._is_told = True
+            with suppress(RuntimeError):  # the loop was closed: nobody waits there any more
+                self._loop.call_soon_threadsafe(self._sooner)
+
+    def _sooner(self) -> None:
+        self._is_told = False
+        soon = self._changed_at + FIRST_LOOK
+        if not self._handle.cancelled() and soon < self._handle.when():
+            self._handle.cancel()
+            self._handle = self._loop.call_at(soon, self._look)
+
     def _look(self) -> None:
         try:
             changes = self._waiting.store.changes()
@@ -161,6 +182,8 @@ class _Looker:
         has_changed = changes != self._seen
         self._seen = changes
         self._pause = FIRST_LOOK if has_changed else min(self._pause * 1.5, LONGEST_LOOK)
+        if has_changed:
+            self._changed_at = now
         if has_changed or now - self._woken_at >= POLL:
             self._woken_at = now
             for listening in self._listening:

@@ -14,6 +14,9 @@ from holdfast.ports.runs import Runs
 from holdfast.ports.transactions import Transactions
 from holdfast.ports.upkeep import Upkeep
 
+OTHERS = ""
+"""Instead of a run's id: another process may have written, and `changes` has risen."""
+
 
 class Store(Journal, Runs, Inbox, Leases, Blobs, Upkeep, Transactions, Protocol):
     """Everything durable, behind one door."""
@@ -29,7 +32,8 @@ class Store(Journal, Runs, Inbox, Leases, Blobs, Upkeep, Transactions, Protocol)
         ...
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Calls `listener(run id)` after a write of this process made that run due, changed its inbox or ended it.
+        """Calls `listener(run id)` after a write of this process made that run due, changed its inbox or ended it; and
+        `listener(OTHERS)` when it hears that another process wrote, if its kind of store can hear such a thing.
 
         A hint, from any thread, possibly lost; the poll is the truth. Returns how to unsubscribe.
         """

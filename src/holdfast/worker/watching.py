@@ -20,7 +20,8 @@ FIRST_LOOK = 0.002
 
 
 class Looks:
-    """Looks for changes, as a timer and not as a task: an idle worker does little else."""
+    """Looks for changes, as a timer and not as a task: an idle worker does little else. A store that hears of them says
+    so, and is not waited for."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -28,39 +29,52 @@ class Looks:
         self._poll = worker.options.poll.total_seconds()
         self._longest = self._pause = worker.options.look.total_seconds()
         self._compared_at = self._loop.time()
+        self._changed_at = -FIRST_LOOK
         self._seen: int = worker.store.changes()
         self._has_news = False
+        self._is_due: asyncio.Future[None] | None = None
 
     async def comparison(self) -> None:
         """Returns when it is time for the next one."""
-        self._is_due: asyncio.Future[None] = self._loop.create_future()
-        self._timer = self._loop.call_later(self._pause, self._look)
+        is_due = self._is_due = self._loop.create_future()
+        self._timer = self._loop.call_later(self._pause, self._look, is_due)
         try:
-            await self._is_due
+            await is_due
         finally:
             self._timer.cancel()
+            self._is_due = None
         self._compared_at, self._has_news = self._loop.time(), False
 
-    def _look(self) -> None:
+    def at_once(self) -> None:
+        """Another process wrote. However often that is said, news is taken up no more often than without."""
+        is_due = self._is_due
+        soon = self._changed_at + FIRST_LOOK
+        if is_due is not None and not is_due.done() and soon < self._timer.when():
+            self._timer.cancel()
+            self._timer = self._loop.call_at(soon, self._look, is_due)
+
+    def _look(self, is_due: asyncio.Future[None]) -> None:
+        now = self._loop.time()
         self._pause = min(self._pause * 1.25, self._longest)
         try:
             changes = self._worker.store.changes()
         except Exception as error:  # noqa: BLE001 the task that waits raises it
-            self._is_due.set_exception(error)
+            is_due.set_exception(error)
             return
         if changes != self._seen:
-            self._seen, self._pause, self._has_news = changes, FIRST_LOOK, True
+            self._seen, self._pause, self._has_news, self._changed_at = changes, FIRST_LOOK, True, now
             self._worker.work_hinted.set()
-        since = self._loop.time() - self._compared_at
+        since = now - self._compared_at
         if since >= self._poll or (self._has_news and since >= self._longest):
-            self._is_due.set_result(None)
+            is_due.set_result(None)
         else:
-            self._timer = self._loop.call_later(self._pause, self._look)
+            self._timer = self._loop.call_later(self._pause, self._look, is_due)
 
 
 async def watch_until_stopped(worker: Worker) -> None:
     """Hints for the claim loop, news for the sessions."""
     looks = Looks(worker)
+    worker.others_wrote = looks.at_once
     while not worker.is_stopped:
         try:
             await looks.comparison()

@@ -27,7 +27,7 @@ from holdfast.errors import StoreError
 from holdfast.ports.grants import Grants
 from holdfast.ports.leases import Beat, Claims, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
-from holdfast.ports.store import Store
+from holdfast.ports.store import OTHERS, Store
 from holdfast.worker.claiming import claim_until_stopped
 from holdfast.worker.granting import Granted
 from holdfast.worker.heartbeat import Heartbeat
@@ -81,6 +81,8 @@ class Worker:
         )
         self.work_hinted: asyncio.Event = asyncio.Event()
         self.waits_for_slots: bool = False
+        self.others_wrote: Callable[[], None] = lambda: None
+        """The store heard that another process wrote."""
         self.recovery: Recovery = Recovery()
         self.last_beat: Beat | None = None
         self.own_runs: list[str] = []
@@ -312,7 +314,7 @@ class Worker:
             self.work_hinted.set()
 
     def _hinted(self, run: str) -> None:
-        """From any thread: a write of this process concerns that run."""
+        """From any thread: a write of this process concerns that run, or others wrote."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return
@@ -333,6 +335,9 @@ class Worker:
             self._news(self._hints.popleft())
 
     def _news(self, run: str) -> None:
+        if run == OTHERS:
+            self.others_wrote()
+            return
         session = self.engine.sessions.get(run) or self.engine.beginnings.unborn.get(run)
         if session is None:
             self.work_hinted.set()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.authoring.batch.plan import Order
 from holdfast.authoring.handle import Run
 from holdfast.client.batches import start_batch
 from holdfast.client.client import Client
@@ -87,7 +88,8 @@ class Clients:
         }
         if plan.items:
             inputs = [play(plan.plan) for _ in range(plan.items)]
-            batch = await start_batch(client, play, inputs, concurrency=2, order="depth", id=name, **options)
+            order: Order = "breadth" if plan.in_rounds else "depth"
+            batch = await start_batch(client, play, inputs, concurrency=2, order=order, id=name, **options)
             return await client.get(batch.id)
         call: Any = play(plan.plan, plan.rounds)
         if plan.parcels:

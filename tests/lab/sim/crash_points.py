@@ -1,4 +1,4 @@
-"""Fourteen scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
+"""Fifteen scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
 
 A scenario is first played without faults: that gives the calls. Then it is played once for each of them.
 """
@@ -39,6 +39,7 @@ CANONICAL: dict[str, Scenario] = {
     "beginning anew": _one([["step", "a", 1, 0], ["step", "b", 5, 0]], rounds=2),
     "flow": Scenario(2, 100, [RunPlan("run-0", [], flowers=2)]),
     "batch": _one([["step", "a", 5, 0]], items=3),
+    "batch in rounds": _one([["step", "a", 5, 0], ["step", "b", 1, 0]], items=3, in_rounds=True),
     "timeout": _one([["race", 30, "a", 600, 0], ["patient", 50], ["step", "b", 1, 0]], signals=[0.4]),
 }
 
@@ -96,7 +97,7 @@ def sweep(name: str, count: int, seed: int) -> tuple[int, int, int, list[str]]:
 
 @level(
     "crash points",
-    "fourteen scenarios, a crash before and after every call to the store, and pairs of crashes",
+    "fifteen scenarios, a crash before and after every call to the store, and pairs of crashes",
     share=2,
 )
 def crash_point_enumeration(effort: Effort) -> Report:

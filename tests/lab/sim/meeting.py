@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from holdfast.authoring.batch.plan import NAME as BATCH
 from holdfast.core import events as e
+from holdfast.core import rounds
 from holdfast.core.run import Run
 from holdfast.core.turn import Turn
 
@@ -29,6 +30,7 @@ CONSTRUCTS = (
     "child of an earlier life cancelled",
     "awaited child called off",
     "cancelled twice",
+    "round given",
 )
 
 
@@ -52,6 +54,8 @@ def met_in(run: Run, turn: Turn) -> Iterator[str]:
                 yield "awaited child called off"
             case e.CancelRequested() if run.cancel is not None:
                 yield "cancelled twice"
+            case e.SignalReceived(name=rounds.ROUND) if run.round:
+                yield "round given"
             case e.Cancelled() if event.imposed and run.cancel is not None:
                 yield "grace ran out"
             case _ if type(event) in BY_KIND:

@@ -47,6 +47,8 @@ class RunPlan:
     """It is a flow, of so many items."""
     items: int = 0
     """It is a batch of so many runs."""
+    in_rounds: bool = False
+    """A batch that goes breadth-first."""
     deadline: float = 0.0
     starts_at: float = 0.0
     starters: int = 1
@@ -144,6 +146,7 @@ def _draw_kind(rng: random.Random, run: RunPlan) -> None:
         run.flowers = rng.randint(1, 4)
     elif chance < 0.2:
         run.items = rng.randint(1, 5)
+        run.in_rounds = chance < 0.175
         run.plan = run.plan[:2] if not waits_of(run.plan[:2]) else [["step", run.id, 5, 1]]
         return
     elif chance < 0.28 and not waits_of(run.plan):

@@ -13,6 +13,7 @@ import random
 import select
 import threading
 import time
+from collections.abc import Callable
 from hashlib import sha256
 from secrets import token_hex
 
@@ -32,10 +33,11 @@ _log = logging.getLogger("holdfast.store")
 
 
 class Notices:
-    """Sends and hears. Starts with its first use; closing sends what is left."""
+    """Sends and hears. Starts with its first use; closing sends what is left. `tell`: others wrote."""
 
-    def __init__(self, address: Address, dialler: Dialler) -> None:
+    def __init__(self, address: Address, dialler: Dialler, tell: Callable[[], None]) -> None:
         self._dialler = dialler
+        self._tell = tell
         self._is_on = address.has_notices
         self._channel = f"holdfast_{sha256(address.schema.encode()).hexdigest()[:24]}"
         self._own = token_hex(8)
@@ -103,7 +105,7 @@ class Notices:
         connection.add_notify_handler(lambda notice: self._heard(notice.payload))
         connection.execute(quoting.SQL("LISTEN {}").format(quoting.Identifier(self._channel)))
         self.is_listening = True
-        self.changes += 1  # whatever was sent meanwhile was missed
+        self._others_wrote()  # whatever was sent meanwhile was missed
         sent_at = 0.0
         while True:
             readable, _, _ = select.select([connection.fileno(), self._wake[0]], [], [])
@@ -125,4 +127,8 @@ class Notices:
 
     def _heard(self, sender: str) -> None:
         if sender != self._own:
-            self.changes += 1
+            self._others_wrote()
+
+    def _others_wrote(self) -> None:
+        self.changes += 1
+        self._tell()

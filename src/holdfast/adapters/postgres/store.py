@@ -39,6 +39,7 @@ from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Wat
 from holdfast.ports.journal import Commit, Tree, Verdict
 from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
+from holdfast.ports.store import OTHERS
 
 T = TypeVar("T")
 Rows: TypeAlias = list[Row]  # `list` is a verb of the port
@@ -100,7 +101,7 @@ class PostgresStore(Keeping, Lending):
         self._pid = os.getpid()
         self._texts = sql.Texts(address.quoted)
         self._listeners = Listeners()
-        self._notices = Notices(address, dialler)
+        self._notices = Notices(address, dialler, lambda: self._listeners.tell((OTHERS,)))
         first = Link(dialler, self._texts, connection)
         self._links = [first]  # all of them: whoever lost one, closing the store closes its connection
         self._idle = [first]  # append and pop are atomic
@@ -124,7 +125,7 @@ class PostgresStore(Keeping, Lending):
         return self._moments.clock
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Hints after each write of this process, from the thread that made it."""
+        """Hints after each write of this process, from the thread that made it; and when others say that they wrote."""
         return self._listeners.add(listener)
 
     def changes(self) -> int:

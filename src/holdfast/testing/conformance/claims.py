@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core import events as e
 from holdfast.core.status import Status
-from holdfast.ports.journal import Park
+from holdfast.ports.journal import Committed, Park
 from holdfast.testing.conformance.suite import Suite
 from holdfast.testing.conformance.world import TTL, World, seconds, signal
 
@@ -94,6 +94,21 @@ class ClaimSuite(Suite):
         before = [await world.get(name) for name in ("held", "paused", "ended", "early", "parked")]
         assert (await world.claim(other)).runs == []
         assert [await world.get(name) for name in ("held", "paused", "ended", "early", "parked")] == before
+
+    @pytest.mark.parametrize("others", [0, 3], ids=["alone", "with others"])
+    async def test_a_run_that_goes_on_although_nobody_holds_it_is_claimable(self, world: World, others: int) -> None:
+        """Contract: a turn of the last epoch that ends the pause of a run nobody holds leaves it to whoever comes, at
+        the time it was given back for; committed alone or together with others."""
+        holders = [await world.held_run(f"r{number}") for number in range(others + 1)]
+        until = world.clock.now() + seconds(10)
+        for holder in holders:
+            await holder.commits(e.Paused(reason="operator"), park=Park(until))
+        verdicts = await world.store.commit([holder.turn(e.Resumed()) for holder in holders])
+        assert all(isinstance(verdict, Committed) for verdict in verdicts)
+        other = await world.worker("i2")
+        assert (await world.claim(other)).runs == []
+        world.clock.advance(10)
+        assert {run.id for run in (await world.claim(other)).runs} == {f"r{number}" for number in range(others + 1)}
 
     async def test_every_claim_raises_the_epoch(self, world: World) -> None:
         """Contract: + 1 at each claim, also by the same instance, and never lowered by giving back."""

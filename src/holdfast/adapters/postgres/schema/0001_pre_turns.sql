@@ -395,8 +395,9 @@ BEGIN
 END
 $$;
 
--- commit_one: a batch of one. Without anything else to bring it locks its own row alone, by the update. The common turn
--- (a run goes on, and brings nothing) has its own two statements, which are what `_turn` comes to then.
+-- commit_one: a batch of one. Without anything else to bring it locks its own row alone, by the update. The common turns
+-- (a run goes on, or ends and nobody adopted it, and brings nothing) have their own statements, which are what `_turn`
+-- comes to then.
 CREATE FUNCTION commit_one(
     given bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
@@ -407,16 +408,28 @@ BEGIN
     IF extra IS NULL AND flags & 11 = 0 AND new_status IN ('pending', 'running') THEN
         UPDATE runs SET next_ordinal = next_ordinal + 1, doing = new_doing, updated_at = new_updated, status = new_status,
             workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended,
-            claims = CASE WHEN flags & 4 > 0 THEN 0 ELSE claims END
+            claims = CASE WHEN flags & 4 > 0 THEN 0 ELSE claims END,
+            ready = CASE WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0 ELSE ready END
         WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal
         RETURNING inbox_last INTO second;
-        IF FOUND THEN
-            code := 0;
-            first := _next_seq();
-            INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
-            VALUES (first, turn_no, turn_ordinal, turn_epoch, turn_at, turn_format, turn_checksum, turn_body);
-            RETURN;
+    ELSIF extra IS NULL AND flags & 3 = 2 AND NOT EXISTS (SELECT 1 FROM adoptions WHERE run = turn_no) THEN
+        PERFORM 1 FROM runs WHERE no = turn_no FOR NO KEY UPDATE;  -- from here on nobody adopts it
+        IF EXISTS (SELECT 1 FROM adoptions WHERE run = turn_no) THEN  -- meanwhile: its locks are others, so from the start
+            RAISE SQLSTATE '40001' USING MESSAGE = 'the run was adopted while it ended';
         END IF;
+        UPDATE runs SET next_ordinal = next_ordinal + 1, doing = new_doing, updated_at = new_updated, status = new_status,
+            workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended, claims = 0,
+            instance = '', available_at = NULL, ready = NULL
+        WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND inbox_last <= seen
+        RETURNING ARRAY[id], inbox_last INTO hints, second;
+        DELETE FROM watchers WHERE FOUND AND run = turn_no;
+    END IF;
+    IF second IS NOT NULL THEN
+        code := 0;
+        first := _next_seq();
+        INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
+        VALUES (first, turn_no, turn_ordinal, turn_epoch, turn_at, turn_format, turn_checksum, turn_body);
+        RETURN;
     END IF;
     IF extra IS NOT NULL OR flags & 2 > 0 THEN
         PERFORM _lock_for(
@@ -540,11 +553,15 @@ DECLARE
     begun record;
     found_no bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock(one) FROM (
-        SELECT DISTINCT hashtextextended(
-            jsonb_build_array(current_schema(), n ->> 'workflow', n ->> 'key')::text, 0) AS one
-        FROM jsonb_array_elements(news) AS n WHERE n ->> 'key' <> '' ORDER BY 1) AS keys;
-    PERFORM _lock_for('{}', NULL, jsonb_path_query_array(news, '$[*].first[17]'));
+    IF news @? '$[*] ? (@.key != "")' THEN
+        PERFORM pg_advisory_xact_lock(one) FROM (
+            SELECT DISTINCT hashtextextended(
+                jsonb_build_array(current_schema(), n ->> 'workflow', n ->> 'key')::text, 0) AS one
+            FROM jsonb_array_elements(news) AS n WHERE n ->> 'key' <> '' ORDER BY 1) AS keys;
+    END IF;
+    IF news @? '$[*].first[17] ? (@ != null)' THEN
+        PERFORM _lock_for('{}', NULL, jsonb_path_query_array(news, '$[*].first[17]'));
+    END IF;
     moment := _now(given);
     FOR new IN SELECT * FROM jsonb_array_elements(news) LOOP
         is_ours := true;
