@@ -13,10 +13,12 @@ from typing import ClassVar
 from benchmarks.places import Place
 from benchmarks.program import app_at, family, one
 from benchmarks.scale import Scale
-from benchmarks.throughput import BEST_CONCURRENCY, finished
+from benchmarks.throughput import finished
 from holdfast import App, step, workflow
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.store import Store
+
+CHILDREN_AT_ONCE = 500
 
 
 class Marks:
@@ -74,7 +76,7 @@ async def _steps(sizes: tuple[int, ...], place: Place) -> dict[str, float]:
 async def _children(sizes: tuple[int, ...], place: Place) -> dict[str, float]:
     """Parents of ever more children, each waiting for all of them at once."""
     processor: list[float] = []
-    async with app_at(place.url("children")) as app, app.worker(concurrency=BEST_CONCURRENCY):
+    async with app_at(place.url("children")) as app, app.worker(concurrency=CHILDREN_AT_ONCE):
         await finished(app, [family(2)])
         for size in sizes:
             processed = time.process_time()

@@ -15,6 +15,8 @@ from holdfast.errors import StoreError
 from holdfast.ports.store import OTHERS, Store
 
 FIRST_LOOK, LONGEST_LOOK, POLL = 0.001, 0.02, 1.0
+EACH = 0.0001
+"""Seconds that lie between two looks for each who waits, however much others write: about twice what one look costs."""
 
 
 class Handle(Protocol):
@@ -166,9 +168,14 @@ class _Looker:
             with suppress(RuntimeError):  # the loop was closed: nobody waits there any more
                 self._loop.call_soon_threadsafe(self._sooner)
 
+    @property
+    def _least(self) -> float:
+        """Seconds between two changes taken up, at least."""
+        return min(max(FIRST_LOOK, EACH * len(self._listening)), POLL)
+
     def _sooner(self) -> None:
         self._is_told = False
-        soon = self._changed_at + FIRST_LOOK
+        soon = self._changed_at + self._least
         if not self._handle.cancelled() and soon < self._handle.when():
             self._handle.cancel()
             self._handle = self._loop.call_at(soon, self._look)
@@ -181,7 +188,7 @@ class _Looker:
         now = self._loop.time()
         has_changed = changes != self._seen
         self._seen = changes
-        self._pause = FIRST_LOOK if has_changed else min(self._pause * 1.5, LONGEST_LOOK)
+        self._pause = self._least if has_changed else min(self._pause * 1.5, max(LONGEST_LOOK, self._least))
         if has_changed:
             self._changed_at = now
         if has_changed or now - self._woken_at >= POLL:

@@ -69,7 +69,7 @@ DISCARD = "DISCARD ALL"
 
 # -- reads -------------------------------------------------------------------------------------------------------------
 
-RUN_BY_ID = "SELECT * FROM {s}.run_rows WHERE id = %b::text"
+RUNS_BY_ID = "SELECT * FROM {s}.run_rows WHERE id = ANY (%b::text[])"
 COUNT_BY_STATUS = "SELECT status, count(*) FROM {s}.runs GROUP BY status"
 LAST_TURN = """
 SELECT ordinal, events.epoch, at, format, checksum, body, seq, runs.workflow, runs.status

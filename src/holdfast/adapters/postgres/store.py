@@ -20,6 +20,7 @@ from holdfast.adapters.postgres.address import Address, parse_address
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
 from holdfast.adapters.postgres.entries import Entries, Entry, NewEntry
+from holdfast.adapters.postgres.gathering import Gathered
 from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.keeping import Keeping
 from holdfast.adapters.postgres.lane import Lane, closed
@@ -106,6 +107,7 @@ class PostgresStore(Keeping, Lending):
         self._links = [first]  # all of them: whoever lost one, closing the store closes its connection
         self._idle = [first]  # append and pop are atomic
         self._threads = ThreadPoolExecutor(max(1, max_connections - _OTHERS), thread_name_prefix="holdfast-store")
+        self._rows_by_id: Gathered[RunRow] = Gathered(self._get_all)
         self._turns: Turns | None = None
         self._turns_lane: Lane[Sequence[Commit]] | None = None
         self._entries_lane: Lane[Entry] | None = None
@@ -205,8 +207,7 @@ class PostgresStore(Keeping, Lending):
 
     async def get(self, run: str) -> RunRow | None:
         """See `ports.runs`."""
-        rows = await self._rows(sql.RUN_BY_ID, run)
-        return run_row(rows[0]) if rows else None
+        return await self._rows_by_id.get(run)
 
     async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
         """See `ports.runs`."""
@@ -326,6 +327,10 @@ class PostgresStore(Keeping, Lending):
             self._entries_lane = Lane("holdfast-entries", Entries(link, self._moments, self._tell).perform, link.drop)
         self._check_process()
         return await self._entries_lane.ask(entry)
+
+    async def _get_all(self, runs: Sequence[str]) -> Mapping[str, RunRow]:
+        rows = map(run_row, await self._rows(sql.RUNS_BY_ID, list(runs)))
+        return {row.id: row for row in rows}
 
     async def _rows(self, statement: str, *values: object) -> Any:
         return await self._run(lambda link: link.ask(statement, values))

@@ -19,6 +19,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.ports.inbox import Accepted
 from holdfast.ports.journal import Committed
 from holdfast.ports.runs import Made
+from holdfast.ports.store import OTHERS
 from holdfast.testing.conformance.world import DONE, START, World, seconds
 from holdfast.testing.conformance.world import signal as message
 from tests.support.postgres import clean_url, server_port, server_url
@@ -247,17 +248,23 @@ async def _commit_until(holder: Any, ordinal: int) -> None:
 
 
 async def test_other_processes_hear_of_writes() -> None:
-    """Contract: a write rises `changes` of every other store of the schema, soon; its own stands still."""
+    """Contract: a write rises `changes` of every other store of the schema, soon, and its listeners are told; its own
+    stands still."""
     url = clean_url()
     writer, listener = await open_postgres(url), await open_postgres(url)
     for store in (writer, listener):
         store.changes()
     await until(lambda: _is_listening(listener) and _is_listening(writer))
     heard, own = listener.changes(), writer.changes()
+    told: dict[PostgresStore, list[str]] = {writer: [], listener: []}
+    for store, heard_by in told.items():
+        store.subscribe(heard_by.append)
     clock = VirtualClock(START)
     await World(writer, clock).make("r")
-    await until(lambda: listener.changes() > heard)
-    assert writer.changes() == own
+    await until(lambda: told[listener] != [])
+    assert set(told[listener]) == {OTHERS}
+    assert listener.changes() > heard
+    assert (writer.changes(), set(told[writer])) == (own, {"r"})
     await writer.close()
     await listener.close()
 

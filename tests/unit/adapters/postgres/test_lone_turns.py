@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,7 +16,7 @@ from holdfast.adapters.postgres import turns
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
 from holdfast.errors import StoreUnavailable
-from holdfast.ports.journal import Committed, Fenced
+from holdfast.ports.journal import Committed, Fenced, Park
 from holdfast.testing.conformance.world import DONE, World
 from tests.support.postgres import server_url
 
@@ -76,6 +78,33 @@ async def test_a_connection_lost_by_a_lone_turn_is_replaced(world: World) -> Non
     await world.verify()
 
 
+async def test_a_run_that_is_adopted_while_it_ends_tells_its_watcher(world: World) -> None:
+    """Promise: whoever adopts a run just before its end is told of it, though the turn that ends it had already seen
+    that nobody waits, and stood before the lock on the run."""
+    parent, child = await world.held_run("parent"), await world.held_run("child")
+    await parent.commits(park=Park(None))
+    await child.commits()
+    with _locked(world, child.no) as connection:
+        ending = asyncio.ensure_future(child.commits(DONE))
+        async with asyncio.timeout(30):
+            while not _somebody_waits(connection):  # noqa: ASYNC110 another connection stands before the lock
+                await asyncio.sleep(0.01)
+        adoptions = quoting.Identifier(parse_address(world.store.url).schema, "adoptions")
+        adopt = quoting.SQL("INSERT INTO {} (run, watcher, key, message) VALUES (%s, 'parent', 'k', 'ended:k:1')")
+        connection.execute(adopt.format(adoptions), (child.no,))
+    await ending
+    [told] = (await world.store.unread({parent.no: 0}))[parent.no]
+    assert told.id == "ended:k:1"
+    await world.verify()
+
+
+def _somebody_waits(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
 def _refused(dialler: Dialler, patience: float) -> TimedConnection:
     raise StoreUnavailable("it need not connect again")
 
@@ -87,9 +116,9 @@ WHERE position(%s IN query) > 0 AND pid <> pg_backend_pid()
 
 
 @contextmanager
-def _locked(world: World, no: int) -> Generator[None]:
-    """Somebody else has the run's row."""
+def _locked(world: World, no: int) -> Generator[psycopg.Connection[Any]]:
+    """Somebody else has the run's row; what they write is there when they let go."""
     table = quoting.Identifier(parse_address(world.store.url).schema, "runs")
     with psycopg.connect(server_url()) as connection:
         connection.execute(quoting.SQL("SELECT 1 FROM {} WHERE no = %s FOR UPDATE").format(table), (no,))
-        yield
+        yield connection
