@@ -105,6 +105,28 @@ async def test_a_restarted_worker_takes_its_own_runs_before_others(still: World)
     assert Counter(run for run, name, _ in stage.ran if name == "first")[own[0]] == 1
 
 
+async def test_runs_taken_over_together_are_read_together(still: World) -> None:
+    """Promise: what a worker asks of the store to go on with runs grows with the passes of its claims, not with the
+    runs they bring."""
+    stage = Stage()
+    app = still.app(stage.work)
+    async with still.worker(app, id="w1", ttl=TTL) as worker:
+        for count in range(40):
+            await app.start(stage.work(), id=f"own{count}")
+        await still.until(lambda: len(stage.begun()) == 40)
+        await crash(worker)
+    asked = FaultyStore(still.store)
+    again = App(workflows=[stage.work], store=asked.store)
+    async with still.worker(again, id="w1", ttl=TTL):
+        await still.until(lambda: sum(stage.begun().values()) == 80)
+        reads = {name: asked.calls[name] for name in ("read", "workers", "unread", "snapshots", "get", "history")}
+        stage.leave.set()
+        for count in range(40):
+            await (await app.get(f"own{count}", stage.work)).result("30s")
+    assert reads["read"] > 0
+    assert max(reads.values()) < 20, reads
+
+
 @pytest.mark.spec("stepflow.R1", "stepflow.C1")
 async def test_start_up_recovery_takes_as_many_as_it_is_told(still: World) -> None:
     """Promise: at most `max_startup_recovery` go before others; the rest follow like any run."""

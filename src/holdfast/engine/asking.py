@@ -19,7 +19,7 @@ from holdfast.engine.committer import FIRST_PAUSE, LONGEST_PAUSE
 from holdfast.engine.history import Journal, Loaded, load, read_journals
 from holdfast.engine.loading import blobs_wanted, inline, replayed
 from holdfast.engine.registry import Registry
-from holdfast.engine.surroundings import progress_of
+from holdfast.engine.surroundings import progress_by_run
 from holdfast.errors import CorruptJournal, StoreError
 from holdfast.ports.store import Store
 
@@ -77,9 +77,19 @@ class Asking:
         """Several blobs."""
         return await self.insist(lambda: self.store.get_blobs(names), f"reading {len(names)} blob(s)")
 
-    async def find_progress(self, run: Run) -> None:
-        """What the worker that went away had noted of the steps that now begin anew."""
-        for worker in await self.store.workers():
-            for key, value in progress_of(worker.progress, run.id).items():
-                if key in run.steps:
-                    run.steps[key].progress = value
+
+class Notes:
+    """What workers that went away had noted of steps that now begin anew: read once for all runs that are opened
+    together, when the first of them needs it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._by_run: Mapping[str, Mapping[str, bytes]] | None = None
+
+    async def give(self, run: Run) -> None:
+        """Tells the steps of the run."""
+        if self._by_run is None:
+            self._by_run = progress_by_run(worker.progress for worker in await self._store.workers())
+        for key, value in self._by_run.get(run.id, {}).items():
+            if key in run.steps:
+                run.steps[key].progress = value

@@ -21,7 +21,7 @@ from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import GENESIS, Row
 from holdfast.engine import parking, telling
-from holdfast.engine.asking import Asking
+from holdfast.engine.asking import Asking, Notes
 from holdfast.engine.beginning import Beginnings
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import Committer
@@ -155,6 +155,7 @@ class Engine:
             journals = await self.asking.journals(cold)
         if unread:
             inbox = await self.asking.insist(lambda: self.store.unread(unread), "reading the inboxes of claimed runs")
+        notes = Notes(self.store)
         for row in rows:
             messages = inbox.get(row.no, [])
             last = max((message.no for message in messages), default=0)
@@ -164,7 +165,7 @@ class Engine:
                 if kept is None:
                     is_known = known is not None and row.id in known
                     journal = Journal([known[row.id]]) if known and is_known else journals[row.no]
-                    await self._open_cold(row, journal, events, last)
+                    await self._open_cold(row, journal, events, last, notes)
                 else:
                     if events:
                         events = await self.asking.with_payloads(events)
@@ -182,7 +183,9 @@ class Engine:
         """A program in memory goes on only if nobody else held the run in between."""
         return row.epoch == kept.run.epoch + 1 and row.next_ordinal == kept.run.ordinal + 1
 
-    async def _open_cold(self, row: RunRow, journal: Journal, events: list[e.AnyEvent], last: int) -> None:
+    async def _open_cold(
+        self, row: RunRow, journal: Journal, events: list[e.AnyEvent], last: int, notes: Notes
+    ) -> None:
         run: Run | None = None
         try:
             loaded = await self.asking.load(row.no, row.id, journal)
@@ -210,7 +213,7 @@ class Engine:
             return
         if any(not step.is_unstarted for step in run.in_flight):
             self.met("taken over", row.id, "")
-            await self.asking.find_progress(run)
+            await notes.give(run)
         self._open(row, run, program, events, last)
 
     async def _definition(self, run: Run) -> WorkflowSpec | Missing:

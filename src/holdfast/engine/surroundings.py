@@ -81,9 +81,10 @@ class WorkerSurroundings:
         return msgspec.json.encode(noted).decode()
 
 
-def progress_of(text: str, run: str) -> dict[str, bytes]:
-    """What a worker's row says of the steps of one run."""
-    if not text:
-        return {}
-    noted = msgspec.json.decode(text, type=list[tuple[str, str, msgspec.Raw]])
-    return {key: bytes(value) for noted_run, key, value in noted if noted_run == run}
+def progress_by_run(texts: Iterable[str]) -> dict[str, dict[str, bytes]]:
+    """What the rows of workers say of the steps of runs, by their keys."""
+    found: dict[str, dict[str, bytes]] = {}
+    for text in texts:
+        for run, key, value in msgspec.json.decode(text, type=list[tuple[str, str, msgspec.Raw]]) if text else ():
+            found.setdefault(run, {})[key] = bytes(value)
+    return found
