@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast import Batch, FlowBuilder, Item, Retry, Signal, Status, saga, sleep, step, workflow
+from holdfast import App, Batch, FlowBuilder, Item, Retry, Signal, Status, saga, sleep, step, workflow
 from holdfast.errors import InvalidInput
 from tests.support.world import Kind, World, crash, open_world
 
@@ -237,3 +237,49 @@ async def test_a_worker_that_leaves_gives_waiting_steps_to_the_next_round(world:
         assert [item.result for item in await ended(batch)] == [1, 3, 5]
     assert ledger.items("first") == [0, 1, 2]
     assert ledger.begun.index(("first", 2)) < ledger.begun.index(("second", 1))
+
+
+async def between_rounds(world: World, app: App, **options: Any) -> Batch[Any]:
+    """A batch `b` whose item 0 waits for its second round while item 1 is in its first step."""
+    ledger.gate.clear()
+    batch = await app.start_batch(chain, range(3), concurrency=1, order="breadth", id="b", **options)
+    await world.until(lambda: ledger.items("first") == [0])
+    ledger.gate.set()
+    ledger.gate.clear()
+    await world.until(lambda: ledger.items("first") == [0, 1])
+    return batch
+
+
+async def test_items_of_a_killed_batch_go_on_by_themselves(world: World) -> None:
+    """Promise: nobody waits for a round that nobody will give: what was started is finished, as in any batch."""
+    async with world.serving(chain) as app:
+        await between_rounds(world, app)
+        await (await app.get("b")).kill("enough")
+        ledger.gate.set()
+        for number in range(2):
+            assert await (await app.get(f"b/{number}", chain)).result("60s") == 2 * number + 1
+    assert ledger.items("first") == [0, 1], "nothing more was started"
+
+
+async def test_items_outlive_the_deadline_of_their_batch(still: World) -> None:
+    """Promise: a batch whose time is up gives no more rounds, waits for its items as long as its clean-up may take, and
+    they go on without it."""
+    async with still.serving(chain) as app:
+        batch = await between_rounds(still, app, deadline="1h")
+        await still.advance("61m")
+        ledger.gate.set()
+        for number in range(2):
+            assert await (await app.get(f"b/{number}", chain)).result("60s") == 2 * number + 1
+        assert await batch.wait("60s") is Status.FAILED
+    assert ledger.items("first") == [0, 1], "nothing more was started"
+
+
+async def test_an_item_tried_again_by_itself_is_in_no_rounds(world: World) -> None:
+    """Promise: `run.retry()` of an item runs it to its end: it has no parent that could give it rounds."""
+    async with world.serving(chain) as app:
+        await between_rounds(world, app)
+        item = await app.get("b/0", chain)
+        await item.kill("by itself, please")
+        again = await item.retry()
+        ledger.gate.set()
+        assert await again.result("60s") == 1

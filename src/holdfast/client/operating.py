@@ -105,7 +105,15 @@ async def retry(client: Client, run_id: str, new_id: str | None) -> str:
     now = client.store.clock.now()
     chosen = check_id(new_id, "run id") if new_id is not None else f"{run_id[:230]}~{secrets.token_hex(4)}"
     again = msgspec.structs.replace(
-        started, retried_from=run_id, key="", available_at=None, parent="", parent_key="", root="", deadline=None
+        started,
+        retried_from=run_id,
+        key="",
+        available_at=None,
+        parent="",
+        parent_key="",
+        root="",
+        deadline=None,
+        in_rounds=False,
     )
     facts = settled_prefix(turns)
     new, _ = new_run(chosen, again, now, input_hash=row.input_hash, adopted=e.Adopted(facts=facts) if facts else None)

@@ -207,6 +207,7 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
                 until=command.until,
                 on_cancel=command.on_cancel,
                 awaited=command.awaited,
+                in_rounds=command.in_rounds,
                 value=value,
                 blob=blob,
             )

@@ -53,6 +53,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Doing)
 _IDLE = Doing()
 _SECOND = timedelta(seconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def doing(run: Run) -> Doing:
@@ -177,7 +178,8 @@ def _left(until: datetime, now: datetime) -> str:
     left = until - now
     if left <= timedelta(0):
         return "0 s"
-    return format_duration(left if left < _SECOND else -(-left // _SECOND) * _SECOND)
+    unit = _MILLISECOND if left < _SECOND else _SECOND
+    return format_duration(-(-left // unit) * unit)
 
 
 def _when(until: datetime | None, now: datetime) -> str:

@@ -42,7 +42,7 @@ _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([a-z]+)\s*")
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*")
 _NEGATIVE = re.compile(r"\s*-\s*[0-9.]")
 
-_SHOWN = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("µs", 1))
+_SHOWN = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000))
 
 
 def parse_duration(value: Duration, *, what: str = "duration") -> timedelta:
@@ -76,7 +76,7 @@ def format_duration(duration: timedelta) -> str:
             if smaller := rest // smaller_size:
                 text += f" {smaller} {smaller_unit}"
         return text
-    return "0 s"
+    return f"{sign}{left / 1000:g} ms" if left else "0 s"
 
 
 def _parse_seconds(value: int | float, what: str) -> timedelta:

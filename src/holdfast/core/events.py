@@ -264,6 +264,7 @@ class ChildStarted(Carrier, frozen=True, tag="child", kw_only=True):
     until: Instant | None = None
     on_cancel: str = ""
     awaited: bool = True
+    in_rounds: bool = False
 
 
 class MessageSent(Carrier, frozen=True, tag="sent", kw_only=True):

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
-from holdfast.core.rounds import ROUND, Round
+from holdfast.core.rounds import ROUND, Round, after_signal
 from holdfast.core.status import UNCLAIMED, Status, next_status
 from holdfast.core.turn import GENESIS, UNREADABLE, Turn
 from holdfast.errors import CorruptJournal, HoldfastError
@@ -63,6 +63,7 @@ class OpenWait(msgspec.Struct, gc=False):
     run: str = ""
     on_cancel: str = ""
     awaited: bool = True
+    in_rounds: bool = False
 
 
 class Run(msgspec.Struct, gc=False):
@@ -312,7 +313,7 @@ def _wait(run: Run, event: e.WaitStarted, at: datetime) -> None:
 def _child(run: Run, event: e.ChildStarted, at: datetime) -> None:
     run.left.pop(event.run, None)  # asked for again
     run.waits[event.key] = OpenWait(
-        event.key, "child", event.workflow, at, event.until, event.run, event.on_cancel, event.awaited
+        event.key, "child", event.workflow, at, event.until, event.run, event.on_cancel, event.awaited, event.in_rounds
     )
     run.attempts += 1
 
@@ -335,8 +336,8 @@ def _child_ended(run: Run, event: e.ChildEnded, at: datetime) -> None:
 
 
 def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
-    if run.round and event.name == ROUND:
-        run.round = "used"
+    if event.name == ROUND and event.sender == run.parent:
+        run.round = after_signal(event) if run.round else ""
     else:
         run.buffered[event.message] = event
 

@@ -13,7 +13,7 @@ from holdfast.core import events as e
 from holdfast.core.doing import doing, encode_doing
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.projection import project
-from holdfast.core.rounds import ROUND
+from holdfast.core.rounds import NO_MORE, ROUND
 from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, encode_events, micros
 from holdfast.ports.inbox import Message, Publication
@@ -53,6 +53,7 @@ def finish(
     watching = [key for key, wait in run.waits.items() if wait.kind == "topic"] if run.waits else ()
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
     was_due = run.round == "due"
+    in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if draft.is_terminal and run.waits else ()
     run.apply(turn)
     unwatch = tuple(key for key in watching if key not in run.waits)
     extras: dict[str, Any] = {}
@@ -60,6 +61,8 @@ def finish(
         extras = _consequences(run, draft)
     if run.round == "due" and not was_due:
         extras["messages"] = (*extras.get("messages", ()), _ask_for_round(run))
+    if in_rounds:
+        extras["messages"] = (*extras["messages"], *(_no_more_rounds(run, child) for child in in_rounds))
     return Commit(
         no=no,
         row=row,
@@ -195,6 +198,13 @@ def _ask_for_round(run: Run) -> Message:
     value = msgspec.Raw(msgspec.json.encode(run.parent_key))
     body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=value)
     return Message(run=run.parent, id=sender, kind="signal", body=encode_event(body))
+
+
+def _no_more_rounds(run: Run, child: str) -> Message:
+    """What a run that ends tells a child to which it gave rounds."""
+    sender = f"{run.id}:{run.ordinal}:no more rounds"
+    body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=msgspec.Raw(NO_MORE))
+    return Message(run=child, id=sender, kind="signal", body=encode_event(body))
 
 
 def run_of_row(row: RunRow, checksum: bytes) -> Run:

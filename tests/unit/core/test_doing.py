@@ -206,7 +206,7 @@ def test_a_text_on_one_line() -> None:
         (timedelta(0), "0 s"), (timedelta(seconds=-5), "0 s"), (timedelta(milliseconds=250), "250 ms"),
         (timedelta(milliseconds=999), "999 ms"), (timedelta(seconds=1), "1 s"),
         (timedelta(seconds=29, microseconds=1), "30 s"), (timedelta(days=2) - timedelta(milliseconds=3), "2 d"),
-        (timedelta(minutes=1, seconds=30), "1 min 30 s"), (timedelta(microseconds=1), "1 µs"),
+        (timedelta(minutes=1, seconds=30), "1 min 30 s"), (timedelta(microseconds=1), "1 ms"),
     ],
 )  # fmt: skip
 def test_what_is_left_is_rounded_up_to_seconds(left: timedelta, text: str) -> None:

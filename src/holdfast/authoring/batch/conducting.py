@@ -17,6 +17,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.authoring.batch.plan import (
@@ -43,7 +44,7 @@ from holdfast.authoring.script.workflows import CHILD_TIMEOUT, Workflow
 from holdfast.core.commands import Expose, StartChild
 from holdfast.core.payload import Arguments, Shape
 from holdfast.core.retry import Retry
-from holdfast.core.rounds import ROUND
+from holdfast.core.rounds import NO_MORE, ROUND
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import ItemsFailed, ResultTimeout, RunCancelled
 
@@ -51,7 +52,9 @@ PLAN, ITEMS = "holdfast.plan", "holdfast.items"
 """What a batch shows to the outside: its plan, and its counts."""
 
 rounds: Signal[str] = Signal[str](ROUND)
-"""From an item, its key: it asks for its next round. To an item: it has it."""
+"""From an item, its key: it asks for its next round. To an item: it has it, or there are no more."""
+
+NO_MORE_ROUNDS: str = msgspec.json.decode(NO_MORE)
 
 
 @step(name="inputs", retry=Retry(10))
@@ -201,6 +204,9 @@ class _Life:
         """Cancelled: nothing more is started, and the items that were asked to stop are waited for."""
         self._waiting.clear()
         self._turns.stop()
+        if self._plan.order == "breadth":
+            for index in self._open:  # one that is not cancelled too, as when a deadline passed, goes on by itself
+                rounds.send(item_id(self._program.beginning.run, index), NO_MORE_ROUNDS)
         left = self._lanes or [asyncio.create_task(self._end_of(*each)) for each in list(self._open.items())]
         if left:
             await asyncio.wait(left)
