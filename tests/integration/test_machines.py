@@ -32,35 +32,9 @@ from holdfast import (
 from holdfast.testing.machines import RecordingObserver
 from tests.support.world import World, crash, events, forget_programs
 from tests.unit.authoring.machine import stage
-from tests.unit.authoring.machine.stage import Chain
+from tests.unit.authoring.machine.stage import ONCE, A, B, C, Chain, D, End
 
 go = Signal[int]("go")
-ONCE = Retry.none
-
-
-@dataclass
-class A:
-    n: int = 0
-
-
-@dataclass
-class B:
-    n: int = 0
-
-
-@dataclass
-class C:
-    n: int = 0
-
-
-@dataclass
-class D:
-    n: int = 0
-
-
-@dataclass
-class End:
-    n: int = 0
 
 
 @dataclass

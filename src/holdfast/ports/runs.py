@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core.events import Started
 from holdfast.core.status import Status
-from holdfast.core.turn import Row
+from holdfast.core.turn import Row, instant
 from holdfast.ports.blobs import BlobData
 
 if TYPE_CHECKING:
@@ -66,6 +66,45 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     inbox_read: int
     bounces: int
     note: str
+
+
+def row_of(new: NewRun, no: int, available_at: datetime, instance: str = "", worker: str = "") -> RunRow:
+    """The row of a run just made, before any turn; `instance` and `worker` if it is made already claimed."""
+    started, made_at = new.started, instant(new.row.at)
+    epoch = 1 if instance else 0
+    return RunRow(
+        no=no,
+        id=new.row.run,
+        workflow=started.workflow,
+        version=started.version,
+        code=started.code,
+        codec=started.codec,
+        status=Status.PENDING,
+        doing=new.doing,
+        queue=started.queue,
+        priority=started.priority,
+        key=started.key,
+        input_hash=new.input_hash,
+        parent=started.parent,
+        parent_key=started.parent_key,
+        root=started.root or new.row.run,
+        deadline=started.deadline,
+        attributes=dict(started.attributes),
+        created_at=made_at,
+        started_at=None,
+        updated_at=made_at,
+        ended_at=None,
+        next_ordinal=new.row.ordinal + 1,
+        available_at=available_at,
+        worker=worker,
+        instance=instance,
+        epoch=epoch,
+        claims=epoch,
+        inbox_last=0,
+        inbox_read=0,
+        bounces=0,
+        note="",
+    )
 
 
 class Made(msgspec.Struct, frozen=True, gc=False):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, cast
 
@@ -50,9 +51,9 @@ class Idle:
         self.options = WorkerOptions("w", is_configured=True, poll=AN_HOUR, look=AN_HOUR)
 
 
-async def test_a_worker_looks_when_it_is_told() -> None:
-    """Promise: a run started in another process does not wait for an idle worker's next look."""
-    store = Elsewhere()
+@asynccontextmanager
+async def told_once(store: Elsewhere) -> AsyncIterator[Looks]:
+    """An idle worker's looks, which have taken up the first news."""
     worker = Idle(store)
     looks = Looks(cast("Any", worker))
     comparison = asyncio.ensure_future(looks.comparison())
@@ -61,29 +62,28 @@ async def test_a_worker_looks_when_it_is_told() -> None:
     looks.at_once()
     async with asyncio.timeout(30):
         await worker.work_hinted.wait()
+    yield looks
     comparison.cancel()
+
+
+async def test_a_worker_looks_when_it_is_told() -> None:
+    """Promise: a run started in another process does not wait for an idle worker's next look."""
+    async with told_once(Elsewhere()) as looks:
+        pass
     looks.at_once()  # nobody looks now: the next comparison begins with it
 
 
 async def test_a_worker_that_hears_much_looks_no_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: whatever others say, between two changes taken up there is the time there is without."""
     store = Elsewhere()
-    worker = Idle(store)
-    looks = Looks(cast("Any", worker))
-    comparison = asyncio.ensure_future(looks.comparison())
-    await asyncio.sleep(0)
-    store.written()
-    looks.at_once()
-    async with asyncio.timeout(30):
-        await worker.work_hinted.wait()
-    monkeypatch.setattr(watching, "FIRST_LOOK", 3600.0)
-    seen = store.looks
-    for _ in range(100):
-        store.written()
-        looks.at_once()
-        await asyncio.sleep(0)
-    assert store.looks <= seen + 1, "one was under way already"
-    comparison.cancel()
+    async with told_once(store) as looks:
+        monkeypatch.setattr(watching, "FIRST_LOOK", 3600.0)
+        seen = store.looks
+        for _ in range(100):
+            store.written()
+            looks.at_once()
+            await asyncio.sleep(0)
+        assert store.looks <= seen + 1, "one was under way already"
 
 
 async def test_who_waits_for_a_run_looks_when_told(monkeypatch: pytest.MonkeyPatch) -> None:

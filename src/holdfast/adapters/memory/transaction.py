@@ -20,7 +20,7 @@ from holdfast.core.turn import Row, instant
 from holdfast.ports.blobs import BlobData, BlobKind, Stub, kind_of
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
-from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
+from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow, row_of
 
 __all__ = ["Transaction", "watching"]
 
@@ -55,42 +55,10 @@ class Transaction:
 
     def insert(self, new: NewRun, instance: str = "", worker: str = "") -> RunRow:
         """The run's row and the first row of its journal."""
-        tables, started, made_at = self.tables, new.started, instant(new.row.at)
+        tables, started = self.tables, new.started
         available_at = started.available_at or self.now
-        is_claimed = bool(instance) and available_at <= self.now
-        run = RunRow(
-            no=tables.last_no + 1,
-            id=new.row.run,
-            workflow=started.workflow,
-            version=started.version,
-            code=started.code,
-            codec=started.codec,
-            status=Status.PENDING,
-            doing=new.doing,
-            queue=started.queue,
-            priority=started.priority,
-            key=started.key,
-            input_hash=new.input_hash,
-            parent=started.parent,
-            parent_key=started.parent_key,
-            root=started.root or new.row.run,
-            deadline=started.deadline,
-            attributes=dict(started.attributes),
-            created_at=made_at,
-            started_at=None,
-            updated_at=made_at,
-            ended_at=None,
-            next_ordinal=new.row.ordinal + 1,
-            available_at=available_at,
-            worker=worker if is_claimed else "",
-            instance=instance if is_claimed else "",
-            epoch=1 if is_claimed else 0,
-            claims=1 if is_claimed else 0,
-            inbox_last=0,
-            inbox_read=0,
-            bounces=0,
-            note="",
-        )
+        claim = (instance, worker) if instance and available_at <= self.now else ()
+        run = row_of(new, tables.last_no + 1, available_at, *claim)
         tables.last_no = run.no
         tables.numbers[run.id] = run.no
         tables.runs[run.no] = run

@@ -14,7 +14,7 @@ from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant, micros
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Commit
-from holdfast.ports.runs import NewRun, RunRow
+from holdfast.ports.runs import NewRun, RunRow, row_of
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -80,7 +80,7 @@ def insert_run(
         transaction.run(sql.APPEND_TWO, (*stored_row(no, row), *stored_row(no, first.row)))
     if not is_claimed:
         transaction.hint(row.run)
-    return _as_row(no, new, available_at, holder, held_by)
+    return row_of(new, no, instant(available_at), holder, held_by)
 
 
 def stored_row(no: int, row: Row) -> tuple[int, int, int, int, int, bytes, bytes]:
@@ -117,41 +117,3 @@ def tell_adopters(transaction: Transaction, no: int, row: Row) -> None:
 def tell(transaction: Transaction, run: str, message: str, body: bytes) -> None:
     """Sends the end of a child; dropped if nobody is left to hear it."""
     send(transaction, Message(run=run, id=message, kind="child", body=body))
-
-
-def _as_row(no: int, new: NewRun, available_at: int, instance: str, worker: str) -> RunRow:
-    row, started = new.row, new.started
-    epoch = 1 if instance else 0
-    return RunRow(
-        no=no,
-        id=row.run,
-        workflow=started.workflow,
-        version=started.version,
-        code=started.code,
-        codec=started.codec,
-        status=Status.PENDING,
-        doing=new.doing,
-        queue=started.queue,
-        priority=started.priority,
-        key=started.key,
-        input_hash=new.input_hash,
-        parent=started.parent,
-        parent_key=started.parent_key,
-        root=started.root or row.run,
-        deadline=started.deadline,
-        attributes=dict(started.attributes),
-        created_at=instant(row.at),
-        started_at=None,
-        updated_at=instant(row.at),
-        ended_at=None,
-        next_ordinal=row.ordinal + 1,
-        available_at=instant(available_at),
-        worker=worker,
-        instance=instance,
-        epoch=epoch,
-        claims=epoch,
-        inbox_last=0,
-        inbox_read=0,
-        bounces=0,
-        note="",
-    )
