@@ -33,7 +33,8 @@ from holdfast.ports.clock import Clock
 
 T = TypeVar("T")
 
-_MOST_AT_ONCE = 500
+_ENOUGH = 500
+"""Requests for one transaction: with so many it begins, whoever else waits."""
 
 
 class _OfThread(threading.local):
@@ -50,7 +51,7 @@ class Writer:
         self._lock = threading.Lock()  # owns the link
         self._gate = threading.Lock()  # nothing enters the queue after its end
         # None: look up (a checkpoint is due, or the end)
-        self._queue: SimpleQueue[Request | LentTransaction | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[Request] | LentTransaction | None] = SimpleQueue()
         self.lent: LentTransaction | None = None
         self._is_closed = False
         self._of_thread = _OfThread()
@@ -137,8 +138,8 @@ class Writer:
     def _hand_over(self, requests: list[Request]) -> None:
         with self._gate:
             if not self._is_closed:
-                for request in requests:
-                    self._queue.put(request)
+                for start in range(0, len(requests), _ENOUGH):
+                    self._queue.put(requests[start : start + _ENOUGH])  # together, whenever the thread looks
                 return
         for request in requests:
             request.error = _closed()
@@ -189,15 +190,15 @@ class Writer:
     def _gathered(self) -> tuple[list[Request], LentTransaction | None, bool]:
         """What waits, once something does, up to the first loan; that; and whether it is the last."""
         requests: list[Request] = []
-        request = self._queue.get()
+        found = self._queue.get()
         with suppress(Empty):
-            while request is not None:
-                if isinstance(request, LentTransaction):
-                    return requests, request, self._is_closed and self._queue.empty()
-                requests.append(request)
-                if len(requests) == _MOST_AT_ONCE:
+            while found is not None:
+                if isinstance(found, LentTransaction):
+                    return requests, found, self._is_closed and self._queue.empty()
+                requests += found
+                if len(requests) >= _ENOUGH:
                     return requests, None, False
-                request = self._queue.get_nowait()
+                found = self._queue.get_nowait()
             return requests, None, self._is_closed and self._queue.empty()
         return requests, None, False
 
