@@ -134,6 +134,13 @@ def is_compacted(row: Row) -> bool:
     return row.body.startswith(_STAND_IN)
 
 
+def segments_of(stand_in: Row) -> list[str]:
+    """The names of the blobs without which a stand-in says nothing: they hold the turns it stands for."""
+    events = decode_row(stand_in).events
+    named = (segment.blob for event in events if isinstance(event, Compacted) for segment in event.segments)
+    return list(dict.fromkeys(named))
+
+
 def seal(row: Row, event: Compacted) -> str:
     """What binds a stand-in to the row whose place it has: the chain's value there covers every row it stands for."""
     body = encode_events((msgspec.structs.replace(event, seal=""),))

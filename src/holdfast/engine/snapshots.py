@@ -113,9 +113,9 @@ async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings:
         [first] = await store.history(run, limit=1) or [last]
         if last.ordinal - first.ordinal >= after:
             gone = await store.compact(no, stand_in(past, last))
-            LOG.info(
-                "run %s: %d journal rows compacted into one", run, gone + 1, extra={"event": "compacted", "run": run}
-            )
+            if gone:
+                extra = {"event": "compacted", "run": run}
+                LOG.info("run %s: %d journal rows compacted into one", run, gone + 1, extra=extra)
     return last.ordinal
 
 

@@ -154,9 +154,11 @@ class Journal(Protocol):
 
         Fenced by the row it replaces: 0, and no trace, unless the row of that ordinal is stored with the same epoch,
         time and checksum, and is not the newest row of its run (which stays a turn: it is how an end is read, and how a
-        commit with an unknown outcome is recognised). The stand-in keeps the seq of the row it replaces. Needs no lease
-        and disturbs no holder: what a holder writes next follows rows that stay as they are. Consumed messages of the
-        rows that went keep their ids, so that a late retry of a sender is still recognised, and lose their bodies.
+        commit with an unknown outcome is recognised). Likewise unless all its segments are stored, which are kept from
+        then on: a snapshot that was dropped meanwhile may have taken them along. The stand-in keeps the seq of the row
+        it replaces. Needs no lease and disturbs no holder: what a holder writes next follows rows that stay as they
+        are. Consumed messages of the rows that went keep their ids, so that a late retry of a sender is still
+        recognised, and lose their bodies.
 
         The blobs the run refers to are then those that the rows left, its inbox, its exposed values and its snapshot
         name; the others begin their grace (see `Upkeep.collect`).

@@ -11,7 +11,7 @@ from holdfast.adapters.memory.listing import place
 from holdfast.adapters.memory.tables import Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.core.snapshot import Snapshot
-from holdfast.core.turn import Row
+from holdfast.core.turn import Row, segments_of
 from holdfast.ports.blobs import BlobData, BlobKind
 from holdfast.ports.runs import RunRow
 from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
@@ -57,6 +57,8 @@ def compact(write: Transaction, no: int, stand_in: Row) -> int:
     rows = tables.rows.get(no, [])
     row = write.stored(no, stand_in.ordinal)
     if row is None or row is rows[-1] or _identity(row) != _identity(stand_in):
+        return 0
+    if not all(name in tables.blobs for name in segments_of(stand_in)):
         return 0
     rest = [each for each in rows if each.ordinal > stand_in.ordinal]
     gone = len(rows) - len(rest) - 1

@@ -18,7 +18,7 @@ from holdfast.adapters.postgres.reading import LONG
 from holdfast.adapters.sql.listing import place, position
 from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
-from holdfast.core.turn import Row, micros
+from holdfast.core.turn import Row, micros, segments_of
 from holdfast.errors import BlobNotFound, CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
 from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
@@ -73,7 +73,8 @@ class Keeping(ABC):
     async def compact(self, run: int, stand_in: Row) -> int:
         """See `ports.journal`."""
         row = stand_in
-        values = (run, row.ordinal, row.epoch, row.at, row.checksum, row.format, row.body)
+        segments = [bytes.fromhex(name) for name in segments_of(row)]
+        values = (run, row.ordinal, row.epoch, row.at, row.checksum, row.format, row.body, segments)
         ((gone,),) = await self._keep(sql.COMPACT, self._moments.wall(), *values)
         return int(gone)
 

@@ -15,7 +15,7 @@ SELECT {s}.put_snapshot(
 DROP_SNAPSHOTS = "SELECT {s}.drop_snapshots(%b::bigint, %b::bigint[])"
 COMPACT = """
 SELECT {s}.compact(
-    %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bytea, %b::integer, %b::bytea)
+    %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bytea, %b::integer, %b::bytea, %b::bytea[])
 """
 
 TAKE_DUTY = "SELECT {s}.take_duty(%b::text, %b::bigint, %b::text, %b::text, %b::bigint)"

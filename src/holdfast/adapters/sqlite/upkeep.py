@@ -17,7 +17,7 @@ from holdfast.adapters.sqlite.statements import REFER
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
-from holdfast.core.turn import Row
+from holdfast.core.turn import Row, segments_of
 from holdfast.ports.blobs import BlobData
 from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
 
@@ -67,6 +67,8 @@ class Compact(msgspec.Struct, frozen=True):
         """How many rows went."""
         run, row = self.run, self.row
         values = (run, row.ordinal, row.epoch, row.at, row.checksum, row.format, row.body)
+        if not all(transaction.row(sql.IS_STORED, (bytes.fromhex(name),)) for name in segments_of(row)):
+            return 0
         if transaction.row(sql.STAND_IN, values) is None:
             return 0
         transaction.run(sql.DROP_BEFORE, (run, row.ordinal))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 
 from holdfast.core import events as e
@@ -171,6 +173,28 @@ class SnapshotSuite(Suite):
             assert await world.store.compact(holder.no, wrong) == 0
         assert await world.store.compact(999, row) == 0
         assert await world.dump() == before
+
+    async def test_nothing_is_compacted_into_segments_that_are_gone(self, world: World) -> None:
+        """Contract: a stand-in that comes late, its snapshot dropped and its segments collected, changes nothing; with
+        one of several missing too."""
+        holder = await long_run(world)
+        snapshot, blobs = await snapshot_of(world, "r", 5)
+        assert await world.store.put_snapshot(holder.no, snapshot, blobs)
+        rows = (await world.store.history("r"))[:5]
+        row = stand_in(advance("r", None, decode_rows(rows))[0], rows[-1])
+        await world.store.drop_snapshots([holder.no])
+        world.clock.advance(1)
+        await world.store.collect(timedelta(0))
+        before = await world.dump()
+        assert await world.store.compact(holder.no, row) == 0
+        assert await world.dump() == before
+        past, _ = advance("r", None, decode_rows(rows[:3]))
+        longer, last = advance("r", past, decode_rows(rows[3:], previous=rows[2].checksum))
+        for data in last.values():
+            await world.store.put_blob(data, kind="segment")
+        assert len(longer.segments) == 2
+        assert await world.store.compact(holder.no, stand_in(longer, rows[-1])) == 0
+        assert [row.ordinal for row in await world.store.history("r")] == list(range(1, 8))
 
     async def test_the_newest_row_stays_a_turn(self, world: World) -> None:
         """Contract: the last row of a run is never compacted, so an end can be read and a lost answer be found."""

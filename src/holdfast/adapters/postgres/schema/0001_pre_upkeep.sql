@@ -70,16 +70,21 @@ BEGIN
 END
 $$;
 
--- compact: fenced by the row it replaces, which is not the newest of its run. The ids of consumed messages stay, so that
--- a sender's late retry is recognised.
+-- compact: fenced by the row it replaces, which is not the newest of its run, and by its segments, which are locked
+-- against being collected. The ids of consumed messages stay, so that a sender's late retry is recognised.
 CREATE FUNCTION compact(
     given bigint, run_no bigint, of_ordinal bigint, of_epoch bigint, of_at bigint, of_checksum bytea,
-    new_format integer, new_body bytea)
+    new_format integer, new_body bytea, segments bytea[])
 RETURNS bigint LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     gone bigint;
 BEGIN
     PERFORM 1 FROM runs WHERE no = run_no FOR KEY SHARE;
+    PERFORM 1 FROM blobs WHERE name = ANY (segments) ORDER BY name FOR KEY SHARE;
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    IF gone < cardinality(segments) THEN
+        RETURN 0;
+    END IF;
     UPDATE events SET format = new_format, body = new_body
     WHERE run = run_no AND ordinal = of_ordinal AND epoch = of_epoch AND at = of_at AND checksum = of_checksum
         AND ordinal < (SELECT next_ordinal - 1 FROM runs WHERE no = run_no);
