@@ -54,6 +54,8 @@ class Looks:
             self._timer = self._loop.call_at(soon, self._look, is_due)
 
     def _look(self, is_due: asyncio.Future[None]) -> None:
+        if is_due.done():  # cancelled in this very pass of the loop
+            return
         now = self._loop.time()
         self._pause = min(self._pause * 1.25, self._longest)
         try:

@@ -86,6 +86,21 @@ async def test_a_worker_that_hears_much_looks_no_more_often(monkeypatch: pytest.
         assert store.looks <= seen + 1, "one was under way already"
 
 
+async def test_a_look_that_comes_with_the_end_of_the_watch_is_none() -> None:
+    """Promise: a worker that stops while a look is about to begin stops without an error."""
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    looks = Looks(cast("Any", Idle(Elsewhere())))
+    comparison = asyncio.ensure_future(looks.comparison())
+    await asyncio.sleep(0)
+    looks.at_once()
+    looks._timer._run()
+    comparison.cancel()
+    looks._timer._run()
+    await asyncio.wait([comparison])
+    assert problems == []
+
+
 async def test_who_waits_for_a_run_looks_when_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: the end of a run that another process writes does not wait for the client's next look; told from
     another thread, as it is, and however often."""
