@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -363,22 +362,6 @@ async def test_inputs_may_be_calls_or_come_from_an_async_iterator(world: World) 
         assert [item.result for item in await ended(calls)] == [-1, 9, 19]
         later = await app.start_batch(sell, arriving())
         assert [item.result for item in await ended(later)] == [0, 10, 20]
-
-
-async def test_inputs_that_took_too_long_to_come_start_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Promise: what nothing refers to yet may be collected; a batch that lost inputs to that is not started."""
-    monkeypatch.setattr("holdfast.client.batches.CHUNK_ITEMS", 2)
-    app = world.app(sell)
-
-    async def slowly() -> AsyncIterator[Order]:
-        for number in range(4):
-            if number == 3:  # by now the first two are written
-                await world.store.collect(timedelta(seconds=-60))
-            yield Order(number)
-
-    with pytest.raises(Conflict, match="Nothing was started"):
-        await app.start_batch(sell, slowly(), id="b")
-    assert await world.store.get("b") is None
 
 
 async def test_machines_are_batched_like_scripts(world: World) -> None:

@@ -146,13 +146,7 @@ class _Writer:
         """The plan of everything that was added."""
         if self._args:
             await self._write()
-        store = self._client.store
-        index = await store.put_blob(INDEX.encode(self._names))  # from now on they are referred to
-        if self._names and await store.blob_kind(self._names[0]) is None:  # the first goes first
-            raise Conflict(
-                "the inputs took so long to come that the first of them are gone again: what nothing refers to is kept "
-                "for upkeep.blob_grace only. Nothing was started. Write them to a file first, or raise blob_grace."
-            )
+        index = await self._client.store.put_blob(INDEX.encode(self._names))
         return replace(
             like, total=self._total, chunks=len(self._names), index=index, concurrency=concurrency, retries=retries
         )
