@@ -236,7 +236,7 @@ class UnknownWorkflow(HoldfastError):
 
 
 class BlobNotFound(HoldfastError):
-    """No blob of that hash in this store."""
+    """No blob of that hash in this store: never stored, or collected since nothing referred to it."""
 
 
 class RunFinished(HoldfastError):

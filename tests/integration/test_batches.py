@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,8 +30,9 @@ from holdfast import (
 )
 from holdfast.authoring.batch import plan as plans
 from holdfast.engine.engine import Engine
-from holdfast.errors import InvalidInput, InvalidItem
+from holdfast.errors import BlobNotFound, InvalidInput, InvalidItem
 from holdfast.ports.runs import RunRow
+from tests.support.faults import FaultyStore
 from tests.support.world import Kind, World, open_world
 
 go = Signal[bool]("go")
@@ -362,6 +364,26 @@ async def test_inputs_may_be_calls_or_come_from_an_async_iterator(world: World) 
         assert [item.result for item in await ended(calls)] == [-1, 9, 19]
         later = await app.start_batch(sell, arriving())
         assert [item.result for item in await ended(later)] == [0, 10, 20]
+
+
+async def test_inputs_that_took_too_long_to_come_start_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: what nothing refers to yet may be collected; a batch that lost inputs to that is not started, however
+    short the moment between its last input and its start."""
+    monkeypatch.setattr("holdfast.client.batches.CHUNK_ITEMS", 2)
+    faulty = FaultyStore(world.store)
+    app = App(workflows=[sell], store=faulty.store)
+
+    async def collect(name: str, _: tuple[Any, ...]) -> None:
+        if name == "create":
+            await world.store.collect(timedelta(seconds=-60))
+
+    faulty.before = collect
+    with pytest.raises(BlobNotFound, match="Nothing was started"):
+        await app.start_batch(sell, orders(3), id="b")
+    assert await world.store.get("b") is None
+    faulty.before = None
+    async with world.serving(*WORKFLOWS) as app:
+        assert len(await ended(await app.start_batch(sell, orders(3), id="b"))) == 3
 
 
 async def test_machines_are_batched_like_scripts(world: World) -> None:

@@ -1,13 +1,15 @@
 """Starting batches, and `Batch`: one as its client sees it.
 
-Inputs are read one by one and written in chunks; the run is made when all of them have been read and found good. What
-was written for inputs that were refused is referred to by nothing, and is collected like any such blob.
+Inputs are read one by one and written in chunks; the run is made when all of them have been read and found good, and
+only if every chunk is still there. What was written for inputs that were refused is referred to by nothing, and is
+collected like any such blob.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from msgspec.structs import replace
@@ -34,6 +36,7 @@ from holdfast.authoring.script.workflows import AnyWorkflow, Call, SyncWorkflow
 from holdfast.client.items import Item, Items
 from holdfast.client.run import ClientRun
 from holdfast.core import events as e
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration
 from holdfast.core.ids import check_id
 from holdfast.core.specs import WorkflowSpec
@@ -118,8 +121,9 @@ class Batch(Generic[R]):
         writer = _Writer(self._client)
         async for index, args in self._items.unfinished():
             await writer.add(index, args)
-        plan = await writer.plan(self._plan, _concurrency(concurrency or self._plan.concurrency), self.id)
-        return await _start(self._client, self._spec, plan, id=chosen)
+        await writer.end()
+        plan = writer.plan(self._plan, _concurrency(concurrency or self._plan.concurrency), self.id)
+        return await _start(self._client, self._spec, plan, writer, id=chosen)
 
 
 class _Writer:
@@ -127,7 +131,7 @@ class _Writer:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._names: list[str] = []
+        self.names: list[str] = []
         self._indexes: list[int] = []
         self._args: list[str] = []
         self._size = 0
@@ -142,18 +146,25 @@ class _Writer:
         if len(self._args) == CHUNK_ITEMS or self._size >= CHUNK_BYTES:
             await self._write()
 
-    async def plan(self, like: Plan, concurrency: int, retries: str = "") -> Plan:
-        """The plan of everything that was added."""
+    async def end(self) -> None:
+        """That was all."""
         if self._args:
             await self._write()
-        index = await self._client.store.put_blob(INDEX.encode(self._names))
+
+    def index(self) -> bytes:
+        """The blob that lists the chunks."""
+        return INDEX.encode(self.names)
+
+    def plan(self, like: Plan, concurrency: int, retries: str = "") -> Plan:
+        """The plan of everything that was added."""
+        index = sha256(self.index()).hexdigest()
         return replace(
-            like, total=self._total, chunks=len(self._names), index=index, concurrency=concurrency, retries=retries
+            like, total=self._total, chunks=len(self.names), index=index, concurrency=concurrency, retries=retries
         )
 
     async def _write(self) -> None:
         chunk = CHUNKS.encode(Chunk(self._indexes, self._args))
-        self._names.append(await self._client.store.put_blob(chunk))
+        self.names.append(await self._client.store.put_blob(chunk))
         self._indexes, self._args, self._size = [], [], 0
 
 
@@ -207,7 +218,8 @@ async def start_calls(
     async for given in _each(inputs):
         await writer.add(index, _encoded(spec, make, index, given))
         index += 1
-    return await _start(client, spec, await writer.plan(like, concurrency), id=chosen, **options)
+    await writer.end()
+    return await _start(client, spec, writer.plan(like, concurrency), writer, id=chosen, **options)
 
 
 async def get_batch(client: Client, id: str, workflow: AnyWorkflow[..., R] | None) -> Batch[R]:
@@ -224,13 +236,18 @@ async def get_batch(client: Client, id: str, workflow: AnyWorkflow[..., R] | Non
     return Batch(client, id, spec, plan)
 
 
-async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, **options: Any) -> Batch[Any]:
-    if spec is not None and spec.definition:  # what a flow's items execute; the plan names it
-        await client.store.put_blob(spec.definition, kind="definition")
+async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: _Writer, **options: Any) -> Batch[Any]:
+    brings, needs = {plan.index: inputs.index()}, dict.fromkeys(inputs.names)
+    if plan.style == "flow":  # the plan names the definition that its items execute
+        if spec is not None and spec.code == plan.code:
+            brings[plan.code] = DefinitionBytes(spec.definition)
+        else:  # that of the batch whose items these were
+            needs[plan.code] = None
     batch = replace(batch_spec(), keep=spec.keep if spec is not None else None)
     call: Call[Counts] = Call(batch, batch.arguments.encode((plan, Standing()), {}), place(0))
     given = dict(options.pop("attributes", None) or {})
-    run = await client.start(call, attributes={"batch_of": plan.workflow[:1000], **given}, **options)
+    attributes = {"batch_of": plan.workflow[:1000], **given}
+    run = await client.start(call, attributes=attributes, brings=brings, needs=tuple(needs), **options)
     stored = await _plan_of(client, run.id)
     if (stored.workflow, stored.version, stored.index) != (plan.workflow, plan.version, plan.index):
         raise Conflict(

@@ -27,9 +27,9 @@ from holdfast.core.status import Status, parse_status
 from holdfast.core.turn import Turn
 from holdfast.engine.registry import Registry
 from holdfast.engine.turns import new_run
-from holdfast.errors import Conflict, InvalidInput, NotAllowedHere, RunNotFound
+from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.inbox import Publication
-from holdfast.ports.runs import Creation, Existing, Filter, NewRun
+from holdfast.ports.runs import Creation, Existing, Filter, Lacking, NewRun
 from holdfast.ports.store import Store
 
 R = TypeVar("R")
@@ -104,16 +104,20 @@ class Client:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         connection: object | None = None,
+        brings: Mapping[str, bytes] | None = None,
+        needs: tuple[str, ...] = (),
     ) -> Run[R]:
         """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
 
-        With `connection` it is made in the open transaction of that, and is there when the caller commits.
+        With `connection` it is made in the open transaction of that, and is there when the caller commits. `brings`:
+        blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored before.
+        `BlobNotFound` if one of these has been collected meanwhile.
         """
         _refuse_in_workflow(call)
         spec = call.spec
         run_id = check_id(id, "run id") if id is not None else secrets.token_hex(12)
         now = self.store.clock.now()
-        blobs: dict[str, bytes] = {}
+        blobs: dict[str, bytes] = dict(brings or {})
         value, blob = carry(call.args, blobs)
         started = e.Started(
             workflow=spec.name,
@@ -133,7 +137,7 @@ class Client:
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
         digest = hash_of(canonical(call.args))
-        new, turn = new_run(run_id, started, now, blobs=blobs, input_hash=digest)
+        new, turn = new_run(run_id, started, now, blobs=blobs, needs=needs, input_hash=digest)
         local = self.local if delay is None else None
         run: ClientRun[R] = ClientRun(self, run_id, spec)
         if connection is not None:
@@ -146,6 +150,12 @@ class Client:
         if isinstance(made, Existing):
             _check_existing(made, spec, digest, id)
             return ClientRun(self, made.run.id, spec)
+        if isinstance(made, Lacking):
+            raise BlobNotFound(
+                "what the run needs was written so long before it that it is gone again: what nothing refers to is "
+                "kept for upkeep.blob_grace only. Nothing was started. Give the inputs of a batch more quickly, or "
+                "raise blob_grace."
+            )
         return run
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:

@@ -22,7 +22,7 @@ from holdfast.core.turn import Row, Turn, decode_row, is_compacted
 from holdfast.errors import BlobNotFound, Conflict, CorruptJournal, InvalidInput, RunNotFound
 from holdfast.ports.journal import Commit, Committed, Exposure, Park
 from holdfast.ports.leases import Taken, WorkerRow
-from holdfast.ports.runs import Existing, NewRun, RunRow
+from holdfast.ports.runs import Made, NewRun, RunRow
 from holdfast.ports.store import Store
 
 K = TypeVar("K", bound=e.Event)
@@ -157,7 +157,7 @@ class _Importing:
         )
         no_key = self._store.clock.now()  # a key of an older run is no reason to refuse
         made = await self._store.create(new, key_since=no_key, instance=self.instance, worker=self.instance)
-        if isinstance(made, Existing):
+        if not isinstance(made, Made):
             raise Conflict(f"run {row.run} was made while it was imported: an import never overwrites")
         known = made.run if made.run.instance == self.instance else await self._held(row.run)
         self._runs[row.run] = known.no, known.epoch, run

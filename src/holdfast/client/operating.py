@@ -26,7 +26,7 @@ from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Committed, Park
 from holdfast.ports.leases import Taken
-from holdfast.ports.runs import Existing, RunRow
+from holdfast.ports.runs import Made, RunRow
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client
@@ -118,7 +118,7 @@ async def retry(client: Client, run_id: str, new_id: str | None) -> str:
     facts = settled_prefix(turns)
     new, _ = new_run(chosen, again, now, input_hash=row.input_hash, adopted=e.Adopted(facts=facts) if facts else None)
     made = await client.store.create(new, key_since=now)
-    if isinstance(made, Existing):
+    if not isinstance(made, Made):
         raise Conflict(f"id {chosen!r} is in use; choose another id for the retry of {run_id}")
     return chosen
 

@@ -96,6 +96,7 @@ def new_run(
     at: datetime,
     *,
     blobs: dict[str, bytes] | None = None,
+    needs: tuple[str, ...] = (),
     input_hash: str = "",
     watcher: tuple[str, str] | None = None,
     adopted: e.Adopted | None = None,
@@ -114,6 +115,7 @@ def new_run(
         doing=encode_doing(doing(run)),
         input_hash=input_hash,
         blobs=tuple((blobs or {}).items()),
+        needs=needs,
         watcher=watcher,
     )
     return new, turn

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run to be made: its first row (ordinal 1, epoch 0), and the facts in it that become columns.
 
-    `watcher` is for children: (run id, key) of the parent, told when an adopted run ends.
+    `blobs` come with the run; `needs` names others that were stored before it and must still be there. `watcher` is for
+    children: (run id, key) of the parent, told when an adopted run ends.
     """
 
     row: Row
@@ -28,6 +29,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     doing: bytes
     input_hash: str = ""
     blobs: tuple[tuple[str, BlobData], ...] = ()
+    needs: tuple[str, ...] = ()
     watcher: tuple[str, str] | None = None
 
 
@@ -122,7 +124,11 @@ class Existing(msgspec.Struct, frozen=True, gc=False):
     by_key: bool
 
 
-Creation: TypeAlias = Made | Existing
+class Lacking(msgspec.Struct, frozen=True, gc=False):
+    """Nothing was made: a blob that the run needs has been collected meanwhile."""
+
+
+Creation: TypeAlias = Made | Existing | Lacking
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,10 +161,12 @@ class Runs(Protocol):
         """Makes a pending run; durable when it returns.
 
         An id in use, or a key used by a run of the same workflow made after `key_since`, gives `Existing` and writes
-        nothing. Any number of concurrent callers get one run. With `instance` the run is made already claimed by that
-        worker instance (status stays pending until its first turn, epoch 1), unless it is not yet due. `first` is that
-        turn (its `no` does not count): applied like any commit, in the transaction that makes the run, and only if the
-        run is made already claimed.
+        nothing. Otherwise a blob of `needs` that is not stored gives `Lacking` and writes nothing; if all are stored,
+        those that the run, or a blob that comes with it, refers to are kept from then on. Any number of concurrent
+        callers get one run. With `instance` the run is made already claimed by that worker instance (status stays
+        pending until its first turn, epoch 1), unless it is not yet due. `first` is that turn (its `no` does not
+        count): applied like any commit, in the transaction that makes the run, and only if the run is made already
+        claimed.
 
         The same rules hold for children made by a commit, with two differences: an id in use by a run of the same
         workflow is adopted (the `watcher` is told of its end, at once if it has ended), and one of another workflow

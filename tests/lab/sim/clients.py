@@ -22,7 +22,7 @@ from holdfast.core.specs import Settings
 from holdfast.core.status import Status
 from holdfast.engine.history import Journal, load
 from holdfast.engine.loading import blobs_wanted, replayed
-from holdfast.errors import HoldfastError, RunFinished, RunNotFound, StoreError
+from holdfast.errors import BlobNotFound, HoldfastError, RunFinished, RunNotFound, StoreError
 from holdfast.ports.runs import RunRow
 from tests.lab.sim.loop import HEART
 from tests.lab.sim.scenario import OF_A_DEADLINE, RunPlan, agrees, expected
@@ -237,7 +237,7 @@ async def _insist(act: Callable[[], Awaitable[Any]]) -> Any:
     while True:
         try:
             return await act()
-        except StoreError:
+        except (StoreError, BlobNotFound):  # the latter: inputs of a batch collected before it was made, so it was not
             await asyncio.sleep(0.1)
         except (RunFinished, RunNotFound):
             return None

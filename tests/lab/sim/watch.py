@@ -14,7 +14,7 @@ from holdfast.core.run import Run
 from holdfast.core.turn import Row, Turn, decode_row, is_compacted
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from holdfast.ports.leases import Beat, Claims, Taken, Taking
-from holdfast.ports.runs import Creation, Made, RunRow
+from holdfast.ports.runs import Creation, Existing, Made, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.upkeep import Collected, Removed
 from tests.lab.sim.invariants import (
@@ -143,7 +143,7 @@ class Watch:
     async def _created(self, actor: int, answer: Creation, args: Args, kwargs: Kwargs, before: object) -> None:
         first: Commit | None = kwargs.get("first")
         if not isinstance(answer, Made):
-            self.met["same-key concurrent start"] += answer.by_key
+            self.met["same-key concurrent start"] += isinstance(answer, Existing) and answer.by_key
             return
         name = answer.run.id
         if answer.run.key and self._keys.setdefault(answer.run.key, name) in self.runs:

@@ -20,7 +20,7 @@ from holdfast.core.turn import Row, instant
 from holdfast.ports.blobs import BlobData, BlobKind, Stub, kind_of
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
-from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow, row_of
+from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
 
 __all__ = ["Transaction", "watching"]
 
@@ -38,7 +38,7 @@ class Transaction:
     def create(
         self, new: NewRun, key_since: datetime, instance: str, worker: str, first: Commit | None = None
     ) -> Creation:
-        """Makes the run, unless its id or key is in use."""
+        """Makes the run, unless its id or key is in use or a blob it needs is gone."""
         run = self.tables.run(new.row.run)
         if run is not None:
             return Existing(run, by_key=False)
@@ -46,6 +46,8 @@ class Transaction:
         for run in self.tables.runs.values() if key else ():
             if run.key == key and run.workflow == workflow and run.created_at > key_since:
                 return Existing(run, by_key=True)
+        if not self.tables.blobs.keys() >= set(new.needs):
+            return Lacking()
         made = self.insert(new, instance, worker)
         if first is None or not made.instance:
             return Made(made)

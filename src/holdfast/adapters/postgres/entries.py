@@ -17,9 +17,9 @@ from holdfast.adapters.sql.rows import run_row
 from holdfast.core.status import Status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing
 from holdfast.ports.journal import Commit, Committed
-from holdfast.ports.runs import Creation, Existing, Made, NewRun
+from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun
 
-MADE, BY_ID, BY_KEY = 0, 1, 2
+MADE, BY_ID, BY_KEY, LACKING = 0, 1, 2, 3
 
 
 class NewEntry(msgspec.Struct, frozen=True):
@@ -87,6 +87,8 @@ def sent_as(entries: Iterable[NewEntry]) -> str:
 def creation_of(row: Sequence[Any], *, is_again: bool) -> Creation:
     """What `create_runs` says of one run. `is_again`: an earlier try of ours may have made it."""
     code, is_ours, first_seq, first_inbox, _, *columns = row
+    if code == LACKING:
+        return Lacking()
     run = run_row(tuple(columns))
     if code == MADE or (code == BY_ID and is_ours and is_again):
         return Made(run, None if first_seq is None else Committed(first_seq, first_inbox))

@@ -69,6 +69,8 @@ def new_run(
     if started.attributes:
         wire["attributes"] = started.attributes
     _add_blobs(wire, new.blobs, row.body)
+    if new.needs:
+        wire["needs"] = sorted(set(new.needs))
     if first is not None:
         wire["first"] = (*turn(first), besides(first))
     if new.watcher is not None:

@@ -44,6 +44,11 @@ def keep_blobs(transaction: Transaction, blobs: Iterable[tuple[str, BlobData]], 
             transaction.run(sql.REFER_BLOB, (key, bytes.fromhex(other)))
 
 
+def are_stored(transaction: Transaction, names: Iterable[str]) -> bool:
+    """Whether all of them are there."""
+    return all(transaction.row(sql.IS_STORED, (bytes.fromhex(name),)) is not None for name in names)
+
+
 def refer(transaction: Transaction, no: int, body: bytes) -> None:
     """The run refers to the blobs that the body names, as far as they are there."""
     for name in names_in(body):

@@ -6,13 +6,13 @@ import msgspec
 
 from holdfast.adapters.sql.rows import run_row
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.blobs import keep_blobs
+from holdfast.adapters.sqlite.blobs import are_stored, keep_blobs
 from holdfast.adapters.sqlite.creation import insert_run
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.sqlite.turns import bring, commit_turn
 from holdfast.core.turn import Row
 from holdfast.ports.journal import Commit, Committed
-from holdfast.ports.runs import Creation, Existing, Made, NewRun, RunRow
+from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow
 
 
 class CreateRun(msgspec.Struct, frozen=True):
@@ -25,12 +25,14 @@ class CreateRun(msgspec.Struct, frozen=True):
     first: Commit | None = None
 
     def __call__(self, transaction: Transaction) -> Creation:
-        """Makes the run unless its id or key is in use."""
+        """Makes the run unless its id or key is in use or a blob it needs is gone."""
         new, started = self.new, self.new.started
         if started.key:
             found = transaction.row(sql.RUN_BY_KEY, (started.workflow, started.key, self.key_since))
             if found is not None and found[1] != new.row.run and not _is_known(transaction, new.row.run):
                 return Existing(run_row(found), by_key=True)
+        if new.needs and not are_stored(transaction, new.needs) and not _is_known(transaction, new.row.run):
+            return Lacking()
         first = self.first
         is_plain = first is not None and first.park is None and not first.is_terminal
         made = insert_run(transaction, new, self.instance, self.worker, first if is_plain else None)

@@ -99,6 +99,7 @@ ON CONFLICT (name) DO UPDATE SET at = max(at, excluded.at)
 """
 # refer: only to blobs that are there, since not every text that looks like a name is one. Locks run_blobs, blob_blobs.
 REFER = "INSERT INTO run_blobs (run, blob) SELECT ?, name FROM blobs WHERE name = ? ON CONFLICT DO NOTHING"
+IS_STORED = "SELECT 1 FROM blobs WHERE name = ?"
 REFER_BLOB = "INSERT INTO blob_blobs (holder, blob) SELECT ?, name FROM blobs WHERE name = ? ON CONFLICT DO NOTHING"
 
 # -- runs --------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from holdfast.adapters.sqlite import upkeep_statements as sql
-from holdfast.adapters.sqlite.blobs import keep_blobs, refer
+from holdfast.adapters.sqlite.blobs import are_stored, keep_blobs, refer
 from holdfast.adapters.sqlite.connection import fetch, pragma
 from holdfast.adapters.sqlite.leases import boot_micros
 from holdfast.adapters.sqlite.statements import REFER
@@ -67,7 +67,7 @@ class Compact(msgspec.Struct, frozen=True):
         """How many rows went."""
         run, row = self.run, self.row
         values = (run, row.ordinal, row.epoch, row.at, row.checksum, row.format, row.body)
-        if not all(transaction.row(sql.IS_STORED, (bytes.fromhex(name),)) for name in segments_of(row)):
+        if not are_stored(transaction, segments_of(row)):
             return 0
         if transaction.row(sql.STAND_IN, values) is None:
             return 0

@@ -18,7 +18,6 @@ SNAPSHOT_RUNS = "SELECT run FROM snapshots"
 DROP_SNAPSHOT = "DELETE FROM snapshots WHERE run = ? RETURNING run"
 
 # stand in: fenced by the row it replaces, which is not the newest of its run. Locks events.
-IS_STORED = "SELECT 1 FROM blobs WHERE name = ?"
 STAND_IN = """
 UPDATE events SET format = ?6, body = ?7
 WHERE run = ?1 AND ordinal = ?2 AND epoch = ?3 AND at = ?4 AND checksum = ?5

@@ -12,7 +12,7 @@ from holdfast.core.payload import hash_of
 from holdfast.errors import BlobNotFound
 from holdfast.ports.blobs import Stub
 from holdfast.ports.inbox import Message, Missing, Publication
-from holdfast.ports.runs import Made
+from holdfast.ports.runs import Existing, Lacking, Made
 from holdfast.ports.upkeep import Collected, Removed
 from holdfast.testing.conformance.snapshots import long_run, snapshot_of, stand_in_for
 from holdfast.testing.conformance.suite import Suite
@@ -295,6 +295,35 @@ class UpkeepSuite(Suite):
         await holder.commits(carrying(), blobs={NAME: BIG})
         assert (await world.store.collect(GRACE)).blobs == 0
         assert await world.store.get_blob(NAME) == BIG
+
+    async def test_a_run_is_not_made_without_the_blobs_it_needs(self, world: World) -> None:
+        """Contract: with one of several gone nothing is made, whether or not it would be claimed at once; what is left
+        of them is not kept for it."""
+        await world.worker("i1")
+        first = await world.store.put_blob(BIG)
+        world.clock.advance(GRACE * 2)
+        second = await world.store.put_blob(b'"other"')
+        await world.store.collect(GRACE)
+        index = b'["%b","%b"]' % (first.encode(), second.encode())
+        new = world.new("r", key="k", blob=hash_of(index), blobs=((hash_of(index), index),), needs=(first, second))
+        before = await world.dump()
+        assert await world.create(new) == Lacking()
+        assert await world.create(new, instance="i1", worker="w1") == Lacking()
+        assert await world.dump() == before
+        world.clock.advance(GRACE * 2)
+        assert (await world.store.collect(GRACE)).names == (second,)
+
+    async def test_blobs_that_a_new_run_needs_stay(self, world: World) -> None:
+        """Contract: however old they are, once the run is made; a second call finds the run, whatever is gone then."""
+        names = [await world.store.put_blob(b'"%d"' % number) for number in range(3)]
+        world.clock.advance(GRACE * 2)
+        index = msgspec.json.encode(names)
+        new = world.new("r", blob=hash_of(index), blobs=((hash_of(index), index),), needs=tuple(names))
+        assert isinstance(await world.create(new), Made)
+        assert (await world.store.collect(GRACE)).blobs == 0
+        assert len(await world.store.get_blobs([*names, hash_of(index)])) == 4
+        again = msgspec.structs.replace(new, needs=(*names, NAME))
+        assert await world.create(again) == Existing(await world.get("r"), by_key=False)
 
     async def test_a_fenced_turn_leaves_no_reference(self, world: World) -> None:
         """Contract: what it named may be collected."""

@@ -34,7 +34,7 @@ from holdfast.core.turn import (
 from holdfast.ports.inbox import Message, Publication, Unconsumed
 from holdfast.ports.journal import Commit, Committed, Exposure, Park, Verdict
 from holdfast.ports.leases import Claims, WorkerRow
-from holdfast.ports.runs import Existing, Filter, Made, NewRun, RunRow
+from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
 from holdfast.ports.store import Store
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -64,6 +64,7 @@ def new_run(
     *,
     input_hash: str = "",
     blobs: tuple[tuple[str, bytes], ...] = (),
+    needs: tuple[str, ...] = (),
     watcher: tuple[str, str] | None = None,
     **started: Any,
 ) -> NewRun:
@@ -72,7 +73,13 @@ def new_run(
     row = chained(GENESIS, run, 1, 0, at, [first])
     made = fold(run, [decode_row(row)])
     return NewRun(
-        row=row, started=first, doing=encode_doing(doing(made)), input_hash=input_hash, blobs=blobs, watcher=watcher
+        row=row,
+        started=first,
+        doing=encode_doing(doing(made)),
+        input_hash=input_hash,
+        blobs=blobs,
+        needs=needs,
+        watcher=watcher,
     )
 
 
@@ -195,7 +202,7 @@ class World:
         """A run to be made now."""
         return new_run(run, self.clock.now(), workflow, **facts)
 
-    async def create(self, new: NewRun, **options: Any) -> Made | Existing:
+    async def create(self, new: NewRun, **options: Any) -> Creation:
         """Creates a run with the usual window for its key."""
         return await self.store.create(new, key_since=self.clock.now() - WINDOW, **options)
 

@@ -542,7 +542,8 @@ $$;
 -- create_runs: new runs, each unless its id is in use, or its key by a run of the same workflow made after `since`; and
 -- the first turn of those that come with one and could be made already claimed.
 -- Locks the keys (until the transaction ends, in order), so that of any number of callers one makes the run.
--- code 0 made · 1 the id was in use · 2 the key was in use. is_ours: the first row is the one of this call.
+-- Blobs that a run needs are locked against being collected.
+-- code 0 made · 1 the id was in use · 2 the key was in use · 3 a blob that it needs is gone. is_ours: the first row is the one of this call.
 CREATE FUNCTION create_runs(given bigint, news jsonb, is_again boolean, known jsonb)
 RETURNS TABLE (code integer, is_ours boolean, first_seq bigint, first_inbox bigint, hints text[], run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
@@ -552,6 +553,7 @@ DECLARE
     created record;
     begun record;
     found_no bigint;
+    stored bigint;
 BEGIN
     IF news @? '$[*] ? (@.key != "")' THEN
         PERFORM pg_advisory_xact_lock(one) FROM (
@@ -582,6 +584,19 @@ BEGIN
                     RETURN NEXT;
                     CONTINUE;
                 END IF;
+            END IF;
+        END IF;
+        IF new ? 'needs' AND NOT EXISTS (SELECT 1 FROM runs WHERE id = new ->> 'id') THEN
+            PERFORM 1 FROM blobs
+            WHERE name IN (SELECT decode(n, 'hex') FROM jsonb_array_elements_text(new -> 'needs') AS n)
+            ORDER BY name FOR KEY SHARE;
+            GET DIAGNOSTICS stored = ROW_COUNT;
+            IF stored < jsonb_array_length(new -> 'needs') THEN
+                code := 3;
+                is_ours := false;
+                run := NULL;
+                RETURN NEXT;
+                CONTINUE;
             END IF;
         END IF;
         SELECT * INTO created FROM _insert_run(moment, new, new ->> 'instance', new ->> 'worker', new -> 'first');
