@@ -82,7 +82,7 @@ def _conclude(plan: Plan, shown: Shown, screen: Screen) -> None:
     screen.write(f"result    {verdict.result}", hang=10, style="bold")
     screen.write()
     widest = max(len(name) for name in shown.names.values())
-    screen.write(f"{'step':{widest}}  side effect  recorded in the journal", style="bold")
+    screen.write(f"{'step':{widest}}  side effect  recorded in the journal", hang=widest + 15, style="bold")
     for step, recorded in verdict.end.steps.items():
         count = verdict.end.count("effect", step)
         text = f"{shown.names[step]:{widest}}  {_times(count):11}  {_recorded(recorded)}"
