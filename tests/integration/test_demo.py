@@ -153,13 +153,14 @@ def test_a_pipe_gets_plain_lines(place: Place) -> None:
     assert not CONTROL.search(answer.stdout)
     assert answer.stdout.isascii()
     assert max(len(line) for line in answer.stdout.splitlines()) <= 80
-    assert re.search(r"=== SIGKILL: worker-1 \(\d+\) is dead, sms and warehouse in flight ===", answer.stdout)
+    # A slow machine may get to the kill after sms has completed: warehouse alone is in flight then.
+    assert re.search(r"=== SIGKILL: worker-1 \(\d+\) is dead, (sms and )?warehouse in flight ===", answer.stdout)
     assert re.search(r"worker-1 \(\d+\) +charge: failed \(card network down\), again in", answer.stdout)
-    assert re.search(r"worker-2 \(\d+\) +takes over; 3 completed steps: read back, not run", answer.stdout)
+    assert re.search(r"worker-2 \(\d+\) +takes over; [34] completed steps: read back, not run", answer.stdout)
     assert re.search(r"worker-2 \(\d+\) +warehouse, attempt 2: completed", answer.stdout)
     assert re.search(r"^reserve +once +completed by attempt 1$", answer.stdout, re.MULTILINE)
     assert re.search(r"^warehouse +twice +completed by attempt 2 \(1 cut off\)$", answer.stdout, re.MULTILINE)
-    assert "The 3 steps recorded as completed before the kill never ran again" in answer.stdout
+    assert re.search("The [34] steps recorded as completed before the kill never ran again", answer.stdout)
     assert "1 s here, 15 s by default" in " ".join(answer.stdout.split())
     assert "holdfast init shop makes a small project" in " ".join(answer.stdout.split())
     pids = set(WORKER.findall(answer.stdout))
