@@ -115,7 +115,10 @@ def uv() -> Path:
 
 
 def install(*groups: str) -> None:
-    """Makes .venv hold the project and these groups at the pinned versions; instant when it already does."""
+    """Makes .venv hold the project and these groups at the pinned versions; instant when it already does.
+
+    pytest is always among it: the project that `holdfast init` makes after the demo has tests.
+    """
     pins = [ROOT / "pyproject.toml", CONSTRAINTS]
     stamp = VENV / f".installed-{'-'.join(groups)}"
     wanted = hashlib.sha256(b"\0".join(path.read_bytes() for path in pins) + sys.version.encode()).hexdigest()
@@ -132,7 +135,7 @@ def install(*groups: str) -> None:
     say(f"== installing {what} at the versions of {CONSTRAINTS.name}")
     wants = [word for group in groups for word in ("--group", group)]
     pinned: list[str | Path] = ["--constraints", CONSTRAINTS, "--build-constraints", CONSTRAINTS]
-    if execute([program, "pip", "install", "--python", PYTHON, *pinned, *wants, "--editable", ROOT]) != 0:
+    if execute([program, "pip", "install", "--python", PYTHON, *pinned, *wants, "--editable", f"{ROOT}[testing]"]) != 0:
         raise SetupError("The packages could not be installed; uv's message is above.")
     stamp.write_text(wanted)
     say(f"== installed after {time.monotonic() - started:.1f} s")

@@ -130,6 +130,7 @@ START = ("start", "cli_app:app")
         ([*START, "hello", "name=a", "name=b"], 2, ["'name' is given twice"]),
         ([*START, "priced", 'order={"id": "1", "cents": "x"}'], 2, ["order.cents", "`int`"]),
         ([*START, "priced", "--input", '{"order": {"id": 1, "cents": 2}}'], 2, ["order.id", "`str`"]),
+        ([*START, "priced", 'order={"id": "1"'], 2, ["order is not JSON", "truncated", "(order: Order"]),
         ([*START, "priced", "--input", "[1"], 2, ["--input is not JSON"]),
         ([*START, "priced", "--input", "3"], 2, ["an object", "an array"]),
         ([*START, "hello", "--input", '["a", "b"]'], 2, ["takes 1 argument"]),
@@ -323,6 +324,42 @@ def test_a_reader_that_goes_away_is_no_error(place: Place) -> None:
         assert process.wait(PATIENCE) == 0
         assert process.stderr.read() == b""
         process.stderr.close()
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(
+    ("words", "code"), [(["runs"], 0), (["config", "--json"], 0), (["--help"], 0), (["show", "x"], 1)]
+)
+def test_a_stream_that_was_closed_from_the_start_is_no_error(
+    place: Place, closed: str, words: list[str], code: int
+) -> None:
+    """Promise: `holdfast runs >&-` does what it does and nobody sees it: the same exit code, no traceback."""
+    place.ok(*START, "hello", "name=x")
+    answer = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *place.argv(*words)], cwd=place.folder, env=place.env,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert answer.returncode == code, answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert "should not have happened" not in answer.stderr
+
+
+def test_an_interrupt_before_the_command_has_begun(place: Place) -> None:
+    """Promise: Ctrl-C while the command itself is still being imported ends with 130 and not a word."""
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from holdfast.cli import main\n"
+        "main(['runs'])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=place.folder, env=place.env, capture_output=True, text=True,
+        timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "")
 
 
 def test_debug_shows_where(place: Place) -> None:

@@ -13,9 +13,18 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.root import COMMANDS
 from tests.integration.cli_app_processes import PATIENCE, SRC, Place
 
 ORDER = 'order={{"id": "{id}", "cents": 999}}'
+
+EXERCISED = {
+    "init", "worker", "start", "runs", "show", "follow", "signal", "publish", "cancel", "kill", "pause", "resume",
+    "retry", "workers", "doctor", "lint", "verify", "config", "migrate", "completion", "version",  # a day in the life
+    "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space",  # the rest
+    "demo", "dev",  # test_demo.py, test_cli_dev.py
+}  # fmt: skip
+"""A command that is new has to be exercised through a real process before it is added here."""
 
 
 @pytest.fixture
@@ -75,6 +84,49 @@ def test_a_day_in_the_life_of_a_project(project: Place) -> None:
     assert 'app\t"app:app"\tholdfast.toml' in project.ok("config")
     assert "_HOLDFAST_COMPLETE" in project.ok("completion", "bash")
     assert project.ok("version").startswith("holdfast ")
+
+
+QUICK = """
+from holdfast import App, workflow
+
+@workflow
+async def double(number: int) -> int:
+    return 2 * number
+
+app = App(workflows=[double])
+"""
+FLOW = {
+    "holdfast": 1,
+    "name": "paid",
+    "steps": {"pay": {"call": "fulfil", "with": {"order": "${input.order}"}}},
+    "output": "${steps.pay}",
+}
+
+
+def test_the_rest_of_the_commands(project: Place) -> None:
+    """Promise: batch, manifest, flow, export, import, compensate, gc, compact and space work as typed, each as a
+    process; with the day in the life, `demo` and `dev` (in tests of their own) that is every command there is."""
+    (project.folder / "quick.py").write_text(QUICK)
+    (project.folder / "in.jsonl").write_text('{"number": 4}\n')
+    project.run("batch", "quick:app", "double", "--inputs", "in.jsonl", "--out", "out.jsonl").check_returncode()
+    assert [json.loads(line)["result"] for line in (project.folder / "out.jsonl").read_text().splitlines()] == [8]
+    (project.folder / "paid.json").write_text(json.dumps(FLOW))
+    project.ok("flow", "check", "paid.json")
+    assert "pay" in project.ok("flow", "diagram", "paid.json")
+    assert shown(project, "flow", "schema")
+    assert "fulfil" in project.ok("manifest")
+    project.ok("start", "fulfil", ORDER.format(id="a"), "--id", "a")
+    refused = project.run("compensate", "a")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
+    project.ok("export", "a", "-o", "a.json")
+    other = f"sqlite:///{project.folder / 'other.db'}"
+    project.ok("migrate", "--url", other)
+    project.ok("import", "a.json", "--url", other)
+    assert [line.split("\t")[0] for line in project.ok("runs", "--url", other).splitlines()] == ["a"]
+    for words in (["gc", "--dry-run"], ["compact", "--dry-run"], ["space"]):
+        assert project.ok(*words)
+        assert shown(project, *words)
+    assert set(COMMANDS) == EXERCISED
 
 
 def test_a_worker_finds_what_it_serves(project: Place) -> None:

@@ -153,14 +153,16 @@ def test_a_pipe_gets_plain_lines(place: Place) -> None:
     assert not CONTROL.search(answer.stdout)
     assert answer.stdout.isascii()
     assert max(len(line) for line in answer.stdout.splitlines()) <= 80
-    assert re.search(r"=== SIGKILL: worker-1 \(\d+\) is dead, sms and warehouse in flight ===", answer.stdout)
+    # A slow machine may get to the kill after sms has completed: warehouse alone is in flight then.
+    assert re.search(r"=== SIGKILL: worker-1 \(\d+\) is dead, (sms and )?warehouse in flight ===", answer.stdout)
     assert re.search(r"worker-1 \(\d+\) +charge: failed \(card network down\), again in", answer.stdout)
-    assert re.search(r"worker-2 \(\d+\) +takes over; 3 completed steps: read back, not run", answer.stdout)
+    assert re.search(r"worker-2 \(\d+\) +takes over; [34] completed steps: read back, not run", answer.stdout)
     assert re.search(r"worker-2 \(\d+\) +warehouse, attempt 2: completed", answer.stdout)
     assert re.search(r"^reserve +once +completed by attempt 1$", answer.stdout, re.MULTILINE)
     assert re.search(r"^warehouse +twice +completed by attempt 2 \(1 cut off\)$", answer.stdout, re.MULTILINE)
-    assert "The 3 steps recorded as completed before the kill never ran again" in answer.stdout
+    assert re.search("The [34] steps recorded as completed before the kill never ran again", answer.stdout)
     assert "1 s here, 15 s by default" in " ".join(answer.stdout.split())
+    assert "holdfast init shop makes a small project" in " ".join(answer.stdout.split())
     pids = set(WORKER.findall(answer.stdout))
     assert len(pids) == 2
     assert all(is_gone(pid) for pid in pids)
@@ -169,8 +171,8 @@ def test_a_pipe_gets_plain_lines(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("columns", "env"),
-    [(80, {}), (50, {"PYTHONIOENCODING": "ascii", "NO_COLOR": "1"})],
-    ids=["80 columns", "50 columns, no colour, no UTF-8"],
+    [(80, {}), (40, {"PYTHONIOENCODING": "ascii", "NO_COLOR": "1"})],
+    ids=["80 columns", "40 columns, no colour, no UTF-8"],
 )
 def test_a_terminal_gets_lines_that_move(place: Place, columns: int, env: dict[str, str]) -> None:
     """Contract: it fits the width, says where the kill was, and asks for nothing the terminal does not have."""
@@ -198,6 +200,7 @@ def test_a_terminal_gets_lines_that_move(place: Place, columns: int, env: dict[s
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
     lines = [line for part in plain.split("\n") for line in part.split("\r")]
     assert [line for line in lines if len(line) > columns] == []
+    assert not any(line.startswith("the journal") for line in lines), "the head of the table is folded like its rows"
     assert any("SIGKILL: worker-1 (" in line for line in lines)
     assert any("email: in flight for " in line for line in lines)
     assert any("sleeping until " in line for line in lines)

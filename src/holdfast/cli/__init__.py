@@ -15,12 +15,20 @@ import what they need when they run, so that `holdfast --help` stays light.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NoReturn
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The `holdfast` command: runs it and ends the process with its exit code."""
-    from holdfast.cli.root import run
+    """The `holdfast` command: runs it and ends the process with its exit code, also when it is interrupted early."""
+    try:
+        from holdfast.cli.root import run
 
-    run(arguments)
+        run(arguments)
+    except KeyboardInterrupt:  # before the command could begin, or after it had ended
+        sys.exit(INTERRUPTED)

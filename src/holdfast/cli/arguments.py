@@ -51,7 +51,9 @@ def _word(spec: WorkflowSpec, name: str, text: str, annotation: Any) -> bytes:
     try:
         msgspec.json.decode(text)
         as_json = text.encode()
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        if text.lstrip().startswith(("{", "[")) and _attempt(Shape[Any](annotation, what=name), as_text) is _NOTHING:
+            raise InvalidArguments(f"{spec.arguments.what}: {name} is not JSON: {error}. {_takes(spec)}") from None
         return as_text
     if annotation is Any or annotation is inspect.Parameter.empty:
         return as_json

@@ -34,7 +34,7 @@ def command(is_json: bool) -> None:
         (name, shown(value), (_origin(origin, loaded), "dim" if origin == "default" else "green"))
         for name, (value, origin) in settings.items()
     ]
-    out.table(("KEY", "VALUE", "FROM"), rows)
+    out.table(("KEY", "VALUE", "FROM"), rows, is_folded=True)
 
 
 def _value(loaded: Loaded, name: str) -> Any:

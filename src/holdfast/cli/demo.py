@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.calling import program
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 
@@ -81,7 +82,7 @@ def _conclude(plan: Plan, shown: Shown, screen: Screen) -> None:
     screen.write(f"result    {verdict.result}", hang=10, style="bold")
     screen.write()
     widest = max(len(name) for name in shown.names.values())
-    screen.write(f"{'step':{widest}}  side effect  recorded in the journal", style="bold")
+    screen.write(f"{'step':{widest}}  side effect  recorded in the journal", hang=widest + 15, style="bold")
     for step, recorded in verdict.end.steps.items():
         count = verdict.end.count("effect", step)
         text = f"{shown.names[step]:{widest}}  {_times(count):11}  {_recorded(recorded)}"
@@ -97,6 +98,8 @@ def _conclude(plan: Plan, shown: Shown, screen: Screen) -> None:
         f"{plan.lease:g} s here, 15 s by default. A worker restarted under its own --id goes on at once.",
         style="dim",
     )
+    screen.write()
+    screen.write(f"Next: {program()} init shop makes a small project that runs, and says how to go on.")
 
 
 def _times(count: int) -> str:

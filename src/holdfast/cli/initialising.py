@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
+from holdfast.cli.calling import activation
 from holdfast.cli.loading import CommandError
 from holdfast.cli.output import Output
 from holdfast.cli.project import FILES
@@ -29,22 +32,35 @@ def command(folder: Path, is_json: bool) -> None:
     for path in written:
         out.line(("made  ", "dim"), str(path))
     out.line("")
-    out.line(f"Next, in {folder}:" if folder.resolve() != Path.cwd() else "Next:")
-    for what, words in NEXT:
+    out.line("Next:")
+    for what, words in [*_first(folder), *NEXT, *_last()]:
         out.line((f"  {what}", "dim"))
         out.block(words, indent=4)
+
+
+def _first(folder: Path) -> list[tuple[str, str]]:
+    """What has to be done for the rest to work as it is written."""
+    words = activation()
+    return [
+        *([("the environment that Holdfast is in", words)] if words is not None else []),
+        *([("into the project", f"cd {shlex.quote(str(folder))}")] if folder.resolve() != Path.cwd() else []),
+    ]
+
+
+def _last() -> list[tuple[str, str]]:
+    missing = "" if find_spec("pytest") is not None else "; they need pytest, to be installed first"
+    return [(f"its tests, on virtual time{missing}", "pytest")]
 
 
 NEXT = [
     ("an order from start to end", "python example.py"),
     ("a worker that serves app.py until Ctrl-C", "holdfast worker"),
     (
-        "a run for it, from another terminal",
+        "a run for it, from another terminal in this folder",
         """holdfast start fulfil order='{"id": "42", "cents": 999}' --id order-42""",
     ),
     ("what the run waits for", "holdfast signal order-42 approved true"),
     ("what it did", "holdfast show order-42"),
-    ("its tests, on virtual time", "pytest"),
 ]
 
 

@@ -6,11 +6,13 @@ imported when there is a terminal to print to, and not before.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.cli.escaping import lines_of, one_line, to_json
@@ -26,6 +28,9 @@ Cells: TypeAlias = Sequence[Part]
 
 NARROWEST = 16
 """A column that would get fewer characters than this goes on a line of its own."""
+
+DOTS = "..."
+"""Where there is no "…"."""
 
 STATUS_STYLES = {
     "pending": "cyan",
@@ -48,6 +53,13 @@ def is_terminal(stream: IO[str]) -> bool:
 def has_color(stream: IO[str]) -> bool:
     """Whether colours may be used on it."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def open_missing_streams() -> None:
+    """Python has no stream where whoever started us closed it (`>&-`): what is written there goes nowhere instead."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 as long as the process
 
 
 def prepare(*streams: IO[str]) -> None:
@@ -97,10 +109,13 @@ class Output:
         """Columns of the terminal; of one that does not say, 80."""
         return max(20, shutil.get_terminal_size((80, 24)).columns)
 
+    @property
+    def _has_utf8(self) -> bool:
+        return (getattr(self._stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
     def record(self, value: Any) -> None:
         """A line of JSON."""
-        encoding = (getattr(self._stream, "encoding", None) or "").lower().replace("-", "")
-        self._write(to_json(value, ascii_only=encoding != "utf8"))
+        self._write(to_json(value, ascii_only=not self._has_utf8))
 
     def line(self, *parts: Part) -> None:
         """A line of text. On a terminal it is folded at the width, later lines indented like the first."""
@@ -145,10 +160,13 @@ class Output:
             else:
                 self._write(" " * indent + part)
 
-    def table(self, header: Sequence[str], rows: Sequence[Cells], *, never_cut: int = 0) -> None:
+    def table(
+        self, header: Sequence[str], rows: Sequence[Cells], *, never_cut: int = 0, is_folded: bool = False
+    ) -> None:
         """Rows below a header; the last column gets the room that is left. In a pipe: tab-separated, no header.
 
-        Cells are cut to fit a terminal, except those of the column `never_cut`, which people copy.
+        Cells are cut to fit a terminal, or folded if all of each has to be read, except those of the column
+        `never_cut`, which people copy.
         """
         if not self.is_terminal:
             for row in rows:
@@ -157,21 +175,45 @@ class Output:
         texts = [[self._text([cell]) for cell in row] for row in rows]
         titles = [self._text([(name, "bold")]) for name in header]
         widths = [max(text.cell_len for text in column) for column in zip(titles, *texts, strict=True)]
+        if is_folded:
+            self._squeeze(widths, never_cut)
         left = self.width - sum(widths[:-1]) - 2 * (len(widths) - 1)
         if left < min(NARROWEST, widths[-1]):
             self._stacked(texts, never_cut)
             return
         widths[-1] = min(widths[-1], left)
         for cells in [titles, *texts]:
-            fitted = [_fitted(text, width) for text, width in zip(cells, widths, strict=True)]
-            self._rich().print(self._joined(fitted, "  "), soft_wrap=True)
+            for line in self._folded(cells, widths) if is_folded else [cells]:
+                fitted = [self._fitted(text, width) for text, width in zip(line, widths, strict=True)]
+                self._rich().print(self._joined(fitted, "  "), soft_wrap=True)
+
+    def _squeeze(self, widths: list[int], fixed: int) -> None:
+        """Takes what does not fit from the widest columns."""
+        over = sum(widths) + 2 * (len(widths) - 1) - self.width
+        for number in sorted(range(len(widths)), key=lambda number: -widths[number]):
+            taken = 0 if number == fixed else max(0, min(over, widths[number] - NARROWEST))
+            widths[number] -= taken
+            over -= taken
+
+    def _folded(self, cells: Sequence[Text], widths: Sequence[int]) -> Iterable[Sequence[Text]]:
+        """The lines of one row."""
+        columns = [text.wrap(self._rich(), width) for text, width in zip(cells, widths, strict=True)]
+        return itertools.zip_longest(*columns, fillvalue=self._text([]))
+
+    def _fitted(self, text: Text, width: int) -> Text:
+        fitted = text.copy()
+        if not self._has_utf8 and text.cell_len > width > len(DOTS):
+            fitted.truncate(width - len(DOTS), overflow="crop")
+            fitted.append(DOTS)
+        fitted.truncate(width, overflow="ellipsis", pad=True)
+        return fitted
 
     def _stacked(self, rows: Sequence[Sequence[Text]], first: int) -> None:
         """For a terminal too narrow for a table: each row on two lines or more."""
         for row in rows:
             rest = [text for number, text in enumerate(row) if number != first and text.plain]
             self._rich().print(row[first], soft_wrap=True)
-            self._print_hanging(self._text(["  "]), self._joined(rest, " · "))
+            self._print_hanging(self._text(["  "]), self._joined(rest, " · " if self._has_utf8 else " - "))
 
     # -- below ---------------------------------------------------------------------------------------------------------
 
@@ -215,9 +257,3 @@ class Output:
 
 def _plain(part: Part) -> str:
     return one_line(part if isinstance(part, str) else part[0])
-
-
-def _fitted(text: Text, width: int) -> Text:
-    fitted = text.copy()
-    fitted.truncate(width, overflow="ellipsis", pad=True)
-    return fitted

@@ -115,13 +115,20 @@ concurrency = 100
 grace = "30s"                       # how long steps may go on after Ctrl-C
 """
 
-IGNORED = "holdfast.db*\n__pycache__/\n.venv/\n"
+PYTEST = """\
+# The tests of this folder are its own, whatever is configured further up.
+[pytest]
+pythonpath = .
+"""
+
+IGNORED = "holdfast.db*\n__pycache__/\n.pytest_cache/\n.venv/\n"
 
 FILES: Mapping[str, str] = {
     "orders.py": ORDERS,
     "app.py": APP,
     "example.py": EXAMPLE,
     "test_orders.py": TEST,
+    "pytest.ini": PYTEST,
     ".gitignore": IGNORED,
     "holdfast.toml": CONFIG,
 }

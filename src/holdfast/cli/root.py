@@ -16,8 +16,9 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from holdfast.cli import INTERRUPTED
 from holdfast.cli.escaping import one_line
-from holdfast.cli.output import Output, prepare
+from holdfast.cli.output import Output, open_missing_streams, prepare
 from holdfast.errors import HoldfastError
 
 T = TypeVar("T")
@@ -160,6 +161,13 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's; whoever types nothing more wants to know what there is."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -199,6 +207,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
 def run(arguments: Sequence[str] | None) -> NoReturn:
     """Runs the command line and ends the process."""
+    open_missing_streams()
     prepare(sys.stdout, sys.stderr)
     words = list(sys.argv[1:] if arguments is None else arguments)
     context: list[click.Context] = []
@@ -223,7 +232,7 @@ def _guarded(work: Callable[[], int], is_debug: Callable[[], bool]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except (KeyboardInterrupt, click.Abort):
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         return 0
     except click.ClickException as error:

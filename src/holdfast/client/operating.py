@@ -85,7 +85,8 @@ async def resume(client: Client, run_id: str) -> None:
     row = await _row(client, run_id)
     if row.status.is_terminal:
         raise RunFinished(
-            f"run {run_id} has {row.status.value}: resume was refused; run.retry() starts it again",
+            f"run {run_id} has {row.status.value}: resume was refused; "
+            f"a retry starts it again: run.retry(), or holdfast retry {run_id}",
             run_id=run_id,
             status=row.status.value,
         )

@@ -97,6 +97,35 @@ def test_an_error_is_folded_on_a_terminal(looked_at: Callable[..., list[str]]) -
     assert all(line.startswith("       ") for line in lines[1:])
 
 
+@pytest.mark.parametrize("words", [[], ["flow"]], ids=["holdfast", "flow"])
+def test_no_command_at_all_gets_the_list_of_them(cli: Cli, words: list[str]) -> None:
+    """Promise: who types only the name reads the help, as help, and the exit code says that something was missing."""
+    answer = cli(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == cli.ok(*words, "--help")
+
+
+def test_settings_are_a_table_at_80_columns_and_none_is_cut(looked_at: Callable[..., list[str]], cli: Cli) -> None:
+    """Promise: `holdfast config` folds what is too long for its column, and every value and origin can be read."""
+    url = f"sqlite:///{'far/' * 12}away.db"
+    lines = [STYLE.sub("", line) for line in looked_at("config", HOLDFAST_URL=url, HOLDFAST_UPKEEP_SNAPSHOT_EVERY="7")]
+    header = next(line for line in lines if line.startswith("KEY"))
+    value, origin = header.index("VALUE"), header.index("FROM")
+    assert all(len(line) <= 80 for line in lines), lines
+    assert url in "".join(line[value : origin - 2].rstrip() for line in lines)
+    assert "$HOLDFAST_UPKEEP_SNAPSHOT_EVERY" in "".join(line[origin:] for line in lines)
+
+
+def test_a_terminal_without_utf8_gets_marks_it_can_show(looked_at: Callable[..., list[str]]) -> None:
+    """Promise: what we put between and after texts ourselves is plain where there is no UTF-8."""
+    looked_at("pause", "waits", "--reason", "because there is something rather long to say about it")
+    cut = looked_at("runs", columns=64, encoding="ascii")
+    assert any(line.endswith("...") and len(STYLE.sub("", line)) == 64 for line in cut), cut
+    stacked = looked_at("runs", columns=40, encoding="ascii")
+    assert any(" - approval - " in STYLE.sub("", line) for line in stacked), stacked
+    assert not any("\\u2026" in line or "\\xb7" in line for line in [*cut, *stacked])
+
+
 # -- files -------------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli import calling
 from holdfast.cli.project import FILES
 from tests.unit.cli.conftest import Cli
 
@@ -38,6 +39,46 @@ def test_the_project_runs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli.ok("start", "fulfil", 'order={"id": "42", "cents": 999}', "--id", "order-42") == "order-42\n"
     assert "serves fulfil" in cli("doctor").out
     assert cli.ok("runs").startswith("order-42\tpending")
+
+
+def test_the_tests_pass_below_a_project_with_a_mind_of_its_own(cli: Cli) -> None:
+    """Promise: what pytest is told further up, in the repository that `init` was called in, is not for these tests."""
+    (cli.folder / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib --no-such-option"\n'
+    )
+    cli.ok("init", "shop")
+    assert "2 passed" in python(cli.folder / "shop", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+
+def next_commands(cli: Cli, *arguments: str) -> list[str]:
+    """What `init` says has to be typed."""
+    lines = cli.ok("init", *arguments).splitlines()
+    return [line.strip() for line in lines[lines.index("Next:") + 1 :] if line.startswith("    ")]
+
+
+def test_what_it_says_can_be_typed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: the way into the folder is said, and into the environment if the command is not on the path."""
+    monkeypatch.setattr("holdfast.cli.calling.shutil.which", lambda _: "/usr/bin/holdfast")
+    assert next_commands(cli, "my shop")[:2] == ["cd 'my shop'", "python example.py"]
+    monkeypatch.chdir(cli.folder / "my shop")
+    monkeypatch.setattr("holdfast.cli.calling.shutil.which", lambda _: None)
+    environment = cli.folder / "env"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin" / "activate").write_text("")
+    monkeypatch.setattr(sys, "prefix", str(environment))
+    (cli.folder / "here").mkdir()
+    monkeypatch.chdir(cli.folder / "here")
+    assert next_commands(cli, ".")[:2] == [f". {environment}/bin/activate", "python example.py"]
+    assert calling.program() == "holdfast"
+    (environment / "bin" / "holdfast").write_text("")
+    monkeypatch.chdir(cli.folder)
+    assert calling.program() == "env/bin/holdfast"
+
+
+def test_tests_that_cannot_run_yet_are_said_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: where pytest is missing, the advice to call it says so."""
+    monkeypatch.setattr("holdfast.cli.initialising.find_spec", lambda _: None)
+    assert "they need pytest" in cli.ok("init", "shop")
 
 
 def test_the_project_is_typed(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_pause_and_resume(cli: Cli) -> None:
     assert cli.ok("resume", "r").endswith("(it was not paused: nothing done)\n")
     cli.finish("r")
     assert '"hello x"' in cli.ok("show", "r")
+    assert cli("resume", "r").error.endswith("or holdfast retry r")
 
 
 def test_a_diverged_run_goes_on_once_its_code_is_mended(cli: Cli) -> None:
