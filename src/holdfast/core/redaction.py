@@ -80,7 +80,7 @@ class Redaction:
 
     def turn(self, turn: Turn) -> Turn:
         """A turn as it may be shown: also without the secrets of the flows it starts."""
-        carried = [secret for event in turn.events for secret in _carried(event)]
+        carried = [secret for event in turn.events for secret in secrets_of(event)]
         hiding = Redaction([*self._alone, *carried]) if carried else self
         if not hiding:
             return turn
@@ -108,11 +108,11 @@ def _spellings(text: str) -> Iterator[str]:
     yield quote_plus(text)
 
 
-def _carried(event: e.AnyEvent) -> Iterator[Any]:
+def secrets_of(event: e.AnyEvent) -> Iterator[Any]:
     """Secrets in the starts of flows that an event holds."""
     if isinstance(event, e.Adopted):
         for fact in event.facts:
-            yield from _carried(fact)
+            yield from secrets_of(fact)
     elif isinstance(event, e.Carrier) and _STARTS in bytes(event.value):
         yield from _started_with(msgspec.json.decode(event.value))
 
