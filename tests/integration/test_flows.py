@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from holdfast import App, FlowBuilder, Permanent, RunCancelled, RunFailed, Signal, step, sync, workflow
+from holdfast import App, FlowBuilder, Permanent, Run, RunCancelled, RunFailed, Signal, step, sync, workflow
 from holdfast.core import events as e
 from holdfast.core.redaction import Redaction
 from holdfast.core.turn import decode_row
@@ -505,7 +505,7 @@ def test_secrets_are_shown_nowhere() -> None:
 
 
 async def test_secrets_are_not_shown_by_who_started_the_flow_either() -> None:
-    """Promise: a batch and a script that start a flow have its secrets in their journals, and nobody sees them there."""
+    """Promise: a batch and a script that start a flow have its secrets in their journals, and nobody is shown them."""
     secretive = flow(
         "secretive",
         {"a": {"call": "pack", "with": {"sku": "s-${vars.token}"}}},
@@ -514,7 +514,7 @@ async def test_secrets_are_not_shown_by_who_started_the_flow_either() -> None:
     )
 
     @workflow
-    async def outer() -> str:
+    async def outer() -> Any:
         return await secretive(None, vars={"token": "hunter22"})
 
     app = App("memory://", workflows=[secretive, outer, *COMPONENTS])
@@ -524,17 +524,25 @@ async def test_secrets_are_not_shown_by_who_started_the_flow_either() -> None:
         script = await app.start(outer(), id="s")
         assert (await batch.result("1m")).completed == 2
         assert await script.result("1m") == "done"
-        for run in (await app.get("b"), await app.get("s")):
+        for name in ("b", "s"):
+            run: Run[Any] = await app.get(name)
             shown = repr([event async for event in run.follow()])
             assert "•••" in shown
             assert "hunter" not in shown
 
 
 def test_a_secret_is_hidden_however_an_error_spells_it() -> None:
-    """Promise: a key of several lines, or one with signs that texts and addresses escape, is hidden in its escaped form."""
+    """Promise: a key of several lines, or with signs that texts and addresses escape, is hidden in that form too."""
     key = "-----BEGIN-----\nabc/+d=\"'é\n-----END-----"
     hiding = Redaction([key])
-    for spelt in (key, repr(key), json.dumps(key, ensure_ascii=False), quote(key), quote(key, safe=""), quote_plus(key)):
+    for spelt in (
+        key,
+        repr(key),
+        json.dumps(key, ensure_ascii=False),
+        quote(key),
+        quote(key, safe=""),
+        quote_plus(key),
+    ):
         assert "abc" not in hiding.text(f"refused: {spelt}!"), spelt
 
 

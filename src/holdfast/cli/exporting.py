@@ -24,8 +24,8 @@ def export(run_id: str, target: str | None, url: str | None, is_json: bool, file
     \b
       holdfast export order-42 -o tests/journals/order.json
 
-    Payloads are in it as they are stored, secret variables of flows too: a warning says so. A file that is there already
-    is left as it is.
+    Payloads are in it as they are stored, secret variables of flows too: a warning says so. A file that is there
+    already is left as it is.
     """
     data = run_async(_export(run_id, target, url))
     if holds_secrets(data, run_id):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -103,9 +102,14 @@ def _spellings(text: str) -> Iterator[str]:
     yield repr(text)[1:-1]
     yield msgspec.json.encode(text).decode()[1:-1]
     yield ascii(text)[1:-1]
-    yield quote(text)
-    yield quote(text, safe="")
-    yield quote_plus(text)
+    for spared in ("", "/"):
+        addressed = re.sub(f"[^A-Za-z0-9_.~{spared}-]", _percent, text)
+        yield addressed
+        yield addressed.replace("%20", "+")
+
+
+def _percent(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace"))
 
 
 def secrets_of(event: e.AnyEvent) -> Iterator[Any]:

@@ -47,7 +47,7 @@ def test_secrets_in_a_journal_are_warned_of(cli: Cli) -> None:
     (cli.folder / "two.jsonl").write_text("1\n2\n")
     cli.ok("flow", "run", "keeper.json", "shop:app", "--id", "one", "--input", "1", "--var", "token=hunter22")
     batch = ["--id", "many", "--inputs", "two.jsonl", "--out", "out.jsonl"]
-    cli.ok("flow", "batch", "keeper.json", "shop:app", *batch, "--var", "token=hunter22")
+    assert cli("flow", "batch", "keeper.json", "shop:app", *batch, "--var", "token=hunter22").code == 0
     cli.finish(cli.start("hello", "name=you", "--id", "plain"))
     for run in ("one", "many"):
         assert f"the journal of {run} has secret variables in it" in cli("export", run).err

@@ -1,4 +1,4 @@
-"""What an app serves, as the check of a flow wants to know it: what a name stands for, and what that takes and gives."""
+"""What an app serves, as the check of a flow wants to know it: what a name stands for, what that takes and gives."""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ class FlowComponent:
         for name, variable in declared.items():
             if not variable.has_default and variables.get(name) is None:
                 yield ("call",), f"flow {flow.name!r} needs variable {name!r}, and 'vars' does not have it"
-
 
     def way_problem(self, path: Path, start: int) -> str:
         """By the schema of its output."""

@@ -1,6 +1,6 @@
 """YAML text to nodes with places: the plain part of YAML 1.2, read from the parser's events.
 
-No anchors, aliases, tags or merge keys, so nothing in a file multiplies or names a class, and no duplicate keys: each is told of.
+No anchors, aliases, tags or merge keys, so nothing in a file multiplies or names a class, and no duplicate keys.
 Plain scalars mean what YAML 1.2's core schema says: ``no`` is text. The library is an extra, imported when a YAML file
 is first read; JSON files do without.
 """
@@ -70,8 +70,8 @@ def _explained(error: Any, text: str, mark: Mark) -> str:
 class _Composer:
     """Builds nodes from events. Depth is bounded by itself, so the parser never gets to go deep.
 
-    What YAML has and flows have not is noted and left out, so that one look tells of all of it: an anchor and a tag count
-    for nothing, an alias for null, and of two keys the first holds.
+    What YAML has and flows have not is noted and left out, so that one look tells of all of it: an anchor and a tag
+    count for nothing, an alias for null, and of two keys the first holds.
     """
 
     def __init__(self, events: Iterator[Any], yaml: Any, note: Note) -> None:

@@ -109,9 +109,7 @@ def test_a_way_into_what_a_flow_gives_is_checked_by_its_schema() -> None:
     closed = {"type": "object", "properties": {"total": {"type": "integer"}}, "additionalProperties": False}
     inner = flow("inner", {}, {"total": 1}, output_schema=closed)
     text = HEAD + "steps:\n  s: {call: inner}\noutput: ['${steps.s.total}', '${steps.s.totl}']\n"
-    assert found(text, inner) == [
-        "f:5:33: steps.s.totl: by its schema steps.s has no 'totl': did you mean 'total'?"
-    ]
+    assert found(text, inner) == ["f:5:33: steps.s.totl: by its schema steps.s has no 'totl': did you mean 'total'?"]
 
 
 def test_variables_of_a_sub_flow_are_checked() -> None:
