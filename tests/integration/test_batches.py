@@ -232,6 +232,24 @@ async def test_items_come_by_index_or_as_they_complete(world: World) -> None:
             batch.items(order="size")  # type: ignore[arg-type]
 
 
+async def test_read_by_completion_no_item_is_read_a_second_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: once all have come there is nothing left to look for: the end of a long batch takes no longer than any
+    other part of it."""
+    async with world.serving(*WORKFLOWS) as app:
+        batch = await app.start_batch(sell, orders(6), id="b")
+        await batch.result("60s")
+        store, asked = (await app.client()).store, list[str]()
+        get = store.get
+
+        async def noted(run: str) -> RunRow | None:
+            asked.append(run)
+            return await get(run)
+
+        monkeypatch.setattr(store, "get", noted)
+        assert len([item async for item in batch.items(order="completion")]) == 6
+        assert set(asked) == {"b"}
+
+
 async def test_a_batch_of_several_chunks_goes_on_from_one_to_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
-from holdfast import App, FlowBuilder, Permanent, RunCancelled, RunFailed, Signal, step, sync, workflow
+from holdfast import App, FlowBuilder, Permanent, Run, RunCancelled, RunFailed, Signal, step, sync, workflow
 from holdfast.core import events as e
+from holdfast.core.redaction import Redaction
 from holdfast.core.turn import decode_row
 from holdfast.errors import DefinitionError, FlowFailed, InvalidArguments
 from holdfast.testing import Fake, Sim
@@ -453,11 +456,12 @@ class TestApproval:
             assert run.result()["by"] == "test"
 
     def test_time_escalates_and_then_decides(self) -> None:
+        """Promise: the next one is asked when the time is over, and is told the same reason unless it has its own."""
         with Sim(served(self.GATE)) as sim:
             run = sim.start(self.GATE({"cents": 200}))
             sim.advance("2d")
-            asked = [x.data["value"]["by"] for x in run.follow() if x.type == "exposed"]
-            assert asked == ["finance", "the board"]
+            asked = [(x.data["value"]["by"], x.data["value"]["why"]) for x in run.follow() if x.type == "exposed"]
+            assert asked == [("finance", "an order of 200"), ("the board", "an order of 200")]
             sim.advance("1d")
             result = run.result()
             assert (result["approved"], result["by"]) == (True, None)
@@ -498,6 +502,48 @@ def test_secrets_are_shown_nowhere() -> None:
         shown = repr([*run.follow(), run.view(), caught.value])
         assert "hunter22" not in shown
         assert done[0] == "pack s-hunter22"
+
+
+async def test_secrets_are_not_shown_by_who_started_the_flow_either() -> None:
+    """Promise: a batch and a script that start a flow have its secrets in their journals, and nobody is shown them."""
+    secretive = flow(
+        "secretive",
+        {"a": {"call": "pack", "with": {"sku": "s-${vars.token}"}}},
+        "done",
+        vars={"token": {"secret": True}},
+    )
+
+    @workflow
+    async def outer() -> Any:
+        return await secretive(None, vars={"token": "hunter22"})
+
+    app = App("memory://", workflows=[secretive, outer, *COMPONENTS])
+    async with app.worker():
+        inputs = [secretive(None, vars={"token": f"hunter{number}"}) for number in (23, 24)]
+        batch = await app.start_batch(secretive, inputs, id="b")
+        script = await app.start(outer(), id="s")
+        assert (await batch.result("1m")).completed == 2
+        assert await script.result("1m") == "done"
+        for name in ("b", "s"):
+            run: Run[Any] = await app.get(name)
+            shown = repr([event async for event in run.follow()])
+            assert "•••" in shown
+            assert "hunter" not in shown
+
+
+def test_a_secret_is_hidden_however_an_error_spells_it() -> None:
+    """Promise: a key of several lines, or with signs that texts and addresses escape, is hidden in that form too."""
+    key = "-----BEGIN-----\nabc/+d=\"'é\n-----END-----"
+    hiding = Redaction([key])
+    for spelt in (
+        key,
+        repr(key),
+        json.dumps(key, ensure_ascii=False),
+        quote(key),
+        quote(key, safe=""),
+        quote_plus(key),
+    ):
+        assert "abc" not in hiding.text(f"refused: {spelt}!"), spelt
 
 
 @pytest.mark.spec("stepflow.X10")

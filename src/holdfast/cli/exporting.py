@@ -11,7 +11,7 @@ from holdfast.cli.asking import asking, find_run
 from holdfast.cli.loading import CommandError, opened_client
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.client.exporting import export_journal, import_journal
+from holdfast.client.exporting import export_journal, holds_secrets, import_journal
 
 
 @click.command("export", cls=HoldfastCommand)
@@ -24,9 +24,12 @@ def export(run_id: str, target: str | None, url: str | None, is_json: bool, file
     \b
       holdfast export order-42 -o tests/journals/order.json
 
-    Payloads are in it as they are stored. A file that is there already is left as it is.
+    Payloads are in it as they are stored, secret variables of flows too: a warning says so. A file that is there
+    already is left as it is.
     """
     data = run_async(_export(run_id, target, url))
+    if holds_secrets(data, run_id):
+        click.echo(f"warning: the journal of {run_id} has secret variables in it, as they are: keep it safe", err=True)
     if file is None:
         sys.stdout.buffer.write(data)
         return

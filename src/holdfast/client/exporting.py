@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -16,6 +17,7 @@ from holdfast.core.doing import doing, encode_doing
 from holdfast.core.exported import by_run, decode_export, encode_export
 from holdfast.core.payload import canonical, hash_of
 from holdfast.core.projection import project
+from holdfast.core.redaction import secrets_of
 from holdfast.core.references import names_in
 from holdfast.core.run import Run
 from holdfast.core.turn import Row, Turn, decode_row, is_compacted
@@ -40,6 +42,15 @@ async def export_journal(store: Store, run_id: str) -> bytes:
         raise RunNotFound(f"no run {run_id!r} in {store.url}")
     rows = await _tree(store, run.root)
     return encode_export(run.root, rows, await _blobs(store, (row.body for row in rows)))
+
+
+def holds_secrets(data: bytes, source: str) -> bool:
+    """Whether an exported journal has the value of a flow's secret variable in it."""
+    _, rows, blobs = decode_export(data, source)
+    events = (event for row in rows for event in decode_row(row).events)
+    return any(any(True for _ in secrets_of(event)) for event in events) or any(
+        re.search(rb'\\?"secrets\\?":\[', blob) for blob in blobs.values()
+    )
 
 
 async def _tree(store: Store, root: str) -> list[Row]:

@@ -104,6 +104,8 @@ class Items(Generic[R]):
                 if is_over:
                     break
                 await news.next(None)
+        if seen.count == self._plan.total:
+            return  # or every item would be read again, to find none that was left out
         async for item in self._ended(is_over=True):
             if seen.add(item.index):
                 yield item
@@ -195,6 +197,7 @@ class _Seen:
 
     def __init__(self) -> None:
         self._bits = bytearray()
+        self.count = 0
 
     def add(self, index: int) -> bool:
         """Notes it; False if it was noted before."""
@@ -203,4 +206,5 @@ class _Seen:
             self._bits.extend(bytes(byte + 1 - len(self._bits)))
         is_new = not self._bits[byte] & bit
         self._bits[byte] |= bit
+        self.count += is_new
         return is_new

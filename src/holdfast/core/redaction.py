@@ -1,11 +1,14 @@
 """Secrets are not shown. The journal holds them, since a run cannot go on without; whatever shows a run to people, and
-every error it records, has a mark in their place."""
+every error it records, has a mark in their place.
+
+A run that starts a flow has the flow's secrets in its own journal too: in the child's arguments, and a batch in the
+inputs it reads. A turn therefore hides what it carries itself, besides what it is told to hide."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
 
@@ -18,13 +21,17 @@ HIDDEN = "•••"
 SHORTEST = 4
 """A shorter secret is hidden where it stands alone, not inside other text."""
 
+_STARTS: Final = b"secrets"
+"""A payload without it holds nobody's start."""
+
 
 class Redaction:
     """Puts the mark in the place of some secrets. Without any it changes nothing, and is false."""
 
     def __init__(self, secrets: Iterable[Any] = ()) -> None:
         self._alone = frozenset(_leaves(secrets))
-        within = sorted((text for text in self._alone if len(text) >= SHORTEST), key=lambda text: (-len(text), text))
+        spelt = {form for text in self._alone if len(text) >= SHORTEST for form in _spellings(text)}
+        within = sorted(spelt, key=lambda text: (-len(text), text))
         self._within = re.compile("|".join(map(re.escape, within))) if within else None
 
     def __bool__(self) -> bool:
@@ -71,10 +78,12 @@ class Redaction:
         return msgspec.Raw(msgspec.json.encode(self.value(msgspec.json.decode(data)))) if bytes(data) else data
 
     def turn(self, turn: Turn) -> Turn:
-        """A turn as it may be shown."""
-        if not self:
+        """A turn as it may be shown: also without the secrets of the flows it starts."""
+        carried = [secret for event in turn.events for secret in secrets_of(event)]
+        hiding = Redaction([*self._alone, *carried]) if carried else self
+        if not hiding:
             return turn
-        return msgspec.structs.replace(turn, events=tuple(self.event(event) for event in turn.events))
+        return msgspec.structs.replace(turn, events=tuple(hiding.event(event) for event in turn.events))
 
 
 def _leaves(values: Iterable[Any]) -> Iterable[str]:
@@ -85,6 +94,49 @@ def _leaves(values: Iterable[Any]) -> Iterable[str]:
             yield from _leaves(value.values())
         elif value is not None and not isinstance(value, bool) and (text := _scalar(value)):
             yield text
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """As it is, and as it stands in the `repr` of a text, in JSON and in an address: so errors tend to quote it."""
+    yield text
+    yield repr(text)[1:-1]
+    yield msgspec.json.encode(text).decode()[1:-1]
+    yield ascii(text)[1:-1]
+    for spared in ("", "/"):
+        addressed = re.sub(f"[^A-Za-z0-9_.~{spared}-]", _percent, text)
+        yield addressed
+        yield addressed.replace("%20", "+")
+
+
+def _percent(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace"))
+
+
+def secrets_of(event: e.AnyEvent) -> Iterator[Any]:
+    """Secrets in the starts of flows that an event holds."""
+    if isinstance(event, e.Adopted):
+        for fact in event.facts:
+            yield from secrets_of(fact)
+    elif isinstance(event, e.Carrier) and _STARTS in bytes(event.value):
+        yield from _started_with(msgspec.json.decode(event.value))
+
+
+def _started_with(value: Any) -> Iterator[Any]:
+    """Values of secret variables, wherever a flow's start is in a JSON value, or in a text that is one."""
+    if isinstance(value, str) and value.startswith("{") and _STARTS.decode() in value:
+        try:
+            value = msgspec.json.decode(value)
+        except msgspec.MsgspecError:
+            return
+    if is_list(value):
+        for item in value:
+            yield from _started_with(item)
+    elif is_dict(value):
+        names, variables = value.get("secrets"), value.get("vars")
+        if is_list(names) and is_dict(variables):
+            yield from (variables[name] for name in names if isinstance(name, str) and name in variables)
+        for item in value.values():
+            yield from _started_with(item)
 
 
 def _scalar(value: Any) -> str:

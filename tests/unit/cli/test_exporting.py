@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 from holdfast.adapters.sqlite import open_sqlite
@@ -37,3 +38,17 @@ def test_what_is_not_there_is_said(cli: Cli) -> None:
     assert "nowhere.json" in cli("import", "nowhere.json").error
     (cli.folder / "notes.json").write_text("{}")
     assert "notes.json is no exported journal" in cli("import", "notes.json").error
+
+
+def test_secrets_in_a_journal_are_warned_of(cli: Cli) -> None:
+    """Promise: an export has payloads as they are stored, so one with a flow's secrets says so; others say nothing."""
+    keeper = {"holdfast": 1, "name": "keeper", "vars": {"token": {"secret": True}}, "output": "${input}"}
+    (cli.folder / "keeper.json").write_text(json.dumps(keeper))
+    (cli.folder / "two.jsonl").write_text("1\n2\n")
+    cli.ok("flow", "run", "keeper.json", "shop:app", "--id", "one", "--input", "1", "--var", "token=hunter22")
+    batch = ["--id", "many", "--inputs", "two.jsonl", "--out", "out.jsonl"]
+    assert cli("flow", "batch", "keeper.json", "shop:app", *batch, "--var", "token=hunter22").code == 0
+    cli.finish(cli.start("hello", "name=you", "--id", "plain"))
+    for run in ("one", "many"):
+        assert f"the journal of {run} has secret variables in it" in cli("export", run).err
+    assert cli("export", "plain").err == ""

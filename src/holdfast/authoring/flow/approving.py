@@ -36,15 +36,16 @@ async def approval(
     program: ScriptProgram, gate: Approve, name: str, key: str, known: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The decision: `approved`, `by`, `at`, `why`."""
-    waits = 0
+    waits, reason = 0, None
     for one in gate.gates():
         if one.when is not None and not is_true(one.when, known):
             return _decision(program, is_approved=True, by=None, why="no approval is needed")
         until = None if one.timeout is None else program.at + one.timeout
+        reason = one.why if one.why is not None else reason  # the next one is told what the first was told
         asked = {
             "signal": name,
             "by": evaluate(one.by, known),
-            "why": None if one.why is None else evaluate(one.why, known),
+            "why": None if reason is None else evaluate(reason, known),
             "until": until,
         }
         program.ask(Expose(name=name, value=msgspec.json.encode(asked)))

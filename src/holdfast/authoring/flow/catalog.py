@@ -1,4 +1,4 @@
-"""What an app serves, as the check of a flow wants to know it: what a name stands for, and what that takes."""
+"""What an app serves, as the check of a flow wants to know it: what a name stands for, what that takes and gives."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Any
 
 from holdfast.authoring.flow.checking import Component, Place
 from holdfast.authoring.flow.evaluating import evaluate
-from holdfast.authoring.flow.expressions import Expression, Fields, is_constant
-from holdfast.authoring.flow.fitting import misfits_of
+from holdfast.authoring.flow.expressions import Expression, Fields, Path, is_constant
+from holdfast.authoring.flow.fitting import misfits_of, path_misfit
 from holdfast.authoring.flow.model import Definition
 from holdfast.authoring.flow.reading import did_you_mean
 from holdfast.authoring.flow.workflow import Flow
+from holdfast.authoring.flow.written import path_text
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.core.annotations import Unsupported, build, hints_of
-from holdfast.core.nodes import Misfit
-from holdfast.errors import ExpressionFailed
+from holdfast.core.compounds import Fields as Class
+from holdfast.core.nodes import Items, Map, Misfit, Node
+from holdfast.errors import DefinitionError, ExpressionFailed
 
 __all__ = ["AppCatalog"]
 
@@ -66,6 +68,10 @@ class FlowComponent:
             if not variable.has_default and variables.get(name) is None:
                 yield ("call",), f"flow {flow.name!r} needs variable {name!r}, and 'vars' does not have it"
 
+    def way_problem(self, path: Path, start: int) -> str:
+        """By the schema of its output."""
+        return path_misfit(self._flow.output_schema, path, start)
+
 
 class PythonComponent:
     """A step, or a workflow of another style."""
@@ -100,12 +106,42 @@ class PythonComponent:
             if is_needed and given.get(name) is None:
                 yield ("call",), f"{served.name} needs {name!r}, and 'with' does not have it"
 
+    def way_problem(self, path: Path, start: int) -> str:
+        """By the type it returns."""
+        try:
+            node = build(self._served.spec.result.annotation)
+        except (DefinitionError, Unsupported):  # is the component's own
+            return ""
+        return _lost_way(node, path, start)
+
     def _hints(self) -> Mapping[str, Any]:
         try:
             function = getattr(self._served, "function", None)
             return {} if function is None else hints_of(function, "its")
         except Unsupported:
             return {}
+
+
+def _lost_way(node: Node, path: Path, start: int) -> str:
+    """Where a way leads to a field or an item that a type never has."""
+    for place, part in enumerate(path.parts[start:], start):
+        here = path_text(Path(path.root, path.parts[:place]))
+        needed = "object" if isinstance(part, str) else "array"
+        if node.kinds and needed not in node.kinds:
+            return f"{path_text(path)}: {here} is {' or '.join(sorted(node.kinds))} by its type, not {needed}"
+        match node:
+            case Class(is_array=False, json_tag=None):
+                fields = {field.key: field.node for field in node.fields}
+                if part not in fields:
+                    return f"{path_text(path)}: by its type {here} has no {part!r}{did_you_mean(str(part), fields)}"
+                node = fields[str(part)]
+            case Map():
+                node = node.value
+            case Items():
+                node = node.item
+            case _:
+                return ""
+    return ""
 
 
 def _type_problem(annotation: Any, value: Expression, what: str) -> str:

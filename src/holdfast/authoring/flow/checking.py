@@ -59,6 +59,10 @@ class Component(Protocol):
         """What is wrong with these arguments, and values of variables: each problem with its place in the step."""
         ...
 
+    def way_problem(self, path: Path, start: int) -> str:
+        """What is wrong with a way into its result, whose parts begin at `start`; empty if nothing can be said."""
+        ...
+
 
 Catalog: TypeAlias = Mapping[str, Component]
 """What an app serves, by name."""
@@ -66,19 +70,20 @@ Catalog: TypeAlias = Mapping[str, Component]
 
 def check(definition: Definition, say: Say, catalog: Catalog | None = None) -> None:
     """Tells `say` of every problem. With a catalog, what the flow calls is checked too."""
-    checker = _Checker(definition, say)
+    checker = _Checker(definition, say, catalog)
     checker.schemas()
     checker.steps()
     checker.output()
     checker.cycles()
     checker.unused()
-    checker.calls(catalog)
+    checker.calls()
 
 
 class _Checker:
-    def __init__(self, definition: Definition, say: Say) -> None:
+    def __init__(self, definition: Definition, say: Say, catalog: Catalog | None) -> None:
         self._flow = definition
         self._say = say
+        self._catalog = catalog
         self._hints = HINTS
         self._variables = frozenset(variable.name for variable in definition.variables)
         self._used: set[str] = set()
@@ -153,7 +158,16 @@ class _Checker:
             return f"there is no step {name!r}{self._hint(name, self._flow.by_name)}"
         if found is step:
             return f"step {name!r} refers to itself"
-        return _result_misfit(found, path)
+        return _result_misfit(found, path) or self._way_problem(found, path)
+
+    def _way_problem(self, step: FlowStep, path: Path) -> str:
+        """What is wrong with a way into what a called component gives."""
+        has_other = step.otherwise is not None or step.fallback is not None
+        if self._catalog is None or has_other or not isinstance(step.does, Invoke):
+            return ""
+        component = self._catalog.get(step.does.target)
+        start = 1 if step.each is None else 2
+        return "" if component is None or len(path.parts) <= start else component.way_problem(path, start)
 
     def _variable_reference(self, path: Path) -> str:
         name = path.parts[0] if path.parts else None
@@ -233,9 +247,9 @@ class _Checker:
 
     # -- what it calls -------------------------------------------------------------------------------------------------
 
-    def calls(self, catalog: Catalog | None) -> None:
+    def calls(self) -> None:
         """What is called is there, takes what it is given, and no flow calls itself by way of others."""
-        own = self._flow.name
+        own, catalog = self._flow.name, self._catalog
         ways: dict[str, list[str]] = {}
         for step in self._flow.steps:
             if not isinstance(step.does, Invoke) or not step.does.target:

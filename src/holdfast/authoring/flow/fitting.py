@@ -125,9 +125,9 @@ def _fields(tree: Fields, schema: dict[str, Any], name: str, at: Place) -> Itera
             yield (*at, key), f"{_named(name, (*at, key))}: the schema has no {key!r}{did_you_mean(key, known)}"
 
 
-def path_misfit(schema: Json, path: Path) -> str:
-    """What is wrong with a way into data of that schema; empty if nothing can be said."""
-    for place, part in enumerate(path.parts):
+def path_misfit(schema: Json, path: Path, start: int = 0) -> str:
+    """What is wrong with a way into data of that schema, whose parts begin at `start`; empty if nothing can be said."""
+    for place, part in enumerate(path.parts[start:], start):
         if not is_dict(schema) or _OPEN & schema.keys():
             return ""
         here, allowed = path_text(Path(path.root, path.parts[:place])), _allowed(schema)

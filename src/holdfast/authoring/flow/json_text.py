@@ -7,7 +7,7 @@ from bisect import bisect_right
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, Final
 
-from holdfast.authoring.flow.nodes import MAX_NESTING, Mark, Node, Unreadable, number
+from holdfast.authoring.flow.nodes import MAX_NESTING, Mark, Node, Note, Unreadable, number
 
 __all__ = ["read_json"]
 
@@ -18,14 +18,16 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 _WORD: Final = re.compile(r"\w+")
 
 
-def read_json(text: str) -> Node:
-    """The document. `Unreadable` says what is wrong and where."""
-    return _Reader(text).document()
+def read_json(text: str, note: Note) -> Node:
+    """The document. `note` is told of keys that are there twice, the first holds; `Unreadable` says where the reading
+    ended and why."""
+    return _Reader(text, note).document()
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, note: Note) -> None:
         self._text = text
+        self._note = note
         self._at = 0
         self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
 
@@ -117,9 +119,6 @@ class _Reader:
             if self._peek() != '"':
                 raise self._error("a key in double quotes was expected" if self._peek() else "the JSON ends too early")
             key = self._string()
-            if key in fields:
-                first = fields[key].key
-                raise self._error(f"the key {key[:60]!r} is there twice; the first is in line {first.line}", key_at)
             self._skip()
             if self._peek() != ":":
                 raise self._error("':' was expected after the key")
@@ -127,7 +126,9 @@ class _Reader:
             self._skip()
             node = self._value(depth)
             node.key = self._mark(key_at)
-            fields[key] = node
+            if fields.setdefault(key, node) is not node:
+                first = fields[key].key
+                self._note(node.key, f"the key {key[:60]!r} is there twice; the first is in line {first.line}")
             self._separate("}")
         self._at += 1
         return Node(fields, mark)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from holdfast.authoring.flow.checking import Catalog, Place, check
 from holdfast.authoring.flow.json_text import read_json
@@ -19,6 +19,9 @@ from holdfast.errors import Problem
 __all__ = ["Checked", "Syntax", "check_file", "check_text", "read_definition"]
 
 Syntax: TypeAlias = Literal["json", "yaml"]
+
+NOTED: Final = 100
+"""Anchors, duplicate keys and the like that are told of: a file full of them is no flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,18 @@ def check_file(path: str | PathLike[str], catalog: Catalog | None = None) -> Che
 
 def check_text(text: str, where: str, syntax: Syntax = "yaml", catalog: Catalog | None = None) -> Checked:
     """The same for text; `where` is what messages call it."""
-    try:
-        root = read_json(text) if syntax == "json" else read_yaml(text)
-    except Unreadable as error:
-        return _unreadable(where, str(error), error.mark)
     reader = Reader(where)
+
+    def note(mark: Mark, message: str) -> None:
+        reader.say(mark, message)
+        if len(reader.problems) == NOTED:
+            raise Unreadable("and perhaps more: mend these first", mark)
+
+    try:
+        root = read_json(text, note) if syntax == "json" else read_yaml(text, note)
+    except Unreadable as error:
+        reader.say(error.mark, str(error))
+        return Checked(where, _in_order(reader.problems), None)
     definition = reader.definition(root)
     if definition is not None:
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from holdfast.core.guards import is_dict, is_list
 from holdfast.errors import InvalidFlow, Problem
@@ -15,6 +15,7 @@ __all__ = [
     "MAX_SIZE",
     "Mark",
     "Node",
+    "Note",
     "Unreadable",
     "find",
     "from_plain",
@@ -74,8 +75,12 @@ class Node:
         return text if len(text) <= 60 else f"{text[:50]}…"
 
 
+Note: TypeAlias = Callable[[Mark, str], None]
+"""Takes a problem that does not keep the rest of the text from being read."""
+
+
 class Unreadable(Exception):
-    """Text that is no YAML or JSON, or more of it than is allowed."""
+    """Text that is no YAML or JSON, or more of it than is allowed: what comes after it cannot be read."""
 
     def __init__(self, message: str, mark: Mark) -> None:
         super().__init__(message)

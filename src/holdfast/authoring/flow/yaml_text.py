@@ -1,6 +1,6 @@
 """YAML text to nodes with places: the plain part of YAML 1.2, read from the parser's events.
 
-No anchors, aliases, tags or merge keys, so nothing in a file multiplies or names a class; duplicate keys are refused.
+No anchors, aliases, tags or merge keys, so nothing in a file multiplies or names a class, and no duplicate keys.
 Plain scalars mean what YAML 1.2's core schema says: ``no`` is text. The library is an extra, imported when a YAML file
 is first read; JSON files do without.
 """
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from holdfast.authoring.flow.nodes import MAX_NESTING, Mark, Node, Unreadable, number
+from holdfast.authoring.flow.nodes import MAX_NESTING, Mark, Node, Note, Unreadable, number
 from holdfast.errors import UsageError
 
 __all__ = ["read_yaml"]
@@ -28,8 +28,9 @@ _BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _CONTROL: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def read_yaml(text: str) -> Node:
-    """The document. `Unreadable` says what is wrong and where; `UsageError` if the library is not installed."""
+def read_yaml(text: str, note: Note) -> Node:
+    """The document. `note` is told of what is left out of it; `Unreadable` says where the reading ended and why;
+    `UsageError` if the library is not installed."""
     try:
         import yaml as library
     except ImportError:
@@ -43,9 +44,10 @@ def read_yaml(text: str) -> Node:
         raise Unreadable(f"the character U+{ord(found[0]):04X} is not allowed in YAML", mark)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return _Composer(iter(yaml.parse(text, Loader=loader)), yaml).document()
+        return _Composer(iter(yaml.parse(text, Loader=loader)), yaml, note).document()
     except yaml.MarkedYAMLError as error:
-        raise Unreadable(_explained(error), _within(text, error.problem_mark or error.context_mark)) from None
+        mark = _within(text, error.problem_mark or error.context_mark)
+        raise Unreadable(_explained(error, text, mark), mark) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise Unreadable(f"this is no YAML: {error}".splitlines()[0][:200], Mark(1, 1)) from None
 
@@ -58,19 +60,24 @@ def _within(text: str, mark: Any) -> Mark:
     return Mark(mark.line + 1, mark.column + 1)
 
 
-def _explained(error: Any) -> str:
+def _explained(error: Any, text: str, mark: Mark) -> str:
     problem = error.problem or "this is no YAML"
-    if "cannot start any token" in problem and "\\t" in problem:
+    if _BREAK.split(text)[mark.line - 1][mark.column - 1 :].startswith("\t"):
         return "a tab: YAML is indented with blanks"
     return f"this is no YAML: {problem}" + (f" ({error.context})" if error.context else "")
 
 
 class _Composer:
-    """Builds nodes from events. Depth is bounded by itself, so the parser never gets to go deep."""
+    """Builds nodes from events. Depth is bounded by itself, so the parser never gets to go deep.
 
-    def __init__(self, events: Iterator[Any], yaml: Any) -> None:
+    What YAML has and flows have not is noted and left out, so that one look tells of all of it: an anchor and a tag
+    count for nothing, an alias for null, and of two keys the first holds.
+    """
+
+    def __init__(self, events: Iterator[Any], yaml: Any, note: Note) -> None:
         self._events = events
         self._yaml = yaml
+        self._note = note
 
     def document(self) -> Node:
         yaml = self._yaml
@@ -88,11 +95,12 @@ class _Composer:
     def _node(self, event: Any, depth: int) -> Node:
         yaml, mark = self._yaml, _mark(event)
         if isinstance(event, yaml.AliasEvent):
-            raise Unreadable(f"an alias (*{event.anchor[:40]}): flows have none, write it out", mark)
+            self._note(mark, f"an alias (*{event.anchor[:40]}): flows have none, write it out")
+            return Node(None, mark)
         if event.anchor is not None:
-            raise Unreadable(f"an anchor (&{event.anchor[:40]}): flows have none, write it out", mark)
+            self._note(mark, f"an anchor (&{event.anchor[:40]}): flows have none, write it out")
         if event.tag is not None:
-            raise Unreadable(f"a tag ({event.tag[:60]}): flows have none, only plain values", mark)
+            self._note(mark, f"a tag ({event.tag[:60]}): flows have none, only plain values")
         if isinstance(event, yaml.ScalarEvent):
             return _scalar(event, mark)
         if depth >= MAX_NESTING:
@@ -116,20 +124,25 @@ class _Composer:
                 break
             at = _mark(event)
             key = self._key(event, depth)
-            if key in fields:
-                first = fields[key].key
-                raise Unreadable(f"the key {key[:60]!r} is there twice; the first is in line {first.line}", at)
             node = self._node(next(self._events), depth)
             node.key = at
-            fields[key] = node
+            if key is None:
+                continue
+            if fields.setdefault(key, node) is not node:
+                first = fields[key].key
+                self._note(at, f"the key {key[:60]!r} is there twice; the first is in line {first.line}")
         return Node(fields, mark)
 
-    def _key(self, event: Any, depth: int) -> str:
+    def _key(self, event: Any, depth: int) -> str | None:
+        """None for what is no key of a flow's: its value is left out."""
         node = self._node(event, depth)
+        if isinstance(event, self._yaml.AliasEvent):
+            return None
         if not isinstance(event, self._yaml.ScalarEvent):
             raise Unreadable("a key is text, not a list or a mapping", node.mark)
         if event.value == "<<" and not event.style:
-            raise Unreadable("a merge key (<<): flows have none, write it out", node.mark)
+            self._note(node.mark, "a merge key (<<): flows have none, write it out")
+            return None
         return str(event.value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -52,6 +53,63 @@ def test_flows_that_share_what_they_call_are_no_circle() -> None:
     others = [calling(f"q{number}", f"r{number + 1}" if number < 40 else "pay") for number in range(1, 41)]
     text = HEAD + "steps:\n  s: {call: r0}\noutput: ${steps.s}\n"
     assert found(text, *rows, *others, calling("r40", "pay"), pay) == []
+
+
+@dataclass
+class Line:
+    sku: str
+
+
+@dataclass
+class Bill:
+    cents: int
+    lines: list[Line]
+    notes: dict[str, Line]
+    rest: Any = None
+    line: Line | None = None
+
+
+@step
+async def bill(number: int) -> Bill:
+    return Bill(number, [], {})
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("cents", ""),
+        ("lines[0].sku", ""),
+        ("notes.any.sku", ""),
+        ("rest.of.it[0]", ""),
+        ("line.whatever", ""),
+        ("sents", "steps.s.sents: by its type steps.s has no 'sents': did you mean 'cents'?"),
+        ("cents.x", "steps.s.cents.x: steps.s.cents is int by its type, not object"),
+        ("lines.sku", "steps.s.lines.sku: steps.s.lines is array by its type, not object"),
+        ("lines[0].sko", "steps.s.lines[0].sko: by its type steps.s.lines[0] has no 'sko': did you mean 'sku'?"),
+        ("notes.any.sko", "steps.s.notes.any.sko: by its type steps.s.notes.any has no 'sko': did you mean 'sku'?"),
+        ("[0]", "steps.s[0]: steps.s is object by its type, not array"),
+    ],
+)
+def test_a_way_into_what_a_component_gives_is_checked_by_its_type(way: str, expected: str) -> None:
+    """Promise: a field that the type of a step's result never has is a problem before anything runs; where the type
+    leaves it open, or the step may have another value, nothing is said."""
+    dot = "" if way.startswith("[") else "."
+
+    def using(more: str, path: str) -> str:
+        return HEAD + f"steps:\n  s: {{call: bill, with: {{number: 1}}{more}}}\noutput: ${{{path}}}\n"
+
+    assert found(using("", f"steps.s{dot}{way}"), bill) == ([f"f:5:11: {expected}"] if expected else [])
+    assert found(using(", on_error: {value: 0}", f"steps.s{dot}{way}"), bill) == []
+    each = found(using(", each: {in: '${input}'}", f"steps.s[2]{dot}{way}"), bill)
+    assert each == ([f"f:5:11: {expected.replace('steps.s', 'steps.s[2]')}"] if expected else [])
+
+
+def test_a_way_into_what_a_flow_gives_is_checked_by_its_schema() -> None:
+    """Promise: the same for a sub-flow that has a schema of its output."""
+    closed = {"type": "object", "properties": {"total": {"type": "integer"}}, "additionalProperties": False}
+    inner = flow("inner", {}, {"total": 1}, output_schema=closed)
+    text = HEAD + "steps:\n  s: {call: inner}\noutput: ['${steps.s.total}', '${steps.s.totl}']\n"
+    assert found(text, inner) == ["f:5:33: steps.s.totl: by its schema steps.s has no 'totl': did you mean 'total'?"]
 
 
 def test_variables_of_a_sub_flow_are_checked() -> None:

@@ -174,7 +174,7 @@ def test_a_problem_has_its_place_and_a_hint(text: str, expected: str) -> None:
         ("a: !!python/object/apply:os.system [ls]\n", "f:1:4: a tag"),
         ("a: !x 1\n", "f:1:4: a tag"),
         ("a: 1\nb: 2\na: 3\n", "f:3:1: the key 'a' is there twice; the first is in line 1"),
-        ("a:\n\tb: 1\n", "f:2:1: "),
+        ("a:\n\tb: 1\n", "f:2:1: a tab: YAML is indented with blanks"),
         ("a: [1,\n", "this is no YAML"),
         ("a: 1\n---\nb: 2\n", "f:2:1: a second document"),
         ("? [1]\n: 2\n", "a key is text"),
@@ -303,11 +303,45 @@ def test_files_that_cannot_be_read(tmp_path: FilePath) -> None:
 
 
 def test_a_yaml_bomb_costs_nothing() -> None:
-    """Contract: nothing in a file is multiplied: the first anchor ends it."""
+    """Contract: nothing in a file is multiplied: anchors and aliases are told of, a hundred at most, and stand for
+    nothing."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"] + [
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)
     ]
-    assert problems("\n".join(lines)) == ["f:1:5: an anchor (&a0): flows have none, write it out"]
+    found = problems("\n".join(lines))
+    assert found[0] == "f:1:5: an anchor (&a0): flows have none, write it out"
+    assert len(found) == 101
+    assert found[-1].endswith("and perhaps more: mend these first")
+
+
+@pytest.mark.parametrize("syntax", ["yaml", "json"])
+def test_a_key_that_is_there_twice_hides_no_other_problem(syntax: Syntax) -> None:
+    """Promise: duplicate ids are in the same report as everything else; the first of them is read on."""
+    text = """{"holdfast": 1, "name": "x",
+"steps": {"a": {"sleep": "1s"},
+  "a": {"sleep": "2s"},
+  "a": {"sleep": "3s"},
+  "b": {"slep": "1s"}},
+"output": "${steps.c}"}"""
+    assert problems(text, syntax) == [
+        "f:3:3: the key 'a' is there twice; the first is in line 2",
+        "f:4:3: the key 'a' is there twice; the first is in line 2",
+        "f:5:8: a step does something: add call, wait, sleep or approve",
+        "f:5:9: a step has no key 'slep': did you mean 'sleep'?",
+        "f:6:14: there is no step 'c'",
+    ]
+
+
+def test_what_flows_do_not_have_of_yaml_is_told_of_at_once() -> None:
+    """Promise: anchors, aliases, tags and merge keys are one report too, with what else is wrong."""
+    text = HEAD + "metadata: {a: &one 1, b: *one, c: !t 2, <<: {d: 3}}\nsteps:\n  s: {slep: 1s}\n"
+    assert [each.partition(": ")[2].partition(":")[0] for each in problems(text)][:4] == [
+        "an anchor (&one)",
+        "an alias (*one)",
+        "a tag (!t)",
+        "a merge key (<<)",
+    ]
+    assert any("did you mean 'sleep'?" in each for each in problems(text))
 
 
 def calls_while_checking(count: int, syntax: Syntax, kind: str) -> int:
