@@ -137,16 +137,31 @@ def test_a_wait_that_times_out_gives_its_default() -> None:
 
 def test_variables_have_defaults_and_can_be_given() -> None:
     where = flow(
-        "where", {"p": {"call": "price", "with": {"id": 1, "region": "${vars.region}"}}}, "${steps.p.region}",
-        vars={"region": {"default": "eu"}, "token": {}},
+        "where", {"p": {"call": "price", "with": {"id": "${vars.token}", "region": "${vars.region}"}}},
+        "${steps.p.region}", vars={"region": {"default": "eu"}, "token": {}},
     )  # fmt: skip
     with Sim(served(where)) as sim:
-        assert sim.start(where(None, vars={"token": "t", "region": "us"})).result() == "us"
-        assert sim.start(where(None, vars={"token": "t"})).result() == "eu"
+        assert sim.start(where(None, vars={"token": 1, "region": "us"})).result() == "us"
+        assert sim.start(where(None, vars={"token": 1})).result() == "eu"
     with pytest.raises(InvalidArguments, match=r"vars\.token has no default"):
         _ = where(None)
     with pytest.raises(InvalidArguments, match=r"vars\.tokn is not declared; its variables are: region, token"):
         _ = where(None, vars={"tokn": "x"})
+
+
+def test_variables_that_no_start_needs_need_not_be_given() -> None:
+    """Promise: one that nothing uses, or that has something else in its place, may be left out, with or without a
+    default; the same holds for sub-flows. All of them are needed where they are used as a whole."""
+    inner = flow("inner", {}, "${vars.note ?? 'none'}", vars={"token": {"secret": True}, "note": {}})
+    outer = flow("outer", {"s": {"call": "inner"}}, "${steps.s}")
+    whole = flow("whole", {}, "${vars}", vars={"token": {}})
+    with Sim(served(inner, outer, whole)) as sim:
+        assert sim.start(inner(None)).result() == "none"
+        assert sim.start(inner(None, vars={"note": "n"})).result() == "n"
+        assert sim.start(outer(None)).result() == "none"
+        assert sim.start(whole(None, vars={"token": 1})).result() == {"token": 1}
+    with pytest.raises(InvalidArguments, match=r"vars\.token has no default"):
+        _ = whole(None)
 
 
 def test_input_that_does_not_fit_is_refused_before_anything_is_written() -> None:

@@ -289,7 +289,9 @@ def _encoded(spec: WorkflowSpec, make: Callable[[Any], Call[Any]], index: int, g
         call = make(given)
     except (HoldfastError, TypeError) as error:
         path = getattr(error, "path", "")
-        raise InvalidItem(f"input {index}: {error} Nothing was started.", index=index, path=path) from error
+        raise InvalidItem(
+            f"input {index}: {str(error).removesuffix('.')}. Nothing was started.", index=index, path=path
+        ) from error
     if (call.spec.name, call.spec.version) != (spec.name, spec.version):
         text = f"input {index} is a call of {call.spec.label}, not of {spec.label}. Nothing was started."
         raise InvalidItem(text, index=index)

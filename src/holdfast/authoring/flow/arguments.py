@@ -53,8 +53,8 @@ class FlowArguments(Arguments):
         """As the run's first event keeps it: the input by the flow's schema, and a value for each variable."""
         declared = self._definition.variables
         variables: JsonSchema = {"type": "object", "properties": {each.name: _described(each) for each in declared}}
-        if needed := [each.name for each in declared if not each.has_default]:
-            variables["required"] = needed
+        if needed := self._definition.to_be_given:
+            variables["required"] = list(needed)
         schema = self._definition.input_schema
         whole = schema_by_itself(schema, f"{self._definition.name}/input") if is_dict(schema) else self._input.schema()
         needs = ["input", "vars"] if needed else ["input"]
@@ -99,10 +99,11 @@ class FlowArguments(Arguments):
             if name not in declared:
                 known = ", ".join(declared) or "none"
                 raise InvalidArguments(f"{self.what}: vars.{name} is not declared; its variables are: {known}")
-        missing = [name for name, one in declared.items() if name not in values and not one.has_default]
-        if missing:
+        if missing := [name for name in self._definition.to_be_given if name not in values]:
             raise InvalidArguments(f"{self.what}: vars.{missing[0]} has no default and was not given: vars={{…}}")
-        found = {name: values.get(name, one.default) for name, one in declared.items()}
+        found = {
+            name: values.get(name, one.default) for name, one in declared.items() if name in values or one.has_default
+        }
         plain: dict[str, Any] = _anything.round_trip(found, "vars")[1]
         return plain
 

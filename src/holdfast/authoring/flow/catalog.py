@@ -64,8 +64,8 @@ class FlowComponent:
         for name, _ in variables.fields:
             if name not in declared:
                 yield ("vars", name), f"flow {flow.name!r} has no variable {name!r}{did_you_mean(name, declared)}"
-        for name, variable in declared.items():
-            if not variable.has_default and variables.get(name) is None:
+        for name in flow.to_be_given:
+            if variables.get(name) is None:
                 yield ("call",), f"flow {flow.name!r} needs variable {name!r}, and 'vars' does not have it"
 
     def way_problem(self, path: Path, start: int) -> str:

@@ -161,7 +161,7 @@ class FlowStep:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A value given at the start, besides the input. `default` None: it must be given (`has_default` tells)."""
+    """A value given at the start, besides the input. Without a default it must be given, if anything uses it."""
 
     name: str
     default: Json = None
@@ -207,6 +207,16 @@ class Definition:
     def secrets(self) -> frozenset[str]:
         """The names of the variables that are never shown."""
         return frozenset(variable.name for variable in self.variables if variable.secret)
+
+    @cached_property
+    def to_be_given(self) -> tuple[str, ...]:
+        """The variables that no start can do without: used, without a default, and with nothing else in their place."""
+        trees = (tree for step in self.steps for _, tree in step.expressions())
+        used = [path.parts for path in references(self.output, *trees).firm if path.root == "vars"]
+        names = {parts[0] for parts in used if parts}
+        is_used_whole = not all(used)
+        without = (variable.name for variable in self.variables if not variable.has_default)
+        return tuple(name for name in without if is_used_whole or name in names)
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
