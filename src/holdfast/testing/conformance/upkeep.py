@@ -15,7 +15,7 @@ from holdfast.ports.inbox import Message, Missing, Publication
 from holdfast.ports.runs import Made
 from holdfast.ports.upkeep import Collected, Removed
 from holdfast.testing.conformance.snapshots import long_run, snapshot_of, stand_in_for
-from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import DONE, World, seconds, signal
 
 KEEP = timedelta(days=30)
@@ -60,6 +60,7 @@ class UpkeepSuite(Suite):
         world.clock.advance(timedelta(days=365))
         assert (await world.store.expired(None)).roots == ["long"]
 
+    @shows("stepflow.J12")
     async def test_a_tree_goes_as_a_whole_or_not_at_all(self, world: World) -> None:
         """Contract: root and all descendants have ended, the last of them long enough ago; then all go together."""
         parent = await world.held_run("p")
@@ -91,6 +92,7 @@ class UpkeepSuite(Suite):
         assert await world.store.remove(["p/a"], KEEP) == Removed()
         assert (await world.store.expired(KEEP)).roots == ["p"]
 
+    @shows("stepflow.J12")
     async def test_nothing_of_a_removed_run_is_left(self, world: World) -> None:
         """Contract: its inbox, exposed values, attributes and snapshot go too; a message finds no run, and the id
         starts a new one with another number."""
@@ -210,6 +212,7 @@ class UpkeepSuite(Suite):
         world.clock.advance(GRACE * 2)
         assert [(await world.store.collect(GRACE, limit=2)).blobs for _ in range(4)] == [2, 2, 1, 0]
 
+    @shows("stepflow.J12")
     async def test_what_a_journal_refers_to_stays(self, world: World) -> None:
         """Contract: as long as the run does, whoever stored it, and whether it came with the turn or before."""
         holder = await world.held_run("r")
