@@ -86,7 +86,7 @@ ROWS: dict[str, str] = {
 DECISIONS: dict[str, str] = {
     "stepflow.L14": "the store's own leases are the default; `App(leases=…)` takes another manager (ADR 0015)",
     "stepflow.C4": "as stepflow.L14: chosen with the app; managers on etcd and NATS come later",
-    "stepflow.B2": "an unknown name is `BlobNotFound`, not None: whoever asks has it from a journal; `blob_kind` is None",
+    "stepflow.B2": "an unknown name is `BlobNotFound`: whoever asks has it from a journal; its `blob_kind` is None",
     "stepflow.C7": "advice: versions are pinned, and steps own their idempotency (docs/guides)",
     "stem.S1": "the run table is the queue: there is no broker, and a background task is a run of one step",
     "stem.S2": "`App` is the composition root: definitions, the store with its inbox and topics, client and workers",

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+from psycopg import sql as quoting
 
 from holdfast import App, Signal, step, transaction, workflow
 from holdfast.engine.sweeping import sweep
@@ -24,7 +25,7 @@ async def plain(number: int) -> int:
 @step(tx=True)
 async def written(table: str, number: int) -> int:
     async with transaction(psycopg.AsyncConnection).cursor() as cursor:
-        await cursor.execute(f'INSERT INTO "{table}" VALUES (%s)'.encode(), (number,))
+        await cursor.execute(quoting.SQL("INSERT INTO {} VALUES (%s)").format(quoting.Identifier(table)), (number,))
     return number
 
 
@@ -45,7 +46,8 @@ async def test_a_transaction_pooler_may_stand_between(notices: str) -> None:
     retention keep nothing in a session, so each transaction may go through another one; and no notice is needed."""
     schema, table = new_schema(), f"written_{new_schema()}"
     with Pooler(server_port()) as pooler, psycopg.connect(server_url(), autocommit=True) as direct:
-        direct.execute(f'CREATE TABLE "{table}" (number int)'.encode())
+        name = quoting.Identifier(table)
+        direct.execute(quoting.SQL("CREATE TABLE {} (number int)").format(name))
         url = f"{server_url(schema, port=pooler.port)}&notices={notices}"
         app = App(url, workflows=[parent, child], snapshot_every=5, compact_after=5)
         async with app, app.worker(poll="50ms"):
@@ -55,6 +57,7 @@ async def test_a_transaction_pooler_may_stand_between(notices: str) -> None:
             assert [await run.result("60s") for run in runs] == [7 + sum(range(TIMES))] * 3
             store = (await app.client()).store
             assert (await sweep(store, timedelta(0), timedelta(0))).removed.trees == 3
-        rows = direct.execute(f'SELECT count(*), count(DISTINCT number) FROM "{table}"'.encode()).fetchone()
+        counting = quoting.SQL("SELECT count(*), count(DISTINCT number) FROM {}").format(name)
+        rows = direct.execute(counting).fetchone()
     assert rows == (3 * TIMES, TIMES)
     assert pooler.switches > 3 * TIMES

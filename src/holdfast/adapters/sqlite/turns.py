@@ -1,8 +1,8 @@
 """Commit: one turn of one run, and everything that becomes visible with it.
 
 The common turn is two statements: the fenced update of the run and the insert of its row. What else a turn may bring
-costs only the turns that bring it. Every update is the fence: it finds the run at this epoch and ordinal, and not at its
-end, or nothing is written and the row says why.
+costs only the turns that bring it. Every update is the fence: it finds the run at this epoch and ordinal, and not
+ended, or nothing is written and the row says why.
 """
 
 from __future__ import annotations

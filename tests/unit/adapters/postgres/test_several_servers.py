@@ -70,4 +70,3 @@ async def _fail_over(primary: Server, standby: Server) -> None:
     await world.make("late")
     await world.verify()
     await world.store.close()
-
