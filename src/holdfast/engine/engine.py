@@ -139,8 +139,7 @@ class Engine:
         unread: dict[int, int] = {}
         warm: dict[str, _Warm] = {}
         for row in rows:
-            earlier = self.sessions.get(row.id)
-            if earlier is not None:  # its lease had run out: whatever it would write is fenced by our own claim
+            if (earlier := self.sessions.get(row.id)) is not None:  # its lease had run out: our own claim fences it
                 earlier.drop("claimed again by its own worker")
             kept = self._warm.pop(row.id, None)
             if kept is not None and self._still_true(kept, row):
