@@ -75,7 +75,7 @@ ROWS: dict[str, str] = {
     "stepflow.C3": "the store is chosen by its address: memory, a file; migrated by itself unless told otherwise",
     "stem.S61": "lease and visibility are one number, the heartbeat a third of it; what leaves no room is refused",
     "stepflow.B1": "blobs are named by their content and stored once",
-    "stepflow.B2": "a blob comes back as it was stored; one that is missing is named",
+    "stepflow.B2": "a blob comes back as it was stored, and says what it is; one that is missing is named",
     "stepflow.J16": "there is no store without a journal",
     "stem.S3": "each run is one queue entry on a named queue, claimed by a worker that serves it",
     "stem.S7": "what a run does, waits for and shows is in rows that anybody can query",
@@ -86,6 +86,7 @@ ROWS: dict[str, str] = {
 DECISIONS: dict[str, str] = {
     "stepflow.L14": "the store's own leases are the default; `App(leases=…)` takes another manager (ADR 0015)",
     "stepflow.C4": "as stepflow.L14: chosen with the app; managers on etcd and NATS come later",
+    "stepflow.B2": "an unknown name is `BlobNotFound`: whoever asks has it from a journal; its `blob_kind` is None",
     "stepflow.C7": "advice: versions are pinned, and steps own their idempotency (docs/guides)",
     "stem.S1": "the run table is the queue: there is no broker, and a background task is a run of one step",
     "stem.S2": "`App` is the composition root: definitions, the store with its inbox and topics, client and workers",

@@ -81,6 +81,24 @@ def test_gc_says_what_it_would_take_and_takes_it(url: str) -> None:
     assert said(growing.gc, "--url", url) == "removed 0 runs (0 trees, 0 journal rows)\nremoved 0 blobs (0 B)\n"
 
 
+def test_gc_takes_the_last_run_too(tmp_path: Path) -> None:
+    """Contract: what --dry-run says goes, also the run whose row is the newest of the whole journal; the report of
+    space counts nothing of it."""
+    url = f"sqlite:///{tmp_path / 'last.db'}"
+    app = App(url, workflows=[short])
+
+    async def end() -> None:
+        async with app.worker():
+            await (await app.start(short(), id="short")).result("30s")
+
+    asyncio.run(end())
+    [would] = records(growing.gc, "--url", url, "--dry-run")
+    [done] = records(growing.gc, "--url", url)
+    assert [(each["trees"], each["runs"], each["rows"]) for each in (would, done)] == [(1, 1, would["rows"])] * 2
+    assert "events\t0\t0 B" in said(growing.space, "--url", url)
+    assert records(verifying.command, "--url", url)[-1]["runs"] == 0
+
+
 def test_gc_leaves_a_sweeping_worker_alone(url: str) -> None:
     """Contract: one at a time; the error says who does it."""
 

@@ -124,6 +124,7 @@ async def test_ctrl_c_is_for_the_worker_and_not_for_its_bodies(place: Place) -> 
     assert [event["type"] for event in told["events"] if event["type"] in {"done", "step_failed"}] == ["done"]
 
 
+@pytest.mark.spec("stem.S3")
 def test_json_lines_hold_the_fields(place: Place) -> None:
     """Contract: every line is an object, and every event of a run names the run, workflow, worker and epoch."""
     with place.worker("--log-format", "json", "--id", "w") as worker:

@@ -63,7 +63,7 @@ async def test_a_run_is_claimed_with_a_grant_and_given_back_with_it(still: World
         await still.until(is_free)
 
 
-@pytest.mark.spec("stepflow.R4", "stepflow.R3", "stepflow.R7", "stepflow.M11", "stepflow.L3")
+@pytest.mark.spec("stepflow.R4", "stepflow.R3", "stepflow.M11", "stepflow.L3")
 async def test_a_run_whose_owner_lives_is_left_to_it(still: World) -> None:
     """Promise: the store thought the owner dead, the manager knows better: the owner is written back and goes on with
     its epoch; who asked has loaded nothing, fenced nobody, and counted the contention."""

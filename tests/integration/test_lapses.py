@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
-from holdfast import Status, sleep, step, workflow
+from holdfast import Status, current, sleep, step, workflow
 from holdfast.worker.worker import Worker
 from tests.support.world import World
+
+TTL = "900s"
+"""So long that no heartbeat comes by itself, however slow the machine is: it would prolong what is to run out."""
 
 
 @workflow
@@ -36,7 +40,7 @@ async def test_a_worker_that_comes_back_recalls_what_was_put_off_meanwhile(still
     """Promise: while the only worker that holds a definition was taken for dead, its due run was put off; when that
     worker beats again, it does not wait for the run to be due once more."""
     app = still.app(naps)
-    async with still.worker(app, ttl="15s") as holder:
+    async with still.worker(app, ttl=TTL) as holder:
         run = await app.start(naps())
         await still.until_parked(run)
         still.clock.advance(3601)
@@ -46,6 +50,48 @@ async def test_a_worker_that_comes_back_recalls_what_was_put_off_meanwhile(still
         assert (await still.row(run)).available_at > still.clock.now()  # type: ignore[operator]
         await beat(still, holder)
         assert await run.result("10s") == "awake"
+
+
+@pytest.mark.spec("stepflow.R7")
+async def test_a_run_in_hand_that_is_claimed_again_is_in_hand_once(still: World) -> None:
+    """Promise: a worker was taken for dead, and is the one who claims its own run next, before it hears of that. The
+    body that was under way is stopped before it begins again: never do two of them go on in one process."""
+    began: list[int] = []
+    at_work: set[int] = set()
+    most = 0
+    leave = asyncio.Event()
+
+    @step
+    async def slow() -> int:
+        nonlocal most
+        attempt = current().attempt
+        at_work.add(attempt)
+        most = max(most, len(at_work))
+        began.append(attempt)
+        try:
+            await leave.wait()
+        finally:
+            at_work.discard(attempt)
+        return attempt
+
+    @workflow
+    async def work() -> int:
+        return await slow()
+
+    app = still.app(work)
+    async with still.worker(app, id="w1", ttl=TTL, poll="5s") as worker:
+        run = await app.start(work())
+        await still.until(lambda: began == [1])
+        still.clock.advance(901)
+        stranger = msgspec.structs.replace(worker.row, instance="other", worker="w2", definitions=())
+        await still.store.register(stranger, worker.options.ttl, takes_over=False)
+        assert still.store.heart("other", worker.options.ttl).beat().orphaned == 1
+        worker.work_hinted.set()
+        await still.until(lambda: began == [1, 2])
+        assert (at_work, most) == ({2}, 1)
+        leave.set()
+        assert await run.result("10s") == 2
+        await still.until(lambda: worker.engine.busy == 0)
 
 
 async def test_a_timer_of_a_run_in_hand_notices_that_the_clock_was_set_forward(still: World) -> None:
@@ -89,11 +135,11 @@ async def test_a_run_that_was_taken_over_while_it_was_opened_is_left_alone(
     slow holds nothing, writes nothing, and complains of nothing."""
     app = still.app(naps)
     run = await app.start(naps())
-    async with still.worker(still.app(unrelated), ttl="15s") as slow:
+    async with still.worker(still.app(unrelated), ttl=TTL) as slow:
         slow.registry.add(naps.spec)
         stale = await slow.claim(1, definitions=slow.registry.held)
         assert [row.id for row in stale.runs] == [run.id]
-        still.clock.advance(16)
+        still.clock.advance(901)
         async with still.worker(app) as quick:
             await still.beat(quick)
             await still.until_parked(run)

@@ -33,7 +33,7 @@ class Declined(Exception):
     """A declared answer."""
 
 
-@pytest.mark.spec("openworkflow.O1b", "openworkflow.O41", "openworkflow.O90", "vectorbea.V14")
+@pytest.mark.spec("openworkflow.O1b", "openworkflow.O41", "openworkflow.O90", "vectorbea.V14", "stepflow.J9")
 async def test_a_run_is_its_steps_in_order(world: World) -> None:
     """Promise: steps run inline, each outcome is journaled before the next step begins, the result is the body's."""
     seen: list[str] = []

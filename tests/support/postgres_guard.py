@@ -108,6 +108,15 @@ class Server:
         if made.returncode != 0:
             raise RuntimeError(f"initdb failed:\n{output.decode(errors='replace')}")
 
+    def follow(self, other: Server) -> None:
+        """A copy of another cluster, which must not run, as its standby: it waits for what never comes, answers
+        questions, and takes no writes until it is promoted."""
+        shutil.copytree(other.data, self.data)
+        (self.data / "standby.signal").touch()
+        if self._is_nobody:
+            for path in (self.data, *self.data.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+
     def start(self) -> None:
         """Started, and answering."""
         words = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
@@ -133,7 +142,7 @@ class Server:
             lines = (self.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         except OSError:
             return False
-        return len(lines) > 7 and lines[7].strip() == "ready" and int(lines[0]) > 0
+        return len(lines) > 7 and lines[7].strip() in {"ready", "standby"} and int(lines[0]) > 0
 
     def _popen(self, command: list[str]) -> subprocess.Popen[bytes]:
         program, *arguments = command

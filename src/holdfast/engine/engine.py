@@ -139,6 +139,8 @@ class Engine:
         unread: dict[int, int] = {}
         warm: dict[str, _Warm] = {}
         for row in rows:
+            if (earlier := self.sessions.get(row.id)) is not None:  # its lease had run out: our own claim fences it
+                earlier.drop("claimed again by its own worker")
             kept = self._warm.pop(row.id, None)
             if kept is not None and self._still_true(kept, row):
                 warm[row.id] = kept

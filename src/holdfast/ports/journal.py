@@ -33,8 +33,8 @@ class Exposure(msgspec.Struct, frozen=True, gc=False):
 class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One turn of one run, and everything that becomes visible with it.
 
-    Fenced by `row.epoch` and `row.ordinal`: it applies only if the run's epoch is `row.epoch` and its next ordinal is
-    `row.ordinal`.
+    Fenced by `row.epoch` and `row.ordinal`: it applies only if the run's epoch is `row.epoch`, its next ordinal is
+    `row.ordinal`, and it has not ended.
     """
 
     no: int

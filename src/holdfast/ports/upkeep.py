@@ -88,8 +88,8 @@ class Upkeep(Protocol):
         blobs, each tree in one transaction.
 
         Each is judged again inside its transaction by the rule of `expired`; one that does not qualify (any more) is
-        left whole. So is the tree that holds the newest row of the store's journal where the store numbers rows by it:
-        a seq is never used twice. A blob that loses a reference begins its grace.
+        left whole. A seq is never used twice, also if the newest row of the store's journal goes. A blob that loses a
+        reference begins its grace.
 
         Afterwards the ids are free: the same id starts a new run, and a message to it finds no run.
         """

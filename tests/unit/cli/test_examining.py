@@ -175,6 +175,7 @@ def test_what_is_configured_wrongly_is_a_problem(
     assert check != "app" or "engine" in findings(cli)
 
 
+@pytest.mark.spec("stem.S61")
 def test_clocks_that_differ_are_a_problem() -> None:
     """Contract: the store's clock against ours, and the newest run against both."""
     now = datetime(2026, 1, 1, tzinfo=UTC)

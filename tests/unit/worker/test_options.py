@@ -34,6 +34,7 @@ from holdfast.worker.options import worker_options
         ({"id": "a\x00b"}, "worker id"),
     ],
 )
+@pytest.mark.spec("stem.S61")
 def test_bad_options_are_refused_by_name(given: dict[str, Any], says: str) -> None:
     """Promise: an option that cannot be is refused before anything is opened, and the message names it."""
     with pytest.raises(InvalidInput, match=says):

@@ -143,7 +143,7 @@ class Transaction:
         stored = self.stored(run.no, row.ordinal)
         if stored is not None and (stored.epoch, stored.checksum) == (row.epoch, row.checksum):
             return Committed(stored.seq, run.inbox_last)
-        if (run.epoch, run.next_ordinal) != (row.epoch, row.ordinal):
+        if (run.epoch, run.next_ordinal) != (row.epoch, row.ordinal) or run.ended_at is not None:
             return Fenced(run.epoch, run.next_ordinal)
         if commit.is_terminal and run.inbox_last > commit.inbox_seen:
             return Unread(run.inbox_last)

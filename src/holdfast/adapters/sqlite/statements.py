@@ -28,7 +28,7 @@ HAS_TABLES = "SELECT 1 FROM sqlite_schema LIMIT 1"
 # indexed column, and applies only if the indexed and rare ones stay as they are.
 ADVANCE = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?, updated_at = ?, claims = 0, inbox_read = max(inbox_read, ?)
-WHERE no = ? AND epoch = ? AND next_ordinal = ?
+WHERE no = ? AND epoch = ? AND next_ordinal = ? AND ended_at IS NULL
     AND status = ? AND workflow = ? AND version = ? AND started_at IS ?
 RETURNING inbox_last
 """
@@ -44,7 +44,7 @@ UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2,
         WHEN ?7 = 'paused' THEN NULL
         WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
         ELSE ready END
-WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6
+WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
 RETURNING inbox_last
 """
 
@@ -60,7 +60,7 @@ UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, cl
         WHEN inbox_last > ?12 THEN 1
         WHEN ?13 IS NULL THEN NULL
         ELSE ?13 <= ?14 END
-WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6
+WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
 RETURNING inbox_last
 """
 
@@ -70,11 +70,11 @@ FINISH = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
     instance = '', available_at = NULL, ready = NULL
-WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND inbox_last <= ?12
+WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL AND inbox_last <= ?12
 RETURNING inbox_last, EXISTS (SELECT 1 FROM watchers WHERE run = ?4), EXISTS (SELECT 1 FROM adoptions WHERE run = ?4)
 """
 
-FENCE = "SELECT epoch, next_ordinal, inbox_last FROM runs WHERE no = ?"
+FENCE = "SELECT epoch, next_ordinal, inbox_last, ended_at FROM runs WHERE no = ?"
 STORED_TURN = "SELECT seq, epoch, checksum FROM events WHERE run = ? AND ordinal = ?"
 
 # append: the turn's row, or that of a new run. Locks events; the fenced update or the run came first.

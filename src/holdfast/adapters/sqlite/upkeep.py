@@ -116,11 +116,12 @@ class RemoveTree(msgspec.Struct, frozen=True):
         root = self.root
         if not is_expired(transaction.rows, root, transaction.now, self.keep):
             return Removed()
-        if transaction.row(sql.NEWEST_IN_TREE, (root,)) is not None:
-            return Removed()  # its seq must not be used again; whatever is written next sets the tree free
         transaction.run(sql.AGE_OF_TREE, (root, transaction.now))
-        transaction.run(sql.EVENTS_OF_TREE, (root,))
+        transaction.run(sql.DROP_PLACES, ())
+        transaction.run(sql.KEEP_PLACE, (root,))
         rows = transaction.connection.changes()
+        transaction.run(sql.EVENTS_OF_TREE, (root,))
+        rows += transaction.connection.changes()
         for statement in sql.REST_OF_TREE:
             transaction.run(statement, (root,))
         transaction.run(sql.RUNS_OF_TREE, (root,))

@@ -74,10 +74,15 @@ ORDER BY created_at, no LIMIT ?5
 """
 ROOT = "SELECT no, ended_at, keep FROM runs WHERE id = ? AND root = ''"
 DESCENDANTS = "SELECT count(*), count(ended_at), max(ended_at) FROM runs WHERE root = ? AND root <> ''"
-NEWEST_IN_TREE = """
-SELECT 1 FROM events JOIN runs ON runs.no = events.run
-WHERE seq = (SELECT max(seq) FROM events) AND (runs.id = ?1 OR runs.root = ?1)
+
+# keep the place: the newest row of the journal stays, or its seq would be used again; if it is a row of the tree ?, its
+# place is all that stays, as a row of no run. Locks events.
+KEEP_PLACE = """
+UPDATE events SET run = 0, ordinal = seq, epoch = 0, at = 0, format = 0, checksum = x'', body = x''
+WHERE seq = (SELECT max(seq) FROM events) AND run IN (SELECT no FROM tree_runs WHERE root = ?)
 """
+# drop places: those that are the newest no more. Locks events.
+DROP_PLACES = "DELETE FROM events WHERE run = 0 AND seq < (SELECT max(seq) FROM events)"
 
 # of a tree: each changes the rows of the root ?1 and of all its descendants in one table. Runs go last.
 AGE_OF_TREE = """
@@ -111,7 +116,7 @@ DROP_DUTY = "DELETE FROM duties WHERE duty = ? AND holder = ?"
 
 TABLES = """
 SELECT 'runs', count(*), coalesce(sum(length(doing)), 0) FROM runs
-UNION ALL SELECT 'events', count(*), coalesce(sum(length(body)), 0) FROM events
+UNION ALL SELECT 'events', count(*), coalesce(sum(length(body)), 0) FROM events WHERE run <> 0
 UNION ALL SELECT 'inbox', count(*), coalesce(sum(length(body)), 0) FROM inbox
 UNION ALL SELECT 'exposed', count(*), coalesce(sum(length(value)), 0) FROM exposed
 UNION ALL SELECT 'snapshots', count(*), coalesce(sum(length(body)), 0) FROM snapshots

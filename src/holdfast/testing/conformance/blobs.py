@@ -53,6 +53,7 @@ class BlobsSuite(Suite):
         with pytest.raises(BlobNotFound):
             await world.store.get_blobs([name, UNKNOWN])
 
+    @shows("stepflow.B2")
     async def test_a_definition_that_comes_with_a_run_is_kept_as_one(self, world: World) -> None:
         """Contract: what a new run brings is a payload, unless it is a definition; the kind is the first one it had."""
         data = DefinitionBytes(b'{"holdfast":1}')

@@ -11,7 +11,7 @@ from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Commit, Committed, Fenced, Park, Unread
-from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import BOOM, DONE, ENDS, Holder, World, event_of, seconds, signal
 
 STEP = e.StepScheduled(key="charge")
@@ -81,6 +81,7 @@ async def left_behind(world: World, way: str) -> dict[str, Any]:
 class ChildrenSuite(Suite):
     """Journal, continued: children made with their parent's turn, and runs that were there before."""
 
+    @shows("stepflow.M19")
     async def test_children_are_made_with_the_turn(self, world: World) -> None:
         """Contract: a child is there when its parent's turn is, pending and due, with its own journal."""
         parent = await world.held_run("p")

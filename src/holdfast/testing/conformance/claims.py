@@ -9,13 +9,14 @@ import pytest
 from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.ports.journal import Committed, Park
-from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import TTL, World, seconds, signal
 
 
 class ClaimSuite(Suite):
     """Leases: what a claim takes, in which order, and what it leaves alone."""
 
+    @shows("stepflow.M1")
     async def test_a_claim_takes_due_runs(self, world: World) -> None:
         """Contract: epoch + 1, claims + 1, this instance; the status moves with the first turn only."""
         worker = await world.worker("i1")

@@ -14,7 +14,7 @@ from holdfast.core.turn import decode_rows
 from holdfast.errors import BlobNotFound
 from holdfast.ports.journal import Commit, Committed, Fenced, Park
 from holdfast.testing.conformance.suite import Suite, shows
-from holdfast.testing.conformance.world import DONE, TTL, Holder, World, publication, seconds, signal
+from holdfast.testing.conformance.world import DONE, TTL, Holder, World, chained, publication, seconds, signal
 
 STEP = e.StepScheduled(key="charge")
 BLOB = b"a large payload" * 100
@@ -168,6 +168,25 @@ class JournalSuite(Suite):
         assert isinstance(verdict, Fenced)
         assert verdict.epoch == 0
 
+    @shows("stepflow.M7", "openworkflow.O6")
+    @pytest.mark.parametrize("company", [0, 2], ids=["alone", "among others"])
+    @pytest.mark.parametrize("what", ["goes on", "parks", "ends"])
+    async def test_an_ended_run_takes_no_further_turn(self, world: World, what: str, company: int) -> None:
+        """Contract: an end is the last row, whoever writes: a turn that names the next place after it is Fenced, and
+        status, result and journal stay as they were."""
+        others = [await world.held_run(f"other{count}") for count in range(company)]
+        holder = await world.held_run("r")
+        events = (DONE,) if what == "ends" else (e.StepScheduled(key="late"),)
+        early = holder.turn(*events, park=Park(None) if what == "parks" else None)
+        await holder.commits(DONE)
+        ended, rows = await world.get("r"), await world.store.history("r")
+        row = chained(rows[-1].checksum, "r", rows[-1].ordinal + 1, holder.epoch, world.clock.now(), events)
+        late = msgspec.structs.replace(early, row=row)
+        verdict, *rest = await world.store.commit([late, *(other.turn() for other in others)])
+        assert verdict == Fenced(holder.epoch, row.ordinal)
+        assert [type(each).__name__ for each in rest] == ["Committed"] * company
+        assert (await world.get("r"), await world.store.history("r")) == (ended, rows)
+
     async def test_a_fenced_turn_does_not_disturb_its_batch(self, world: World) -> None:
         """Contract: the others of its batch are committed."""
         holders = [await world.held_run(name) for name in "abc"]
@@ -237,7 +256,7 @@ class JournalSuite(Suite):
 
     # -- what becomes visible with a turn ------------------------------------------------------------------------------
 
-    @shows("stem.S7")
+    @shows("stem.S7", "stepflow.M7")
     async def test_a_turn_carries_its_projection(self, world: World) -> None:
         """Contract: after every commit the row equals the fold of the journal."""
         holder = await world.held_run("r", deadline=world.clock.now() + seconds(3600), attributes={"shop": "7"})

@@ -14,7 +14,7 @@ from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.ports.journal import Fenced, Park
 from holdfast.ports.leases import Held, HeldBy, Over, Taken
-from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import ENDS, TTL, World, seconds, signal
 
 
@@ -31,6 +31,7 @@ class LeasesSuite(Suite):
 
     # -- heartbeats ----------------------------------------------------------------------------------------------------
 
+    @shows("stepflow.L9")
     async def test_a_heartbeat_keeps_all_runs(self, world: World) -> None:
         """Contract: one beat renews the instance and with it everything it holds, as long as it beats."""
         for count in range(3):

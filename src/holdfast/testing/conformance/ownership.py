@@ -94,7 +94,7 @@ class OwnershipSuite(Suite):
         assert lease is not None
         assert (lease.instance, lease.epoch) == ("i2", row.epoch)
 
-    @shows("stepflow.L10", "stepflow.M1")
+    @shows("stepflow.L10")
     async def test_active_runs_are_counted_per_instance(self, world: World) -> None:
         """Contract: three of one and one of another; one given back counts one less."""
         for name, instance in (("a", "i1"), ("b", "i1"), ("c", "i1"), ("d", "i2")):

@@ -75,7 +75,7 @@ class RunsSuite(Suite):
 
     # -- creation ------------------------------------------------------------------------------------------------------
 
-    @shows("stem.S30")
+    @shows("stem.S30", "stepflow.M1")
     async def test_a_run_is_made_pending_and_due(self, world: World) -> None:
         """Contract: every fact of its first row becomes a column; it is unclaimed, and due at once."""
         new = world.new(
@@ -267,6 +267,7 @@ class RunsSuite(Suite):
         world.clock.advance(1)
         assert await world.claimed_ids(worker) == ["r"]
 
+    @shows("stepflow.M4")
     async def test_a_missing_run_is_none(self, world: World) -> None:
         """Contract: `get` of an unknown id is None."""
         assert await world.store.get("nobody") is None

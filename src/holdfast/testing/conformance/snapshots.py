@@ -11,7 +11,7 @@ from holdfast.core.run import fold
 from holdfast.core.snapshot import Snapshot, advance, stand_in, to_snapshot, unpacked
 from holdfast.core.turn import Row, decode_rows, is_compacted
 from holdfast.ports.journal import Committed, Fenced
-from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import DONE, Holder, World, signal
 
 SEGMENT = b"packed turns"
@@ -116,6 +116,7 @@ class SnapshotSuite(Suite):
 
     # -- compaction ----------------------------------------------------------------------------------------------------
 
+    @shows("stepflow.J7")
     async def test_a_stand_in_takes_the_place_of_the_rows_before(self, world: World) -> None:
         """Contract: one row is left of rows 1 to k, with the ordinal, epoch, time, checksum and seq of row k; the rows
         after it stay as they were, and what is left folds to the same run and chains."""
@@ -158,6 +159,7 @@ class SnapshotSuite(Suite):
             assert [row.ordinal for row in await world.store.history("r", after_seq=after, limit=2)] == [5, 6]
         assert [row.ordinal for row in await world.store.history("r", after_seq=seqs[4])] == [6, 7]
 
+    @shows("stepflow.J6")
     async def test_only_the_rows_it_was_made_from_are_compacted(self, world: World) -> None:
         """Contract: fenced by the row it replaces: another checksum, epoch or time, and nothing changes."""
         holder = await long_run(world)

@@ -166,7 +166,7 @@ class TreesSuite(Suite):
             found += [tree.root for tree in page]
         assert found == ["a", "b", "c", "d", "e"]
 
-    @shows("stepflow.J3", "stepflow.J9", "stepflow.J11")
+    @shows("stepflow.J3", "stepflow.J11")
     async def test_rows_say_which_run_and_when(self, world: World) -> None:
         """Contract: a row read with its tree is the row read with its run: run, ordinal, epoch, time, bytes."""
         await family(world)

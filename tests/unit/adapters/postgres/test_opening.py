@@ -103,16 +103,6 @@ def test_a_migration_that_breaks_leaves_nothing_behind() -> None:
         connection.close()
 
 
-async def test_a_standby_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract: whoever names a server that cannot be written is told so, before anything is asked of it."""
-    monkeypatch.setattr(
-        "holdfast.adapters.postgres.dialling.SERVER",
-        b"SELECT true, 180000, 'read committed', 'on', 'on'",  # as a server in recovery answers
-    )
-    with pytest.raises(StoreRefused, match="standby"):
-        await open_postgres(server_url(new_schema()))
-
-
 async def test_a_copy_in_another_cluster_counts_on() -> None:
     """Contract: after a restore into a server whose transactions have smaller numbers, seq still rises."""
     schema = new_schema()

@@ -310,15 +310,16 @@ BEGIN
             WHEN NOT is_parked THEN ready
             WHEN inbox_last > seen THEN 1
             ELSE (until <= _turn.at)::int END
-    WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND NOT (is_terminal AND inbox_last > seen)
+    WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND ended_at IS NULL
+        AND NOT (is_terminal AND inbox_last > seen)
     RETURNING id, inbox_last INTO moved;
     IF NOT FOUND THEN
-        SELECT epoch, next_ordinal, inbox_last INTO moved FROM runs WHERE no = turn_no;
+        SELECT epoch, next_ordinal, inbox_last, ended_at INTO moved FROM runs WHERE no = turn_no;
         IF NOT FOUND THEN
             code := 1; first := 0; second := 0;
             RETURN;
         END IF;
-        IF (moved.epoch, moved.next_ordinal) = (turn_epoch, turn_ordinal) THEN
+        IF (moved.epoch, moved.next_ordinal) = (turn_epoch, turn_ordinal) AND moved.ended_at IS NULL THEN
             code := 2; first := moved.inbox_last;
             RETURN;
         END IF;
@@ -410,7 +411,7 @@ BEGIN
             workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended,
             claims = CASE WHEN flags & 4 > 0 THEN 0 ELSE claims END,
             ready = CASE WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0 ELSE ready END
-        WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal
+        WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND ended_at IS NULL
         RETURNING inbox_last INTO second;
     ELSIF extra IS NULL AND flags & 3 = 2 AND NOT EXISTS (SELECT 1 FROM adoptions WHERE run = turn_no) THEN
         PERFORM 1 FROM runs WHERE no = turn_no FOR NO KEY UPDATE;  -- from here on nobody adopts it
@@ -420,7 +421,8 @@ BEGIN
         UPDATE runs SET next_ordinal = next_ordinal + 1, doing = new_doing, updated_at = new_updated, status = new_status,
             workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended, claims = 0,
             instance = '', available_at = NULL, ready = NULL
-        WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND inbox_last <= seen
+        WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND ended_at IS NULL
+            AND inbox_last <= seen
         RETURNING ARRAY[id], inbox_last INTO hints, second;
         DELETE FROM watchers WHERE FOUND AND run = turn_no;
     END IF;
@@ -483,7 +485,7 @@ BEGIN
                     AS turn(no, epoch, ordinal, at, format, checksum, body, workflow, version, status, doing,
                         started_at, updated_at, ended_at, seen, flag, place)
                 WHERE runs.no = turn.no AND runs.epoch = turn.epoch AND runs.next_ordinal = turn.ordinal
-                    AND CASE
+                    AND runs.ended_at IS NULL AND CASE
                         WHEN turn.flag & 11 = 0 THEN turn.status IN ('pending', 'running')
                         WHEN turn.flag & 3 = 2 THEN inbox_last <= turn.seen AND NOT EXISTS (
                             SELECT 1 FROM adoptions WHERE adoptions.run = turn.no)
