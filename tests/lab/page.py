@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ share one host and its clock, so no clock is wrong there.
 seeded mistakes, which must all be found: 50 sweeps at every change, 1,000 in a campaign that is given time.
 
 **Mutants.** Known ways to break Holdfast, kept as patches. Each has to be noticed by the tests it names; five take
-turns at every change.
+turns at every change, and all are tried in a campaign that is given time. The list says at which level of test each was
+noticed first, and by which test.
 
 ## How to see it again
 
@@ -92,7 +93,14 @@ def _level(named: tuple[str, Mapping[str, Any]]) -> str:
     lines += [f"| {what} | {_shown(figure)} |" for what, figure in found["figures"].items()]
     lines += [f"| *sometimes:* {what} | {_shown(count)} |" for what, count in found["sometimes"].items()]
     lines += [f"| **problems** | **{len(found['problems'])}** |\n"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_table(found.get("listed", []))])
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    if not rows:
+        return []
+    head = [f"| {' | '.join(rows[0])} |", f"|{'---|' * len(rows[0])}"]
+    return [*head, *(f"| {' | '.join(row.values())} |" for row in rows), ""]
 
 
 def _shown(figure: object) -> str:
