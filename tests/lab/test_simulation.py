@@ -31,7 +31,7 @@ from tests.lab.sim.campaign import compared
 from tests.lab.sim.crash_points import CANONICAL, crash_points, try_all
 from tests.lab.sim.faults import Fault
 from tests.lab.sim.scenario import Scenario
-from tests.lab.sim.shrinking import kept, shrunk
+from tests.lab.sim.shrinking import keep, kept, shrunk
 from tests.lab.sim.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -277,6 +277,20 @@ def test_a_failing_seed_is_shrunk() -> None:
     least = [shrunk(result.seed, result, open_store=Unfenced) for result in failing]
     assert all(result.problems for result in least)
     assert sum(len(result.struck) for result in least) < sum(len(result.struck) for result in failing)
+
+
+def test_a_failing_seed_is_kept(tmp_path: Path) -> None:
+    """Promise: what was kept fails again from its file alone, with the store that made it fail, and is never replaced
+    by a later find of the same seed."""
+    failing = next(result for seed in range(250) if (result := World(seed, open_store=Generous).run()).problems)
+    path = keep(failing, tmp_path)
+    assert keep(failing, tmp_path) == path
+    ((name, seed, scenario, faults),) = kept(tmp_path)
+    again = World(seed, scenario=scenario, faults=faults, open_store=Generous).run()
+    assert (name, again.problems[0]) == (str(seed), failing.problems[0])
+    failing.struck.clear()  # the same seed, another story
+    assert keep(failing, tmp_path) != path
+    assert [name for name, *_ in kept(tmp_path)] == [f"{seed}-2", f"{seed}"]
 
 
 def _of_endless_patience(**options: Any) -> Settings:
