@@ -88,6 +88,7 @@ def figures_of(level: Level, report: Report) -> dict[str, object]:
         "figures": report.figures,
         "sometimes": report.sometimes,
         "problems": problems_of(report),
+        **({"listed": report.listed} if report.listed else {}),
     }
 
 

@@ -57,6 +57,8 @@ class Report:
     sometimes: dict[str, int] = field(default_factory=dict[str, int])
     """How often each thing happened that a campaign has to meet; one that never did is a problem."""
     problems: list[str] = field(default_factory=list[str])
+    listed: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    """What was tried one by one, and what each came to: the rows of a table on the page."""
 
     @property
     def never(self) -> list[str]:

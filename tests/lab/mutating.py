@@ -1,7 +1,8 @@
 """Tests of the tests: known ways to break Holdfast, kept as patches, each of which the suite has to notice.
 
-A patch begins with what it breaks, the level of test that is to notice it, and the tests that are enough to. It is
-applied to a copy of the sources; the tests run against the copy, in processes of their own, and have to fail.
+A patch begins with what it breaks and the tests that are enough to notice it. It is applied to a copy of the sources;
+the tests run against the copy, in processes of their own, and have to fail. At which level it was noticed follows from
+where the test that failed first is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,13 +37,30 @@ WITHOUT_SUBJECT = {
 """Patches of the list whose subject does not exist yet. Listed, not counted."""
 
 
+LEVELS = {
+    "tests/unit/": "unit tests",
+    "tests/conformance/": "conformance (T3)",
+    "tests/integration/": "integration tests",
+    "tests/chaos/": "real processes (T5)",
+    "tests/golden/": "upgrade (T7)",
+    "tests/lab/disk/": "disks (T4)",
+    "tests/lab/properties/": "properties (T2)",
+    "tests/lab/test_simulation.py": "simulation (T1)",
+}
+"""The level of a test, by its place."""
+
+
+def level_of(test: str) -> str:
+    """Which level a test belongs to."""
+    return next(name for place, name in LEVELS.items() if test.startswith(place))
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One patch."""
 
     name: str
     what: str
-    level: str
     tests: tuple[str, ...]
     patch: Path
 
@@ -62,10 +81,8 @@ def mutants() -> list[Mutant]:
 
 
 def _read(path: Path) -> Mutant:
-    what, level, tests, *_ = path.read_text(encoding="utf-8").splitlines()
-    return Mutant(
-        path.stem, what, level.removeprefix("level: "), tuple(shlex.split(tests.removeprefix("killed by: "))), path
-    )
+    what, tests, *_ = path.read_text(encoding="utf-8").splitlines()
+    return Mutant(path.stem, what, tuple(shlex.split(tests.removeprefix("killed by: "))), path)
 
 
 def from_number(first: int) -> list[Mutant]:
@@ -114,21 +131,36 @@ def try_on(mutant: Mutant) -> Fate:
 
 @level("mutants", "known ways to break the sources, each noticed by the suite", share=3)
 def tried(effort: Effort) -> Report:
-    """Told neither a number nor a time, a few that change with every commit; else as many as are allowed, beginning at
-    the first seed."""
+    """Told neither a number nor a time, a few that change with every commit; told a number, so many, beginning at the
+    first seed; told a time, all of them, however long they take."""
     is_usual = effort.seeds is None and effort.seconds is None
     report = Report()
     fates: list[Fate] = []
     for mutant in rotated() if is_usual else from_number(effort.first)[: effort.seeds]:
-        if effort.is_over:
-            break
         effort.say(f"   {mutant.name}: {mutant.what}")
         fates.append(try_on(mutant))
     lived = [fate for fate in fates if not fate.is_killed]
     report.figures = {"tried": len(fates), "killed": len(fates) - len(lived), "without a subject": len(WITHOUT_SUBJECT)}
     report.sometimes = {"a mutant was killed": len(fates) - len(lived)}
+    report.listed = listing(fates)
     report.problems = [f"{fate.mutant.name} ({fate.mutant.what}) lives: {fate.by}" for fate in lived]
     return report
+
+
+def listing(fates: Sequence[Fate]) -> list[dict[str, str]]:
+    """Every patch of the list: by which level and which test it was noticed, or why it was not tried."""
+    tried = {fate.mutant.name: fate for fate in fates}
+    rows = [
+        {"mutant": number, "breaks": why.partition(": ")[0], "noticed by": "no subject", "test": why.partition(": ")[2]}
+        for number, why in WITHOUT_SUBJECT.items()
+    ]
+    for mutant in mutants():
+        fate = tried.get(mutant.name)
+        by, test = ("not tried in this campaign", "") if fate is None else ("LIVES", "")
+        if fate is not None and fate.is_killed:
+            by, test = level_of(fate.by), fate.by
+        rows.append({"mutant": mutant.name[:2], "breaks": mutant.what, "noticed by": by, "test": test})
+    return sorted(rows, key=lambda row: row["mutant"])
 
 
 def main(names: list[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,12 @@ what was not synced is gone or torn. Afterwards the file is sound and nothing ac
 
 **Chaos.** Real worker processes under load, on SQLite and on PostgreSQL: killed (and back under the same id or
 replaced by another), stopped for two leases and woken again, asked to end; the server stopped at once and started
-again, its connections ended, commits done whose answer is cut off, hosts whose clock is wrong, workers that hear no
-notification. Errands have eight steps, two side by side, one that fails at first, and a signal. Four records are
-compared: what the driver was told is done (on its disk before it counts), the journals, a ledger that every body
-writes to, and the log of what was done to whom. Below a floor (150 kills, 20 workers stopped past their lease, 20
-turns fenced, 4 stops of the server, 50 answers cut off, 600 runs) a campaign is void. Recovery counts from the kill
-to the next body elsewhere, with leases of 2 s and a poll of 0.2 s; 99 of 100 have 4.5 s. The oracle is in
+again, its connections ended, commits done whose answer is cut off, writes that come late, hosts whose clock is wrong,
+workers that hear no notification. Errands have eight steps, two side by side, one that fails at first, and a signal.
+Four records are compared: what the driver was told is done (on its disk before it counts), the journals, a ledger that
+every body writes to, and the log of what was done to whom. Below a floor (150 kills, 20 workers stopped past their
+lease, 20 turns fenced, 4 stops of the server, 50 answers cut off, 600 runs) a campaign is void. Recovery counts from
+the kill to the next body elsewhere, with leases of 2 s and a poll of 0.2 s; 99 of 100 have 4.5 s. The oracle is in
 `tests/lab/chaos/oracle.py`, and tested on made-up histories of everything it is there to see. On SQLite all workers
 share one host and its clock, so no clock is wrong there.
 
@@ -63,7 +63,8 @@ share one host and its clock, so no clock is wrong there.
 seeded mistakes, which must all be found: 50 sweeps at every change, 1,000 in a campaign that is given time.
 
 **Mutants.** Known ways to break Holdfast, kept as patches. Each has to be noticed by the tests it names; five take
-turns at every change.
+turns at every change, and all are tried in a campaign that is given time. The list says at which level of test each was
+noticed first, and by which test.
 
 ## How to see it again
 
@@ -92,7 +93,14 @@ def _level(named: tuple[str, Mapping[str, Any]]) -> str:
     lines += [f"| {what} | {_shown(figure)} |" for what, figure in found["figures"].items()]
     lines += [f"| *sometimes:* {what} | {_shown(count)} |" for what, count in found["sometimes"].items()]
     lines += [f"| **problems** | **{len(found['problems'])}** |\n"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_table(found.get("listed", []))])
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    if not rows:
+        return []
+    head = [f"| {' | '.join(rows[0])} |", f"|{'---|' * len(rows[0])}"]
+    return [*head, *(f"| {' | '.join(row.values())} |" for row in rows), ""]
 
 
 def _shown(figure: object) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,14 +21,17 @@ from holdfast.authoring.script.program import ScriptProgram
 from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
+from holdfast.core.specs import Settings
 from holdfast.engine import parking
 from holdfast.engine.parking import next_wake
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
+from holdfast.ports.leases import Claims, WorkerRow
+from tests.lab.sim import world
 from tests.lab.sim.campaign import compared
 from tests.lab.sim.crash_points import CANONICAL, crash_points, try_all
 from tests.lab.sim.faults import Fault
 from tests.lab.sim.scenario import Scenario
-from tests.lab.sim.shrinking import kept, shrunk
+from tests.lab.sim.shrinking import keep, kept, shrunk
 from tests.lab.sim.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,6 +142,49 @@ class Reworded(MemoryStore):
         raise NotImplementedError
 
 
+class Generous(MemoryStore):
+    """Lets anybody give a run back."""
+
+    async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
+        now = self._tables.runs[run].epoch if run in self._tables.runs else epoch
+        return await super().release(run, epoch=now, until=until, inbox_seen=inbox_seen, note=note)
+
+
+class Thievish(MemoryStore):
+    """Frees the runs of workers that live."""
+
+    def _is_live(self, instance: str) -> bool:
+        return False
+
+
+class Uncounting(MemoryStore):
+    """Does not count a claim when it is made."""
+
+    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
+        claims = await super().claim(worker, limit=limit, max_claims=max_claims, only=only)
+        with self._writing() as write:
+            runs = [write._change(run.no, claims=run.claims - 1) for run in claims.runs]
+        return Claims(runs, claims.next_due, claims.put_off)
+
+
+class Chatty(MemoryStore):
+    """Sends the messages of turns that it refuses."""
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        verdicts = await super().commit(batch)
+        refused = [commit for commit, verdict in zip(batch, verdicts, strict=True) if isinstance(verdict, Fenced)]
+        for message in (message for commit in refused for message in commit.messages):
+            await self.send(message)
+        return verdicts
+
+
+class Forgiving(Reworded):
+    """Takes every turn for progress."""
+
+    def reword(self, commit: Commit) -> Commit:
+        return msgspec.structs.replace(commit, is_progress=True)
+
+
 class Watchful(Reworded):
     """Never drops the watch of a topic before the run's end."""
 
@@ -153,8 +200,8 @@ class Discreet(Reworded):
         return msgspec.structs.replace(commit, messages=told)
 
 
-def first_problem(open_store: Callable[..., MemoryStore], seeds: int = 250) -> str:
-    for seed in range(seeds):
+def first_problem(open_store: Callable[..., MemoryStore], seeds: int = 250, first: int = 0) -> str:
+    for seed in range(first, first + seeds):
         result = World(seed, open_store=open_store).run()
         if result.problems:
             return result.problems[0]
@@ -163,6 +210,34 @@ def first_problem(open_store: Callable[..., MemoryStore], seeds: int = 250) -> s
 
 def test_a_store_that_does_not_fence_is_found_out() -> None:
     assert first_problem(Unfenced).startswith("S3")
+
+
+def test_a_store_that_takes_any_release_is_found_out() -> None:
+    assert "S3" in (found := first_problem(Generous))
+    assert "given back under epoch" in found
+
+
+def test_a_store_that_takes_runs_from_the_living_is_found_out() -> None:
+    assert first_problem(Thievish).startswith("S16")
+
+
+def test_a_store_that_does_not_count_claims_is_found_out() -> None:
+    assert first_problem(Uncounting).startswith("L5")
+
+
+def test_a_refused_turn_that_leaves_a_message_is_found_out() -> None:
+    assert first_problem(Chatty, first=100).startswith("S3")
+
+
+def test_a_worker_that_begins_what_kills_it_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is quarantined, however often it was claimed."""
+    monkeypatch.setattr(world, "Settings", _of_endless_patience)
+    assert first_problem(MemoryStore).startswith("L5")
+
+
+def test_a_count_that_begins_anew_without_progress_is_found_out() -> None:
+    """A run that kills its worker would never be quarantined."""
+    assert first_problem(Forgiving).startswith("L5")
 
 
 def test_a_store_that_loses_wake_ups_is_found_out() -> None:
@@ -202,6 +277,25 @@ def test_a_failing_seed_is_shrunk() -> None:
     least = [shrunk(result.seed, result, open_store=Unfenced) for result in failing]
     assert all(result.problems for result in least)
     assert sum(len(result.struck) for result in least) < sum(len(result.struck) for result in failing)
+
+
+def test_a_failing_seed_is_kept(tmp_path: Path) -> None:
+    """Promise: what was kept fails again from its file alone, with the store that made it fail, and is never replaced
+    by a later find of the same seed."""
+    failing = next(result for seed in range(250) if (result := World(seed, open_store=Generous).run()).problems)
+    path = keep(failing, tmp_path)
+    assert keep(failing, tmp_path) == path
+    ((name, seed, scenario, faults),) = kept(tmp_path)
+    again = World(seed, scenario=scenario, faults=faults, open_store=Generous).run()
+    assert (name, again.problems[0]) == (str(seed), failing.problems[0])
+    failing.struck.clear()  # the same seed, another story
+    assert keep(failing, tmp_path) != path
+    assert [name for name, *_ in kept(tmp_path)] == [f"{seed}-2", f"{seed}"]
+
+
+def _of_endless_patience(**options: Any) -> Settings:
+    options["max_claims"] = 1_000_000
+    return Settings(**options)
 
 
 def _never(run: Run, program: Program) -> datetime | None:

@@ -15,12 +15,17 @@ def never(_: bytes) -> bool:
     return False
 
 
+def at_once(_: bytes) -> float:
+    """The usual."""
+    return 0.0
+
+
 class Proxy:
     """Passes bytes on, and looks at what the client sends.
 
     `cuts`: it is passed on, and the connection is cut when the server has answered: the client never hears what became
     of it. `drops`: the same, but the client's side is cut at once, while the server is still at it. `hangs`: it is
-    swallowed, and nothing comes back on that connection.
+    swallowed, and nothing comes back on that connection. `slows`: it is passed on so many seconds later.
     """
 
     def __init__(
@@ -29,13 +34,16 @@ class Proxy:
         cuts: Callable[[bytes], bool] = never,
         hangs: Callable[[bytes], bool] = never,
         drops: Callable[[bytes], bool] = never,
+        slows: Callable[[bytes], float] = at_once,
     ) -> None:
         self.port = 0
         self.cut = 0
+        self.slowed = 0
         self._target = port
         self._cuts = cuts
         self._hangs = hangs
         self._drops = drops
+        self._slows = slows
         self._ends: list[asyncio.StreamWriter] = []
         self._loop = asyncio.new_event_loop()
         self._is_ready = threading.Event()
@@ -89,6 +97,9 @@ class Proxy:
         task = asyncio.ensure_future(answers())
         with suppress(OSError):
             while data := await reader.read(65536):
+                if pause := self._slows(data):
+                    self.slowed += 1
+                    await asyncio.sleep(pause)
                 if self._hangs(data):
                     await reader.read()
                     break

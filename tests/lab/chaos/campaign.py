@@ -75,6 +75,7 @@ def report_of(outcomes: list[Outcome]) -> Report:
         "SIGTERMs": every["term"],
         "processes stopped in the middle of a write to SQLite": every["lock held"],
         "connections that PostgreSQL ended": every["connection ended"],
+        "writes that came up to a second late": every["slowed"],
         "workers on a host with a wrong clock": every["shifted"],
         "workers without notifications": every["deaf"],
         "runs quarantined for losing their worker 5 times, and resumed": every["resumed"],
@@ -94,6 +95,7 @@ def report_of(outcomes: list[Outcome]) -> Report:
         "a worker on a host with a wrong clock": every["shifted"],
         "a worker without notifications": every["deaf"],
         "a connection ended by the server": every["connection ended"],
+        "a write that came late": every["slowed"],
     }
     report.problems = [
         f"{problem} (python -m tests.lab.chaos.campaign {one.kind} {one.seed})"

@@ -38,6 +38,10 @@ ON_SERVER = {"restart": 5, "terminate": 6}
 CUT_EVERY = 40
 """Of the writes to the server, one in so many is done and never answered."""
 
+SLOW_EVERY = 100
+SLOW = (0.1, 1.0)
+"""One in so many comes later, by so many seconds."""
+
 WRITES = (b"commit_one", b"commit_many", b"create_runs", b"send_messages", b"claim(", b"release(")
 WINDOW = 10.0
 """Seconds in which the work done beside the poison is counted, and the work done before it."""
@@ -134,13 +138,14 @@ class Season:
             began = time.monotonic()
             feeding = asyncio.ensure_future(self.site.feed())
             await asyncio.wait([feeding], timeout=1)
-            if feeding.done():
+            if feeding.done() or self.server is not None:  # a server keeps no lock for it; the line may be slow
                 break
             # It was stopped in the middle of a write, and keeps the lock of the file: everybody waits for it.
             self.wake(pid)
             self.done("lock held", at=began, until=time.monotonic())
             await feeding
         self._zombie = asyncio.ensure_future(self._woken(pid, began))
+        await feeding
 
     async def _woken(self, pid: int, began: float) -> None:
         await asyncio.sleep(2 * TTL - (time.monotonic() - began))
@@ -215,13 +220,27 @@ def own_server(folder: Path) -> Iterator[Server]:
         server.stop(signal.SIGQUIT)
 
 
-def cutting(rng: Random) -> Callable[[bytes], bool]:
-    """Of the writes that pass, some are never answered."""
+def some(rng: Random, every: int) -> Callable[[bytes], bool]:
+    """One in so many of the writes that pass."""
 
-    def cuts(data: bytes) -> bool:
-        return any(word in data for word in WRITES) and rng.randrange(CUT_EVERY) == 0
+    def is_one(data: bytes) -> bool:
+        return any(word in data for word in WRITES) and rng.randrange(every) == 0
 
-    return cuts
+    return is_one
+
+
+class Line(Proxy):
+    """The way to the server: of the writes that pass, some are never answered; while it is bad, some come late."""
+
+    def __init__(self, port: int, rng: Random) -> None:
+        self.is_bad = False
+        cuts, slows = (some(Random(rng.random()), every) for every in (CUT_EVERY, SLOW_EVERY))
+        pauses = Random(rng.random())
+        super().__init__(
+            port,
+            cuts,
+            slows=lambda data: pauses.uniform(*SLOW) if self.is_bad and slows(data) else 0.0,
+        )
 
 
 def season(kind: str, seed: int) -> Outcome:
@@ -231,14 +250,16 @@ def season(kind: str, seed: int) -> Outcome:
         folder = Path(name)
         if kind == "sqlite":
             return asyncio.run(_season(kind, seed, f"sqlite:///{folder / 'chaos.db'}", folder, rng))
-        with own_server(folder / "server") as server, Proxy(server.port, cutting(Random(rng.random()))) as proxy:
-            url = server_url("chaos", port=proxy.port)
-            outcome = asyncio.run(_season(kind, seed, url, folder, rng, server))
-            outcome.counts["cut"] = proxy.cut
+        with own_server(folder / "server") as server, Line(server.port, rng) as line:
+            url = server_url("chaos", port=line.port)
+            outcome = asyncio.run(_season(kind, seed, url, folder, rng, server, line))
+            outcome.counts.update({"cut": line.cut, "slowed": line.slowed})
             return outcome
 
 
-async def _season(kind: str, seed: int, url: str, folder: Path, rng: Random, server: Server | None = None) -> Outcome:
+async def _season(
+    kind: str, seed: int, url: str, folder: Path, rng: Random, server: Server | None = None, line: Line | None = None
+) -> Outcome:
     outcome = Outcome(kind, seed)
     late = Lateness()
     site = Site(url, folder, rng, is_many_hosts=server is not None)
@@ -249,9 +270,13 @@ async def _season(kind: str, seed: int, url: str, folder: Path, rng: Random, ser
                 await site.launch(site.new_name())
             try:
                 outcome.kept = await played.poison()
+                if line is not None:
+                    line.is_bad = True
                 await played.play()
             except TimeoutError as error:  # the evidence says why
                 outcome.problems.append(f"the season broke off: {error}")
+            if line is not None:
+                line.is_bad = False
             found = await site.evidence()
     finally:
         late.close()

@@ -33,6 +33,12 @@ TURNS = 12
 PAGES = 8
 """A short log, so that moving it into the file is tried too."""
 
+POINTS = 300
+"""Calls that fail in a campaign, at least, unless a number was asked for. Below it a campaign is void."""
+
+MOST = 3 * POINTS
+"""Traces that are tried at most to reach it."""
+
 CUTS = 60
 """Moments of one trace at which power is cut."""
 
@@ -147,12 +153,25 @@ def chosen(rng: Random) -> Fault:
     return Fault(verb, rng.randint(1, 60), rng.choice(CODES), stays=rng.random() < 0.3)
 
 
+def is_wanted(effort: Effort, tried: int, met: int) -> bool:
+    """Whether one more fault is to be tried: as many as were asked for, or until the floor is reached and the time is
+    over."""
+    if effort.seeds is not None:
+        return tried < effort.seeds and not effort.is_over
+    if met < POINTS:
+        return tried < MOST
+    return effort.seconds is not None and not effort.is_over
+
+
 @level("disk faults", "calls of SQLite to its files fail, once or for good")
 def disk_faults(effort: Effort) -> Report:
-    """One trace of work for each fault."""
+    """One trace of work for each fault. Some faults lie behind the end of their trace, so it goes on until enough were
+    met."""
     met = refused = 0
     report = Report()
-    for seed in seeds(effort, 300):
+    for seed in count(effort.first):
+        if not is_wanted(effort, seed - effort.first, met):
+            break
         rng = Random(f"disk faults:{seed}")
         fault = chosen(rng)
         with unheard():
@@ -161,6 +180,8 @@ def disk_faults(effort: Effort) -> Report:
         refused += outcome.refused
         if outcome.problem:
             report.problems.append(f"failing({fault}, seed {seed}): {outcome.problem}")
+    if effort.seeds is None and met < POINTS:
+        report.problems.append(f"void: {met} calls failed, {POINTS} are the least")
     report.figures = {"calls that failed": met, "operations refused": refused}
     report.sometimes = {"a failed call was met": met, "an operation was refused": refused}
     return report

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from random import Random
 from typing import Any
 
 import apsw
 import pytest
 
-from tests.lab.disk.campaign import CUTS, MODES, Mode, chosen, cut, failing, seeds
+from tests.lab.disk import campaign
+from tests.lab.disk.campaign import CUTS, MODES, Mode, Outcome, chosen, cut, disk_faults, failing, seeds
 from tests.lab.levels import Effort
 
-POINTS = 75
+SHARE = 75
 
 
 @pytest.mark.slow
@@ -20,15 +22,15 @@ POINTS = 75
 def test_what_was_acknowledged_survives_a_failing_disk(share: int, rng: Random, record_property: Any) -> None:
     """Promise (S1, S2, S5, S6): whichever call fails, once or for good, the file stays sound and nothing is lost."""
     met = refused = 0
-    for _ in range(POINTS):
+    for _ in range(SHARE):
         fault = chosen(rng)
         seed = rng.randrange(2**32)
         outcome = failing(fault, seed)
         assert not outcome.problem, f"failing({fault}, seed {seed}): {outcome.problem}"
         met += outcome.is_met
         refused += outcome.refused
-    record_property("figure", f"disk faults, share {share}: {met} of {POINTS} met, {refused} calls refused")
-    assert met > POINTS / 3
+    record_property("figure", f"disk faults, share {share}: {met} of {SHARE} met, {refused} calls refused")
+    assert met > SHARE / 3
     assert refused
 
 
@@ -58,6 +60,26 @@ def test_what_was_acknowledged_survives_a_power_cut(mode: Mode, rng: Random, rec
 def test_a_level_tries_what_was_asked_for(effort: Effort, wanted: list[int]) -> None:
     """Contract: so many seeds, for so long; neither asked for, the usual number."""
     assert list(seeds(effort, 5)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("effort", "is_met", "failed", "is_void"),
+    [
+        (Effort(), [True, False], 300, False),
+        (Effort(seconds=0), [True, False], 300, False),
+        (Effort(seeds=4), [True, False], 2, False),
+        (Effort(), [True, False, False, False], 225, True),
+    ],
+)
+def test_a_campaign_goes_on_until_enough_calls_failed(
+    monkeypatch: pytest.MonkeyPatch, effort: Effort, is_met: list[bool], failed: int, is_void: bool
+) -> None:
+    """Promise: below 300 calls that really failed the level is void; a fault behind the end of its trace is none."""
+    outcomes = (Outcome(each, 1, "") for each in cycle(is_met))
+    monkeypatch.setattr(campaign, "failing", lambda fault, seed: next(outcomes))
+    report = disk_faults(effort)
+    assert report.figures["calls that failed"] == failed
+    assert bool(report.problems) is is_void
 
 
 def test_the_oracle_sees_what_is_lost() -> None:

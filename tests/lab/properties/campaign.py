@@ -7,6 +7,7 @@ import logging
 import os
 import traceback
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -79,6 +80,11 @@ def portion(
     return name, counts, ""
 
 
+def void(examples: Mapping[str, int]) -> list[str]:
+    """Which machines were tried less often than a change has to pass."""
+    return [f"void: {n} examples of {name}, {EXAMPLES} are the least" for name, n in examples.items() if n < EXAMPLES]
+
+
 @level("properties", "machines that do anything in any order, each against a model", share=2)
 def properties(effort: Effort) -> Report:
     """Every machine as often as a change has to pass, and then again for as long as there is time."""
@@ -101,6 +107,8 @@ def properties(effort: Effort) -> Report:
             round_ += 1
             if report.problems:
                 break
+    if effort.seeds is None and not report.problems:
+        report.problems = void(examples)
     report.figures = {**{f"examples: {name}": count for name, count in examples.items()}, "steps": steps}
     report.sometimes = {f"{name} was tried": count for name, count in examples.items()}
     return report

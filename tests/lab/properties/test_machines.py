@@ -10,7 +10,7 @@ from holdfast.adapters.blobs.folder import Folder
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.core import codec
 from holdfast.engine.wheel import Wheel
-from tests.lab.properties.campaign import MACHINES, portion
+from tests.lab.properties.campaign import EXAMPLES, MACHINES, portion, void
 
 SEED = 7
 FEW = 3
@@ -64,3 +64,9 @@ def test_a_codec_that_cuts_text_off_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(codec.Codec, "decode", decoded)
     assert "codec" in portion("codec", 0, SEED, ENOUGH, shortens=False)[2]
+
+
+def test_a_level_with_too_few_examples_is_void() -> None:
+    """Promise: 200 examples of every machine, or the level fails."""
+    assert void({"codec": EXAMPLES, "blobs": EXAMPLES + 3}) == []
+    assert void({"codec": EXAMPLES - 1}) == ["void: 199 examples of codec, 200 are the least"]

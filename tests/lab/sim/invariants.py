@@ -8,7 +8,7 @@ promise                where a simulation checks it
 =====================  =================================================================================================
 S1 S4 S6 S7 S10        here, after every row (`OF_ROWS`); S1 and S6 once more in the end, from the store (`clients`)
 S2                     in the end: every run that was acknowledged is there; none goes before its end (`watch`)
-S3                     after every row, and after every fenced turn: the run's row is as it was
+S3                     after every row; after every turn and release that was refused: nothing has changed (`holding`)
 S5                     after every row: lease, availability, children, blobs, and whoever a message went to is awake
 S7 S8 S9 S17           at the begin of every body (`OF_BODIES`)
 S11                    at every start, and in the end
@@ -16,12 +16,15 @@ S12                    after every row: once, and watches are open waits; in the
 S13                    after every row: timers, deadlines, times that never go back; after every park and release: awake
                        by the first of them
 S14                    in the end, of every fifth seed: the journal replays
-S15 S16                after every row and every claim
+S15                    after every row
+S16                    after every row; at every claim: whoever had the run gave it back or lost it (`holding`)
 S17                    after every row: children that are to end with the run, and clean-ups
 S18                    after every row that names a blob, and every collection
 S21                    every fortieth seed, on SQLite too (`campaign`)
-L1 L2 L3 L5 L8 L12     once the faults have stopped, every quarter of a second (`liveness`)
+L1 L2 L3 L8 L12        once the faults have stopped, every quarter of a second (`liveness`)
 L4                     as L1 in the seeds without hints, or with lossy ones
+L5                     at every claim and row: claims without progress are counted; at the begin of every body: not
+                       under a claim that was one too many (`holding`); once the faults have stopped: resumed, it ends
 S19 S20, S22 to S27    not states of a store: they have tests of their own
 =====================  =================================================================================================
 """
@@ -33,8 +36,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
-
-import msgspec
 
 from holdfast.authoring.batch.plan import NAME as BATCH
 from holdfast.core import events as e
@@ -373,14 +374,3 @@ def s5_awake(target: RunRow, latest: datetime) -> Wrong:
         return
     if target.status is not Status.PAUSED and (target.available_at is None or target.available_at > latest):
         yield f"it has unread messages and sleeps until {target.available_at}: a lost wake-up"
-
-
-# -- of a turn that was fenced -----------------------------------------------------------------------------------------
-
-
-def s3_no_trace(commit: Commit, before: RunRow | None, after: RunRow | None, *, is_alone: bool) -> Wrong:
-    """A fenced turn changes nothing. (Others of its batch may have sent the run a message.)"""
-    if before is not None and after is not None and not is_alone:
-        before = msgspec.structs.replace(before, inbox_last=after.inbox_last, available_at=after.available_at)
-    if before != after:
-        yield f"row {commit.row.ordinal} of epoch {commit.row.epoch} was fenced, and its run's row has changed"

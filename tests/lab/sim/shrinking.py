@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 
 from holdfast.adapters.memory.store import MemoryStore
@@ -43,20 +44,30 @@ def promise_of(result: Result) -> str:
     return result.problems[0].split(":")[0] if result.problems else ""
 
 
-def keep(result: Result) -> Path:
-    """Writes the seed to a file that the suite runs from then on."""
-    path = SEEDS / f"{result.seed}.json"
+def keep(result: Result, folder: Path = SEEDS) -> Path:
+    """Writes the seed to a file that the suite runs from then on; what is kept already stays. (The grammar grows, so
+    the same seed may fail again in another story.)"""
     faults = [fault.to_json() for fault in result.struck]
     problem = result.problems[0].splitlines()[0][:300] if result.problems else ""
     data = {"seed": result.seed, "found": problem, "faults": faults, "scenario": asdict(result.scenario)}
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
+    text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+    for path in _names(folder, result.seed):
+        if not path.exists():
+            path.write_text(text, encoding="utf-8")
+        if path.read_text(encoding="utf-8") == text:
+            return path
+    raise AssertionError("there is always another name")
 
 
-def kept() -> Iterator[tuple[str, int, Scenario, list[Fault]]]:
+def _names(folder: Path, seed: int) -> Iterator[Path]:
+    yield folder / f"{seed}.json"
+    yield from (folder / f"{seed}-{number}.json" for number in count(2))
+
+
+def kept(folder: Path = SEEDS) -> Iterator[tuple[str, int, Scenario, list[Fault]]]:
     """Every seed that was ever found to fail: its name, its number, its scenario and the faults that mattered. (The
     scenario is kept too: the grammar grows, and then the seed alone would make another one.)"""
-    for path in sorted(SEEDS.glob("*.json")):
+    for path in sorted(folder.glob("*.json")):
         data = json.loads(path.read_text(encoding="utf-8"))
         runs = [RunPlan(**run) for run in data["scenario"].pop("runs")]
         scenario = Scenario(runs=runs, **data["scenario"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +18,15 @@ from holdfast.ports.leases import Beat, Claims, Taken, Taking
 from holdfast.ports.runs import Creation, Existing, Made, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.upkeep import Collected, Removed
+from tests.lab.sim.holding import (
+    Holding,
+    Traces,
+    is_to_be_refused,
+    s3_no_trace,
+    s3_no_trace_among_others,
+    s3_release,
+    traces_of,
+)
 from tests.lab.sim.invariants import (
     OF_BODIES,
     OF_ROWS,
@@ -24,7 +34,6 @@ from tests.lab.sim.invariants import (
     Begun,
     Known,
     Written,
-    s3_no_trace,
     s5_awake,
     s12_watches,
     s13_wakes,
@@ -51,6 +60,7 @@ class Watch:
         self._trace = blake2b(digest_size=16)
         self._keys: dict[str, str] = {}
         self._names: dict[int, str] = {}
+        self.holding = Holding(world.clock, world.scenario.max_claims)
         self.asked_at = 0.0
         """When somebody last claimed, or was given, a run."""
         self.had_room_at = 0.0
@@ -63,6 +73,9 @@ class Watch:
             "claim": self._claimed,
             "take": self._taken,
             "release": self._released,
+            "release_all": self._all_released,
+            "register": self._registered,
+            "reinstate": self._reinstated,
             "remove": self._removed,
             "collect": self._collected,
         }
@@ -75,7 +88,7 @@ class Watch:
         """Makes the call, and looks at what came of it."""
         self.note(f"{actor} {name}")
         look = self._looks.get(name)
-        before = [await self._store.get(commit.row.run) for commit in args[0]] if name == "commit" else []
+        before = await self._before(name, args)
         answer = await found(*args, **kwargs)
         if look is not None:
             try:
@@ -83,6 +96,17 @@ class Watch:
             except Exception as error:  # noqa: BLE001 the engine would take it for the store's
                 self.wrong("watch", "any", "".join(traceback.format_exception(error)))
         return answer
+
+    async def _before(self, name: str, args: Args) -> list[Any]:
+        """What a call that may be refused would change."""
+        if name == "release":
+            return [await self._store.get(self._names.get(args[0], ""))]
+        found: list[RunRow | Traces | None] = []
+        for commit in args[0] if name == "commit" else ():
+            row = await self._store.get(commit.row.run)
+            is_alone = len(args[0]) == 1
+            found.append(await traces_of(self._store, commit) if is_alone and is_to_be_refused(commit, row) else row)
+        return found
 
     def note(self, what: str) -> None:
         """One line of the trace."""
@@ -109,7 +133,7 @@ class Watch:
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     async def _committed(
-        self, actor: int, verdicts: Sequence[Verdict], args: Args, kwargs: Kwargs, before: list[RunRow | None]
+        self, actor: int, verdicts: Sequence[Verdict], args: Args, kwargs: Kwargs, before: list[Any]
     ) -> None:
         if len({commit.row.run for commit in args[0]}) < len(args[0]):
             self.wrong("contract", args[0][0].row.run, "one transaction holds two turns of a run")
@@ -121,8 +145,11 @@ class Watch:
                 else:
                     await self._accepted(actor, commit.row, commit)
             else:
-                after = await self._store.get(commit.row.run)
-                for problem in s3_no_trace(commit, earlier, after, is_alone=len(verdicts) == 1):
+                if isinstance(earlier, dict):
+                    left = s3_no_trace(commit, earlier, await traces_of(self._store, commit))
+                else:
+                    left = s3_no_trace_among_others(commit, earlier, await self._store.get(commit.row.run))
+                for problem in left:
                     self.wrong("S3", commit.row.run, problem)
                 if isinstance(verdict, Fenced):
                     self._refused(commit)
@@ -151,6 +178,7 @@ class Watch:
         self._keys[answer.run.key] = name
         rows = (await self._store.read({answer.run.no: 1}))[answer.run.no]
         self.runs[name] = Known(Run(name))
+        self.holding.learn_claims(answer.run)
         if answer.run.epoch:
             self._granted(actor, answer.run)
         self._take(actor, rows[0], [rows[0]], await self._row(name), None)
@@ -159,6 +187,8 @@ class Watch:
 
     async def _accepted(self, actor: int, row: Row, commit: Commit) -> None:
         run = await self._row(row.run)
+        if commit.is_terminal or commit.park is not None:
+            self.holding.given_back(run.id)
         stored = (await self._store.read({run.no: row.ordinal}))[run.no]
         is_watching = _has_topic(self.runs[row.run])
         self._take(actor, row, stored, run, commit)
@@ -215,6 +245,9 @@ class Watch:
         for check in OF_ROWS:
             for problem in check(written):
                 self.wrong(check.__name__[: check.__name__.index("_")].upper(), row.run, problem)
+        if commit is not None:
+            for problem in self.holding.l5_kept(run, turn):
+                self.wrong("L5", row.run, problem)
         self._learn(known, identity, turn)
         known.rows += stored
         self._trace.update(row.checksum)
@@ -300,20 +333,43 @@ class Watch:
         if has_room and args[0].definitions == self._world.registry.held:
             self.had_room_at = self.asked_at
         for run in claims.runs:
+            for problem in self.holding.l5_counted(run):
+                self.wrong("L5", run.id, problem)
             self._granted(actor, run)
 
     async def _taken(self, actor: int, taking: Taking, args: Args, kwargs: Kwargs, before: object) -> None:
         if isinstance(taking, Taken):
+            if kwargs.get("steal"):
+                self.holding.given_back(taking.run.id)
             self._granted(actor, taking.run)
 
-    async def _released(self, actor: int, is_done: bool, args: Args, kwargs: Kwargs, before: object) -> None:
+    async def _released(self, actor: int, is_done: bool, args: Args, kwargs: Kwargs, before: list[Any]) -> None:
         known = self.runs.get(self._names.get(args[0], ""))
-        if known is None or not is_done:
+        if known is None:
             return
+        row = await self._row(known.fold.id)
+        for problem in s3_release(before[0], row, kwargs["epoch"], is_done=is_done):
+            self.wrong("S3", known.fold.id, problem)
+        if not is_done:
+            return
+        self.holding.given_back(row.id)
+        self.holding.learn_claims(row)
         if kwargs["until"] is not None and known.fold.epoch < kwargs["epoch"]:
             return  # put off by somebody who could not open it
-        for problem in s13_wakes(known.fold, await self._row(known.fold.id), self._world.clock.latest):
+        for problem in s13_wakes(known.fold, row, self._world.clock.latest):
             self.wrong("S13", known.fold.id, problem)
+
+    async def _all_released(self, actor: int, count: int, args: Args, kwargs: Kwargs, before: object) -> None:
+        self.holding.ended(args[0])
+        for name in self.runs:
+            self.holding.learn_claims(await self._row(name))
+
+    async def _registered(self, actor: int, freed: object, args: Args, kwargs: Kwargs, before: object) -> None:
+        self.holding.registered(*args, **kwargs)
+
+    async def _reinstated(self, actor: int, is_done: bool, args: Args, kwargs: Kwargs, before: object) -> None:
+        if is_done:
+            self.holding.given_back(args[0])
 
     def _granted(self, actor: int, run: RunRow) -> None:
         known = self.runs.get(run.id)
@@ -324,9 +380,13 @@ class Watch:
         holder = known.holders.setdefault(run.epoch, actor)
         if holder != actor or run.epoch < max(known.holders):
             self.wrong("S16", run.id, f"epoch {run.epoch} is given to {actor} after {known.holders}")
+        for problem in self.holding.s16_is_free(run):
+            self.wrong("S16", run.id, problem)
+        self.holding.granted(run)
 
-    def beaten(self, actor: int, beat: Beat) -> None:
+    def beaten(self, actor: int, instance: str, ttl: timedelta, beat: Beat) -> None:
         """A heartbeat was accepted."""
+        self.holding.beaten(instance, ttl)
         self.note(f"{actor} beat {beat.orphaned}")
         if beat.has_lapsed:
             self.met["lapsed lease"] += 1
@@ -368,6 +428,8 @@ class Watch:
         for check in OF_BODIES:
             for problem in check(begun):
                 self.wrong(check.__name__[: check.__name__.index("_")].upper(), scope.run, problem)
+        for problem in self.holding.l5_quarantined(scope.run, known.attempts.get(attempt, 0)):
+            self.wrong("L5", scope.run, problem)
         known.executions[attempt] += 1
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.errors import StoreUnavailable
@@ -84,11 +85,11 @@ class Wire(FaultyStore):
         """Nothing comes from other processes but by the poll."""
         return 0
 
-    def heart(self, instance: str, ttl: Any) -> Heart:
+    def heart(self, instance: str, ttl: timedelta) -> Heart:
         """The heartbeat, which fails likewise."""
-        return cast("Heart", _WiredHeart(self, self.inner.heart(instance, ttl)))
+        return cast("Heart", _WiredHeart(self, self.inner.heart(instance, ttl), instance, ttl))
 
-    def beaten(self, beat: Callable[[], Beat]) -> Beat:
+    def beaten(self, instance: str, ttl: timedelta, beat: Callable[[], Beat]) -> Beat:
         """One heartbeat, on its way."""
         world = self._world
         fault = world.boundary(self._actor, "beat", is_client=False)
@@ -99,7 +100,7 @@ class Wire(FaultyStore):
         if self.is_cut or world.is_out or kind == "refuse":
             raise StoreUnavailable("injected: refused")
         answer = beat()
-        world.watch.beaten(self._actor, answer)
+        world.watch.beaten(self._actor, instance, ttl, answer)
         if kind == "crash after":
             assert fault is not None
             world.crash(self._actor, same_id=bool(fault.amount))
@@ -124,12 +125,13 @@ class Wire(FaultyStore):
 
 
 class _WiredHeart:
-    def __init__(self, wire: Wire, inner: Heart) -> None:
+    def __init__(self, wire: Wire, inner: Heart, instance: str, ttl: timedelta) -> None:
         self._wire = wire
         self._inner = inner
+        self._whose = (instance, ttl)
 
     def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
-        return self._wire.beaten(lambda: self._inner.beat(progress, recovery=recovery, frees=frees))
+        return self._wire.beaten(*self._whose, lambda: self._inner.beat(progress, recovery=recovery, frees=frees))
 
     def close(self) -> None:
         self._inner.close()
