@@ -43,6 +43,11 @@ LONGEST = timedelta(hours=1)
 
 MICRO = 1_000_000
 
+NOW = 0.5 / MICRO
+"""Seconds by which a timer may be ahead and is due all the same: the clock counts whole microseconds, floats do not.
+Asyncio's own nanosecond is lost beside a time of some months, and the loop would turn for ever around a timer of this
+very moment."""
+
 
 class _Selector(selectors.DefaultSelector):
     """Asks the loop what to do when it would have waited."""
@@ -75,6 +80,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._waiter = _Selector()
         self._waiter.patience, self._waiter.idle = self._patience, self._idle
         super().__init__(self._waiter)
+        self._clock_resolution = NOW
 
     # -- driving it ----------------------------------------------------------------------------------------------------
 
@@ -118,7 +124,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _idle(self, timeout: float | None) -> float | None:
         """Nothing is ready; the next timer is `timeout` seconds ahead. How long to wait for real."""
-        if timeout is not None and self.time() + timeout <= self._horizon and not self._is_enough():
+        if timeout is not None and self.time() + timeout <= self._horizon + NOW and not self._is_enough():
             self._clock.advance(timedelta(microseconds=max(1, math.ceil(timeout * MICRO - 0.1))))
             return 0
         self.stop()
@@ -139,12 +145,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Virtual seconds."""
         return self._clock.boot()[1]
-
-    def call_at(
-        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        """As asyncio's. Half a microsecond early, since the clock counts whole ones and floats do not."""
-        return super().call_at(when - 0.5 / MICRO, callback, *args, context=context)
 
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None

@@ -133,7 +133,11 @@ class Holding:
 
 def is_to_be_refused(commit: Commit, row: RunRow | None) -> bool:
     """Whether the store has to refuse the turn, or knows it already."""
-    if row is None or (row.epoch, row.next_ordinal) != (commit.row.epoch, commit.row.ordinal):
+    if (
+        row is None
+        or row.ended_at is not None
+        or (row.epoch, row.next_ordinal) != (commit.row.epoch, commit.row.ordinal)
+    ):
         return True
     return commit.is_terminal and row.inbox_last > commit.inbox_seen
 

@@ -230,7 +230,7 @@ def test_input_and_output_of_a_flow_are_its_schemas() -> None:
     assert entry.input["properties"] == {"input": {}, "vars": {"type": "object", "properties": {}}}
     schema = {"$defs": {"Id": {"type": "integer"}}, "properties": {"id": {"$ref": "#/$defs/Id"}}}
     variables = {"region": {"default": "eu"}, "token": {"secret": True, "description": "of the bank"}}
-    entry = flow_entry(input=schema, vars=variables)
+    entry = flow_entry(output="${vars.token}", input=schema, vars=variables)
     given = entry.input["properties"]["vars"]
     assert given["properties"] == {
         "region": {"default": "eu"}, "token": {"writeOnly": True, "description": "of the bank"},

@@ -36,8 +36,11 @@ from holdfast import (
     uuid4,
     workflow,
 )
+from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.errors import HoldfastError, NotAllowedHere, UnknownWorkflow
 from holdfast.testing import Fake, Sim
+from holdfast.testing.loop import VirtualLoop
+from holdfast.testing.sim import BEGINNING
 from tests.architecture.source import ROOT
 from tests.unit.testing.shop import Order, approved, bill, charge, fulfil, prices, progress, ship, watch
 
@@ -129,6 +132,18 @@ def test_years_pass_quickly(sim: Sim) -> None:
     sim.advance("10950d")
     assert run.result() == 2055
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("days", [0, 100, 365 * 24, 365 * 90])
+def test_a_timer_of_this_very_moment_comes_after_any_time(days: int) -> None:
+    """Promise: a loop on virtual time does not turn for ever around a timer that is due exactly now."""
+    loop = VirtualLoop(VirtualClock(BEGINNING))
+    loop.settle(timedelta(days=days, microseconds=506_157))
+    called: list[bool] = []
+    loop.call_at(loop.time(), called.append, True)
+    loop.settle()
+    loop.end()
+    assert called
 
 
 def test_retries_come_when_the_policy_says(sim: Sim) -> None:
