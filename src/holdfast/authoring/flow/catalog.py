@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.authoring.flow.checking import Component, Place
 from holdfast.authoring.flow.evaluating import evaluate
 from holdfast.authoring.flow.expressions import Expression, Fields, Path, is_constant
-from holdfast.authoring.flow.fitting import misfits_of, path_misfit
+from holdfast.authoring.flow.fitting import kinds_at, kinds_of, misfits_of, path_misfit
 from holdfast.authoring.flow.model import Definition
 from holdfast.authoring.flow.reading import did_you_mean
 from holdfast.authoring.flow.workflow import Flow
@@ -18,6 +18,7 @@ from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.core.annotations import Unsupported, build, hints_of
 from holdfast.core.compounds import Fields as Class
+from holdfast.core.guards import is_dict
 from holdfast.core.nodes import Items, Map, Misfit, Node
 from holdfast.errors import DefinitionError, ExpressionFailed
 
@@ -72,6 +73,16 @@ class FlowComponent:
         """By the schema of its output."""
         return path_misfit(self._flow.output_schema, path, start)
 
+    def gives(self, path: Path, start: int) -> frozenset[str]:
+        """By the schema of its output."""
+        return kinds_at(self._flow.output_schema, path, start)
+
+    def takes(self, name: str) -> frozenset[str]:
+        """By the schema of its input."""
+        schema = self._flow.input_schema
+        properties: Any = schema.get("properties") if is_dict(schema) else None
+        return kinds_of(properties.get(name)) if is_dict(properties) else frozenset()
+
 
 class PythonComponent:
     """A step, or a workflow of another style."""
@@ -108,11 +119,25 @@ class PythonComponent:
 
     def way_problem(self, path: Path, start: int) -> str:
         """By the type it returns."""
+        return _way(self._result(), path, start)[1]
+
+    def gives(self, path: Path, start: int) -> frozenset[str]:
+        """By the type it returns."""
+        return _kinds(_way(self._result(), path, start)[0])
+
+    def takes(self, name: str) -> frozenset[str]:
+        """By its annotations."""
+        annotation = self._hints().get(name, Any)
         try:
-            node = build(self._served.spec.result.annotation)
+            return frozenset() if annotation is Any else _kinds(build(annotation))
+        except Unsupported:  # is the component's own
+            return frozenset()
+
+    def _result(self) -> Node | None:
+        try:
+            return build(self._served.spec.result.annotation)
         except (DefinitionError, Unsupported):  # is the component's own
-            return ""
-        return _lost_way(node, path, start)
+            return None
 
     def _hints(self) -> Mapping[str, Any]:
         try:
@@ -122,26 +147,35 @@ class PythonComponent:
             return {}
 
 
-def _lost_way(node: Node, path: Path, start: int) -> str:
-    """Where a way leads to a field or an item that a type never has."""
+def _kinds(node: Node | None) -> frozenset[str]:
+    """What a value of that type is as JSON; a model decides for itself."""
+    return frozenset() if node is None or "model" in node.kinds else node.kinds
+
+
+def _way(node: Node | None, path: Path, start: int) -> tuple[Node | None, str]:
+    """The type at the end of a way, if it can be told; else where the way leads to a field or an item that a type never
+    has, if it does."""
     for place, part in enumerate(path.parts[start:], start):
+        if node is None:
+            return None, ""
         here = path_text(Path(path.root, path.parts[:place]))
         needed = "object" if isinstance(part, str) else "array"
         if node.kinds and needed not in node.kinds:
-            return f"{path_text(path)}: {here} is {' or '.join(sorted(node.kinds))} by its type, not {needed}"
+            return None, f"{path_text(path)}: {here} is {' or '.join(sorted(node.kinds))} by its type, not {needed}"
         match node:
             case Class(is_array=False, json_tag=None):
                 fields = {field.key: field.node for field in node.fields}
                 if part not in fields:
-                    return f"{path_text(path)}: by its type {here} has no {part!r}{did_you_mean(str(part), fields)}"
+                    hint = did_you_mean(str(part), fields)
+                    return None, f"{path_text(path)}: by its type {here} has no {part!r}{hint}"
                 node = fields[str(part)]
             case Map():
                 node = node.value
             case Items():
                 node = node.item
             case _:
-                return ""
-    return ""
+                return None, ""
+    return node, ""
 
 
 def _type_problem(annotation: Any, value: Expression, what: str) -> str:

@@ -21,7 +21,7 @@ from holdfast.authoring.flow.expressions import (
     is_constant,
     references,
 )
-from holdfast.authoring.flow.fitting import misfits_of, path_misfit, schema_problems
+from holdfast.authoring.flow.fitting import kinds_at, misfits_of, path_misfit, schema_problems
 from holdfast.authoring.flow.model import Approve, Definition, FlowStep, Invoke, Sleep
 from holdfast.authoring.flow.reading import did_you_mean
 from holdfast.authoring.flow.written import path_text
@@ -61,6 +61,14 @@ class Component(Protocol):
 
     def way_problem(self, path: Path, start: int) -> str:
         """What is wrong with a way into its result, whose parts begin at `start`; empty if nothing can be said."""
+        ...
+
+    def gives(self, path: Path, start: int) -> frozenset[str]:
+        """The kinds that what is found on such a way may be; empty if nothing can be said."""
+        ...
+
+    def takes(self, name: str) -> frozenset[str]:
+        """The kinds that an argument may be; empty if nothing can be said."""
         ...
 
 
@@ -162,12 +170,28 @@ class _Checker:
 
     def _way_problem(self, step: FlowStep, path: Path) -> str:
         """What is wrong with a way into what a called component gives."""
-        has_other = step.otherwise is not None or step.fallback is not None
-        if self._catalog is None or has_other or not isinstance(step.does, Invoke):
-            return ""
-        component = self._catalog.get(step.does.target)
-        start = 1 if step.each is None else 2
+        component, start = self._called_by(step)
         return "" if component is None or len(path.parts) <= start else component.way_problem(path, start)
+
+    def _called_by(self, step: FlowStep) -> tuple[Component | None, int]:
+        """Whose result the step's is, if it is nothing else, and where a way into that begins."""
+        has_other = step.otherwise is not None or step.fallback is not None
+        start = 1 if step.each is None else 2
+        if self._catalog is None or has_other or not isinstance(step.does, Invoke):
+            return None, start
+        return self._catalog.get(step.does.target), start
+
+    def _kinds(self, path: Path) -> frozenset[str]:
+        """What is found on a way, as far as it can be seen."""
+        if path.root == "input":
+            return kinds_at(self._flow.input_schema, path)
+        step = self._flow.by_name.get(str(path.parts[0])) if path.root == "steps" and path.parts else None
+        if step is None:
+            return frozenset()
+        component, start = self._called_by(step)
+        if len(path.parts) < start:
+            return frozenset({"array"}) if component is not None else frozenset()
+        return frozenset() if component is None else component.gives(path, start)
 
     def _variable_reference(self, path: Path) -> str:
         name = path.parts[0] if path.parts else None
@@ -270,8 +294,20 @@ class _Checker:
                 self._say(at, f"flows call each other for ever: {' → '.join(way)}")
             for place, problem in component.misfits(step.does.given, step.does.variables):
                 self._say(("steps", step.name, *place), problem)
+            self._kinds_given(step, step.does, component)
             if component.definition is not None:
                 self._secrets(step, step.does, component.definition)
+
+    def _kinds_given(self, step: FlowStep, does: Invoke, component: Component) -> None:
+        """What is handed on as it is can be taken."""
+        for name, tree in does.given.fields:
+            if not isinstance(tree, Path):
+                continue
+            given, taken = self._kinds(tree), component.takes(name)
+            if given and taken and _numbers(given).isdisjoint(_numbers(taken)):
+                words, (is_, takes) = path_text(tree), (" or ".join(sorted(kinds)) for kinds in (given, taken))
+                message = f"{words} is {is_}, and {does.target} takes {takes} for {name!r}"
+                self._say(("steps", step.name, "with", name), message, words=words)
 
     def _flow_of(self, catalog: Catalog, name: str) -> Definition | None:
         component = catalog.get(name)
@@ -319,6 +355,11 @@ def _result_misfit(step: FlowStep, path: Path) -> str:
     if isinstance(step.does, Sleep):
         return f"{whole}: a sleep has no result"
     return ""
+
+
+def _numbers(kinds: frozenset[str]) -> frozenset[str]:
+    """A whole number is a number, and a number may be whole."""
+    return kinds | {"int", "float"} if kinds & {"int", "float"} else kinds
 
 
 def _are_names(tree: Expression) -> bool:

@@ -29,7 +29,7 @@ from holdfast.authoring.flow.written import path_text
 from holdfast.core.guards import is_dict, is_list
 from holdfast.errors import ExpressionFailed, UsageError
 
-__all__ = ["misfits", "misfits_of", "path_misfit", "schema_problems", "validator"]
+__all__ = ["kinds_at", "kinds_of", "misfits", "misfits_of", "path_misfit", "schema_problems", "validator"]
 
 Place: TypeAlias = tuple[str | int, ...]
 
@@ -42,6 +42,9 @@ _OPEN: Final = frozenset(
 """Keys after which a schema says more than `type`, `properties` and `items` do."""
 
 _TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+_KINDS: Final = {"string": "str", "boolean": "bool", "integer": "int", "number": "float"}
 
 
 def validator(schema: Json) -> Any:
@@ -143,6 +146,23 @@ def path_misfit(schema: Json, path: Path, start: int = 0) -> str:
             return f"{path_text(path)}: by its schema {here} has no {part!r}{did_you_mean(part, known)}"
         schema = known.get(part)
     return ""
+
+
+def kinds_at(schema: Json, path: Path, start: int = 0) -> frozenset[str]:
+    """What data of that schema may be at the end of a way that leads somewhere; empty if nothing can be said."""
+    for part in path.parts[start:]:
+        if not is_dict(schema) or _OPEN & schema.keys() or "prefixItems" in schema:
+            return frozenset()
+        inside: Any = schema.get("properties") if isinstance(part, str) else {part: schema.get("items")}
+        schema = inside.get(part) if is_dict(inside) else None
+    return kinds_of(schema)
+
+
+def kinds_of(schema: Json) -> frozenset[str]:
+    """What data of that schema may be, in the words of annotations; empty if nothing can be said."""
+    if not is_dict(schema) or _OPEN & schema.keys():
+        return frozenset()
+    return frozenset(_KINDS.get(each, each) for each in _allowed(schema))
 
 
 def _inside(whole: dict[str, Any], part: Any) -> Any:

@@ -112,6 +112,45 @@ def test_a_way_into_what_a_flow_gives_is_checked_by_its_schema() -> None:
     assert found(text, inner) == ["f:5:33: steps.s.totl: by its schema steps.s has no 'totl': did you mean 'total'?"]
 
 
+@step
+async def print_bill(text: str = "", cents: float = 0, lines: list[Line] | None = None, any: Any = None) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            "text: '${steps.s.lines[0].sku}', cents: '${steps.s.cents}', lines: '${steps.s.lines}', any: '${steps.s}'",
+            "",
+        ),
+        ("text: '${steps.s.rest}', any: '${steps.s.line}', lines: '${input.b}'", ""),
+        ("text: '${steps.s.cents ?? 1}', cents: '${vars.v}', lines: '${steps.e}'", ""),
+        ("text: '${steps.s.cents}'", "steps.s.cents is int, and print_bill takes str for 'text'"),
+        ("lines: '${steps.s}'", "steps.s is object, and print_bill takes array or null for 'lines'"),
+        ("text: '${steps.e}'", "steps.e is array, and print_bill takes str for 'text'"),
+        ("cents: '${steps.e[0].lines}'", "steps.e[0].lines is array, and print_bill takes float for 'cents'"),
+        ("cents: '${input.a}'", "input.a is null or str, and print_bill takes float for 'cents'"),
+    ],
+)
+def test_what_is_handed_on_is_of_a_kind_that_can_be_taken(given: str, expected: str) -> None:
+    """Promise: a result, or a part of the input, that can never be what an argument takes is a problem before anything
+    runs; whole numbers are numbers, and where a type, a schema or an expression leaves it open nothing is said."""
+    schema = "input: {type: object, properties: {a: {type: [string, 'null']}, b: {}}}\nvars: {v: {default: x}}\n"
+    steps = "  s: {call: bill, with: {number: 1}}\n  e: {call: bill, with: {number: 1}, each: {in: [1]}}\n"
+    text = f"{HEAD}{schema}steps:\n{steps}  p: {{call: print_bill, always: true, with: {{{given}}}}}\n"
+    problems = [one.partition(": ")[2] for one in found(text, bill, print_bill) if "never" not in one]
+    assert problems == ([expected] if expected else [])
+
+
+def test_what_is_handed_on_to_a_sub_flow_fits_its_schema() -> None:
+    """Promise: the same by the schemas of flows."""
+    takes = {"type": "object", "properties": {"name": {"type": "string"}, "any": {"anyOf": [{"type": "string"}]}}}
+    inner = flow("inner", {}, 1, input=takes, output_schema={"type": "integer"})
+    text = HEAD + "steps:\n  a: {call: inner}\n  b: {call: inner, with: {any: '${steps.a}', name: '${steps.a}'}}\n"
+    [problem] = [one for one in found(text + "output: ${steps.b}\n", inner) if "steps.a" in one]
+    assert problem.endswith("steps.a is int, and inner takes str for 'name'")
+
+
 def test_variables_of_a_sub_flow_are_checked() -> None:
     """Contract: names it does not have, and those it has to be given; what is no flow has none."""
     inner = flow("inner", {}, "${vars.region} ${vars.token}", vars={"region": {"default": "eu"}, "token": {}})
