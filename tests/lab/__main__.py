@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.lab.levels import Effort, Level, Report, levels
 from tests.lab.page import write_page
@@ -60,7 +61,7 @@ def main(given: Sequence[str]) -> int:
         print(f"   {problem}")
     if asked.write:
         command = " ".join(["python3 dev.py lab", *(word for word in given if word != "--write")])
-        figures = {"command": command, "levels": {name: figures_of(known[name], r) for name, r in reports.items()}}
+        figures = merged(command, {name: figures_of(known[name], r) for name, r in reports.items()}, asked.only)
         FIGURES.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         write_page(figures)
         print(f"== written: {FIGURES.name} and docs/explanation/reliability.md")
@@ -79,6 +80,15 @@ def run_level(level: Level, effort: Effort) -> Report:
 def problems_of(report: Report) -> list[str]:
     """What makes the campaign fail."""
     return [*report.problems, *(f"never met: {name}. A campaign without it proves nothing" for name in report.never)]
+
+
+def merged(command: str, levels: dict[str, dict[str, object]], only: Sequence[str]) -> dict[str, Any]:
+    """What is written: a campaign, or the last one with some of its levels run anew, each with its own command."""
+    if not only or not FIGURES.exists():
+        return {"command": command, "levels": levels}
+    figures: dict[str, Any] = json.loads(FIGURES.read_text(encoding="utf-8"))
+    figures["levels"] |= {name: {**level, "command": command} for name, level in levels.items()}
+    return figures
 
 
 def figures_of(level: Level, report: Report) -> dict[str, object]:

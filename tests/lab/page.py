@@ -89,6 +89,7 @@ def page_of(figures: Mapping[str, Any]) -> str:
 def _level(named: tuple[str, Mapping[str, Any]]) -> str:
     name, found = named
     lines = [f"\n## {name.capitalize()}\n", f"{found['title'][0].upper()}{found['title'][1:]}.\n"]
+    lines += [f"Run by itself: `{found['command']}`.\n"] if "command" in found else []
     lines += ["| | |", "|---|---:|"]
     lines += [f"| {what} | {_shown(figure)} |" for what, figure in found["figures"].items()]
     lines += [f"| *sometimes:* {what} | {_shown(count)} |" for what, count in found["sometimes"].items()]

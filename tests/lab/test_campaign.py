@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,25 @@ def test_effort_is_shared_by_time() -> None:
     assert Effort(seconds=0).is_over
     assert not Effort(seconds=1000).is_over
     assert not Effort().is_over
+
+
+def test_a_level_that_was_run_anew_takes_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Promise: with --only the figures of the other levels stay, and the page says how each was run."""
+    path = tmp_path / "reliability.json"
+    monkeypatch.setattr(lab, "FIGURES", path)
+    whole = lab.merged("python3 dev.py lab", {name: _figures(name, 1) for name in ("a", "b")}, [])
+    assert whole == lab.merged("python3 dev.py lab", whole["levels"], ["a", "b"])  # there is nothing to merge with
+    path.write_text(json.dumps(whole))
+    again = lab.merged("python3 dev.py lab --only b", {"b": _figures("b", 2)}, ["b"])
+    assert [level["figures"]["seeds"] for level in again["levels"].values()] == [1, 2]
+    page = page_of(again)
+    assert page.count("Run by itself: `python3 dev.py lab --only b`.") == 1
+    assert page.index("## B") < page.index("Run by itself")
+
+
+def _figures(name: str, seeds: int) -> dict[str, object]:
+    report = Report(figures={"seeds": seeds})
+    return lab.figures_of(Level(name, "one seed after another", lambda effort: report, 1), report)
 
 
 def test_a_page_shows_every_figure() -> None:

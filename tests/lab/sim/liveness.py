@@ -13,7 +13,7 @@ from holdfast.engine.session import DRAIN
 from holdfast.ports.runs import RunRow
 
 if TYPE_CHECKING:
-    from tests.lab.sim.world import World
+    from tests.lab.sim.world import Process, World
 
 SETTLE = 4.0
 """Seconds that pauses and answers from before may still take: the longest is 2 s, twice."""
@@ -22,6 +22,11 @@ PATIENCE = 240.0
 """Virtual seconds in which every run must have ended."""
 
 STEP = 0.25
+
+
+def has_room(process: Process) -> bool:
+    """Whether it would take a run. One that was asked to end, and waits for its bodies, takes none any more."""
+    return process.ended is None and not process.worker.is_stopping and process.worker.free > 0
 
 
 class Liveness:
@@ -39,7 +44,7 @@ class Liveness:
         resumed_at = 0.0
         while True:
             now = world.loop.time()
-            if not any(process.ended is None and process.worker.free > 0 for process in world.processes.values()):
+            if not any(has_room(process) for process in world.processes.values()):
                 self._busy_at = now
             if now - resumed_at > 2.0:
                 resumed_at = now
