@@ -13,6 +13,7 @@ from holdfast.core.step import STOPPED, on_attempt_failed
 from holdfast.engine import telling
 from holdfast.engine.bodies import Attempt, Body, Broke, Outcome, Succeeded
 from holdfast.engine.settling import Held, Settling, give_back, redacted
+from holdfast.engine.wheel import Due
 
 if TYPE_CHECKING:
     from holdfast.engine.session import Session
@@ -24,6 +25,7 @@ class Flight:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._bodies: dict[str, Body] = {}
+        self._limits: dict[str, Due] = {}
         self._transacting = 0
         self.settling: Settling = Settling(session)
 
@@ -67,7 +69,7 @@ class Flight:
                 if self._bodies.get(command.key) is body:
                     body.expire(f"timed out after {limit}")
 
-            session.engine.wheel.at(session.time() + limit, expire)
+            self._limits[command.key] = session.engine.wheel.at(session.time() + limit, expire)
 
     def stop(self, key: str, why: str) -> None:
         """Asks one body to end. What one that has ended wrote in an open transaction is undone."""
@@ -87,6 +89,8 @@ class Flight:
         session = self._session
         for key in self._bodies:
             session.engine.surroundings.take_progress(session.run.id, key)
+        for key in list(self._limits):
+            self._unlimited(key)
         self._bodies.clear()
         self._transacting = 0
         self.settling.give_up_held()
@@ -97,6 +101,7 @@ class Flight:
             give_back(outcome)
             return
         del self._bodies[key]
+        self._unlimited(key)
         self._transacting -= body.attempt.command.spec.tx
         session = self._session
         if isinstance(outcome, Succeeded) and outcome.transaction is not None:
@@ -108,6 +113,10 @@ class Flight:
             outcome = redacted(session, outcome)
         telling.step_ended(session, key, body.attempt.number, outcome)
         session.landed(self.event_of(body, outcome))
+
+    def _unlimited(self, key: str) -> None:
+        if key in self._limits:
+            self._session.engine.wheel.take_back(self._limits.pop(key))
 
     def event_of(self, body: Body, outcome: Outcome) -> e.AnyEvent | None:
         """What the journal will say of it; None if nothing is to be said."""

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("holdfast.worker")
 
-WATCH = timedelta(seconds=60)
-"""How far ahead the alarm of a run whose bodies run is set: what the wheel keeps of an ended run goes that soon."""
-
 DRAIN = timedelta(seconds=10)
 """How long the end of a run waits for bodies that were asked to stop."""
 
@@ -67,7 +64,7 @@ class Session:
         self._is_consuming = False
         self._ending: Draft | None = None
         self._end_at: datetime | None = None
-        self._alarm: Alarm | None = None
+        self._alarm = Alarm(engine.wheel, self.turn)
         self._has_news = False
         self._pace = Pace(self)
         self._draft: Draft | None = None
@@ -182,7 +179,7 @@ class Session:
             self._flight.stop_all("the run has ended")
             if self._flight:
                 self._ending, self._end_at = draft, at + DRAIN
-                self.engine.wheel.at(self._end_at, self.turn)
+                self._alarm.set(self._end_at)
                 return
         self._submit(draft)
 
@@ -326,7 +323,7 @@ class Session:
             self._has_news = False
             self._pace.look()
         if self._flight and not self._inputs and not self._flight.settling:
-            self._watch_time(draft.at)  # the common case: nothing to do before a body lands or a time comes
+            self._watch_time()  # the common case: nothing to do before a body lands or a time comes
         else:
             self.turn()
 
@@ -343,6 +340,7 @@ class Session:
         """`is_over`: the run has ended; unless said, as its fold says, which is ahead of the store after a fence."""
         self._set_resting(False)
         self._is_gone = True
+        self._alarm.stop()
         self._pace.stop()
         self.engine.left(self, is_warm=is_warm, is_over=self.run.end is not None if is_over is None else is_over)
 
@@ -360,6 +358,7 @@ class Session:
         assert self._end_at is not None
         self._flight.settling.give_up_held()  # a body that ended after all: the run's end has been decided without it
         if self._flight and self.time() < self._end_at:
+            self._alarm.set(self._end_at)
             return
         draft, self._ending = self._ending, None
         late = [x for x in self._take_inputs() if isinstance(x, e.StepCompleted | e.StepFailed)]
@@ -375,7 +374,7 @@ class Session:
     def _rest(self, at: datetime) -> None:
         """Nothing to do now: wait in memory for what is near, else give the run back."""
         if self._flight:
-            self._watch_time(at)
+            self._watch_time()
             return
         wake = parking.next_wake(self.run, self.program)
         lingers = parking.awaits_children(self.run, Draft(at, [])) and not self._drain
@@ -386,18 +385,17 @@ class Session:
             if wake is not None and until is not None:
                 until = min(until, wake)
             assert until is not None
-            self.engine.wheel.at(until, self.turn)
+            self._alarm.set(until)
             self.engine.freed()
             return
         self._is_committing = True
         self.engine.release(self, at if self._drain else wake)
 
-    def _watch_time(self, at: datetime) -> None:
+    def _watch_time(self) -> None:
         """While bodies run: a timer, a retry or the deadline may come due."""
         wake = parking.next_wake(self.run, self.program)
         if wake is not None:
-            self._alarm = self._alarm or Alarm(self.engine.wheel, self.turn)
-            self._alarm.set(min(wake, at + WATCH))
+            self._alarm.set(wake)
 
     def _set_resting(self, is_resting: bool) -> None:
         if is_resting is not self._is_resting:

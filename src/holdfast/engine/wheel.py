@@ -1,7 +1,8 @@
 """One deadline wheel per worker: many wake-up times, one timer of the event loop.
 
-A timer object for every body would halve the throughput; a heap entry costs almost nothing and is never cancelled,
-only found stale.
+A timer object for every body would halve the throughput; a heap entry costs almost nothing. One that is no longer
+wanted lets go of its callback at once, and of its place when such places are most of the heap: a step may end in a
+millisecond and have had an hour, and nothing of it stays until then.
 """
 
 from __future__ import annotations
@@ -17,37 +18,73 @@ from holdfast.ports.clock import Clock
 
 LOG = logging.getLogger("holdfast.worker")
 
+FEW = 100
+"""Places of the heap that may be empty, however few others there are."""
+
+
+class Due:
+    """One wake-up to come; without a callback it was taken back, or has come."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
 
 class Wheel:
     """Calls back at or after a time by the store's clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[tuple[datetime, int, Callable[[], None]]] = []
+        self._heap: list[tuple[datetime, int, Due]] = []
+        self._empty = 0
         self._numbers = itertools.count()
         self._handle: asyncio.TimerHandle | None = None
         self._armed_for: datetime | None = None
 
-    def at(self, when: datetime, callback: Callable[[], None]) -> None:
-        """Calls back then. There is no cancel: what is no longer wanted does nothing when called."""
-        heapq.heappush(self._heap, (when, next(self._numbers), callback))
+    def __len__(self) -> int:
+        """Places in use, those included that nobody wants any more."""
+        return len(self._heap)
+
+    def at(self, when: datetime, callback: Callable[[], None]) -> Due:
+        """Calls back then, unless that is taken back."""
+        due = Due(callback)
+        heapq.heappush(self._heap, (when, next(self._numbers), due))
         if self._armed_for is None or when < self._armed_for:
             self._arm()
+        return due
+
+    def take_back(self, due: Due) -> None:
+        """It is not wanted any more; nothing if it has come."""
+        if due.callback is None:
+            return
+        due.callback = None
+        self._empty += 1
+        if self._empty > max(FEW, len(self._heap) // 2):
+            self._heap = [entry for entry in self._heap if entry[2].callback is not None]
+            heapq.heapify(self._heap)
+            self._empty = 0
 
     def turn(self) -> int:
         """Calls everything that is due; says how many."""
         self._armed_for = None
         now = self._clock.now()
-        due: list[Callable[[], None]] = []
+        found: list[Due] = []
         while self._heap and self._heap[0][0] <= now:
-            due.append(heapq.heappop(self._heap)[2])
-        for callback in due:
+            found.append(heapq.heappop(self._heap)[2])
+        called = 0
+        for due in found:
+            callback, due.callback = due.callback, None
+            if callback is None:
+                self._empty -= 1
+                continue
+            called += 1
             try:
                 callback()
             except Exception:
                 LOG.exception("a wake-up broke; the others go on")
         self._arm()
-        return len(due)
+        return called
 
     def _arm(self) -> None:
         if self._handle is not None:
@@ -64,6 +101,7 @@ class Wheel:
     def close(self) -> None:
         """Forgets everything."""
         self._heap.clear()
+        self._empty = 0
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -72,19 +110,27 @@ class Wheel:
 class Alarm:
     """Calls back at the earliest of the times it was set to since it last did."""
 
-    __slots__ = ("_at", "_callback", "_wheel")
+    __slots__ = ("_at", "_callback", "_due", "_wheel")
 
     def __init__(self, wheel: Wheel, callback: Callable[[], None]) -> None:
         self._wheel = wheel
         self._callback = callback
         self._at: datetime | None = None
+        self._due: Due | None = None
 
     def set(self, when: datetime) -> None:
         """Also then. A later time than the one it is set to changes nothing."""
         if self._at is None or when < self._at:
+            self.stop()
             self._at = when
-            self._wheel.at(when, self._ring)
+            self._due = self._wheel.at(when, self._ring)
+
+    def stop(self) -> None:
+        """Does not call back any more, unless it is set again."""
+        if self._due is not None:
+            self._wheel.take_back(self._due)
+            self._due = self._at = None
 
     def _ring(self) -> None:
-        self._at = None
+        self._due = self._at = None
         self._callback()

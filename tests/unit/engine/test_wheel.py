@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.system.clock import SystemClock
-from holdfast.engine.wheel import Alarm, Wheel
+from holdfast.engine.wheel import FEW, Alarm, Wheel
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -128,4 +128,43 @@ async def test_an_alarm_rings_at_the_earliest_time_it_was_set_to(clock: VirtualC
     clock.advance(30)
     wheel.turn()
     assert at(35) in rung
+    wheel.close()
+
+
+async def test_what_was_taken_back_is_not_called_and_not_kept(clock: VirtualClock) -> None:
+    """Promise: it lets go of what it would have called at once; places nobody wants are never most of many."""
+    wheel, rung = Wheel(clock), list[int]()
+    kept = wheel.at(at(5), lambda: rung.append(5))
+    for number in range(10_000):
+        wheel.take_back(wheel.at(at(3600 + number), partial(rung.append, number)))
+        assert len(wheel) <= 2 * FEW
+    clock.advance(5)
+    assert wheel.turn() == 1
+    wheel.take_back(kept)  # it has come already
+    clock.advance(20_000)
+    assert wheel.turn() == 0
+    assert (rung, len(wheel)) == ([5], 0)
+    many = [wheel.at(at(40_000 + number), partial(rung.append, number)) for number in range(1000)]
+    for due in many[::3]:
+        wheel.take_back(due)
+    clock.advance(40_000)
+    assert wheel.turn() == 666
+    assert rung[1:] == [number for number in range(1000) if number % 3]
+    wheel.close()
+
+
+async def test_an_alarm_that_was_stopped_does_not_ring_until_it_is_set_again(clock: VirtualClock) -> None:
+    """Promise: nothing of it stays; set to an earlier time it rings once, not at the later one too."""
+    wheel, rung = Wheel(clock), list[datetime]()
+    alarm = Alarm(wheel, lambda: rung.append(clock.now()))
+    alarm.set(at(10))
+    alarm.stop()
+    alarm.stop()
+    clock.advance(10)
+    assert wheel.turn() == 0
+    alarm.set(at(20))
+    alarm.set(at(15))
+    clock.advance(10)
+    assert wheel.turn() == 1
+    assert rung == [at(20)]
     wheel.close()
