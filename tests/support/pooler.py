@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import struct
-import threading
 from collections import deque
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
+
+from tests.support.between import Between
 
 _PROTOCOL = 196608
 _ENCRYPTIONS = (80877103, 80877104)
@@ -27,51 +26,23 @@ class _Backend:
         self.writer = writer
 
 
-class Pooler:
+class Pooler(Between):
     """Listens on `port`. `switches` counts transactions that followed one of the same client elsewhere."""
 
     def __init__(self, target: int) -> None:
-        self.port = 0
+        super().__init__(target)
         self.switches = 0
-        self._target = target
         self._idle: deque[_Backend] = deque()
-        self._all: list[asyncio.StreamWriter] = []
         self._greeting = b""
-        self._loop = asyncio.new_event_loop()
-        self._is_ready = threading.Event()
-        self._is_over: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),), daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._is_ready.wait(30)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        assert self._is_over is not None
-        self._loop.call_soon_threadsafe(self._is_over.set)
-        self._thread.join()
-        self._loop.close()
-
-    async def _serve(self) -> None:
-        self._is_over = asyncio.Event()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        for _ in range(2):  # so that there is always another one
+    async def prepare(self) -> None:
+        """There is always another one."""
+        for _ in range(2):
             self._idle.append(await self._dialled())
-        self._is_ready.set()
-        await self._is_over.wait()
-        server.close()
-        for end in self._all:
-            end.transport.abort()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        await asyncio.gather(*others, return_exceptions=True)
 
     async def _dialled(self) -> _Backend:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._target)
-        self._all.append(writer)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.target)
+        self.ends.append(writer)
         body = _LENGTH.pack(_PROTOCOL) + b"user\0postgres\0database\0postgres\0\0"
         writer.write(_LENGTH.pack(len(body) + 4) + body)
         greeting = b""
@@ -83,8 +54,9 @@ class Pooler:
         self._greeting = greeting
         return _Backend(reader, writer)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._all.append(writer)
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One transaction after the other, each elsewhere."""
+        self.ends.append(writer)
         with suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 (length,) = _LENGTH.unpack(await reader.readexactly(4))

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from datetime import datetime, timedelta
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.core.durations import format_duration, parse_duration
 from holdfast.core.retry import LATEST, Retry
-from holdfast.engine.wheel import Alarm, Wheel
+from holdfast.engine.wheel import Alarm, Due, Wheel
 from holdfast.testing.conformance.world import START
 
 spans = st.integers(-60, 600).map(lambda count: timedelta(seconds=count / 4))
@@ -30,6 +30,7 @@ class Timers(RuleBasedStateMachine):
         self.wheel = Wheel(self.clock)
         self.alarm = Alarm(self.wheel, self.ring)
         self.waiting: set[tuple[datetime, int]] = set()
+        self.dues: dict[tuple[datetime, int], Due] = {}
         self.wrong: list[str] = []
         self.alarm_at: datetime | None = None
         self.count = 0
@@ -59,8 +60,24 @@ class Timers(RuleBasedStateMachine):
             if breaks:
                 raise ValueError("on purpose")
 
+        def ask() -> None:
+            self.dues[when, number] = self.wheel.at(when, fire)
+
         self.waiting.add((when, number))
-        self.on_loop(lambda: self.wheel.at(when, fire))
+        self.on_loop(ask)
+
+    @precondition(lambda self: self.dues)
+    @rule(data=st.data())
+    def take_timer_back(self, data: st.DataObject) -> None:
+        """It never fires; if it has fired already, that is nothing."""
+        timer = data.draw(st.sampled_from(sorted(self.dues)))
+        self.waiting.discard(timer)
+        self.wheel.take_back(self.dues.pop(timer))
+
+    @rule()
+    def stop_alarm(self) -> None:
+        self.alarm_at = None
+        self.alarm.stop()
 
     def fire(self, timer: tuple[datetime, int]) -> None:
         """S13: once, not before its time, and after all that were due before. (What is raised here is only logged.)"""
@@ -79,7 +96,9 @@ class Timers(RuleBasedStateMachine):
         self.on_loop(lambda: self.alarm.set(when))
 
     def ring(self) -> None:
-        """At the earliest of its times, or by a later one that it was set to before."""
+        """At the earliest of its times, and not unless it is set."""
+        if self.alarm_at is None or self.alarm_at > self.clock.now():
+            self.wrong.append(f"the alarm rings, which is set to {self.alarm_at}")
         self.alarm_at = None
 
     @rule(by=spans.filter(lambda span: span > timedelta(0)))
