@@ -103,8 +103,8 @@ class Heart(Protocol):
         """Renews the lease of the instance, and with it all its runs; frees the runs of instances whose lease ran out
         (at most `frees` of them: available now, lease cleared, epoch and worker as they were), and says when the next
         lease of anybody else runs out, and how long there is nothing to claim. `progress` and `recovery` are shown in
-        the worker's row. The cost is that of the instances that hold runs, however many runs they hold. Raises
-        `StoreUnavailable`."""
+        the worker's row. An instance that is not known (any more) has lapsed until it registers (again). The cost is
+        that of the instances that hold runs, however many runs they hold. Raises `StoreUnavailable`."""
         ...
 
     def close(self) -> None:

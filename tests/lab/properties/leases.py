@@ -115,6 +115,8 @@ class Leases(RuleBasedStateMachine):
         finally:
             heart.close()
         assert beat.has_lapsed != self.is_live(instance)
+        if beat.has_lapsed:  # as a worker does: it may have been forgotten
+            self.register(instance)
         self.renewed(instance)
         for known in self.known.values():
             if known.holder and not self.is_live(known.holder):

@@ -35,12 +35,12 @@ class Liveness:
     def __init__(self, world: World) -> None:
         self._world = world
         self._busy_at = 0.0
-        """When no worker had room, as far as was seen."""
+        """When no worker had room, as far as was seen; or faults still came. Nobody is late before."""
 
     async def demand(self, acting: list[asyncio.Task[None]]) -> None:
         """Waits for the end of every run, and says what stood still on the way."""
         world = self._world
-        began = world.loop.time()
+        began = self._busy_at = world.loop.time()
         resumed_at = 0.0
         while True:
             now = world.loop.time()
@@ -94,7 +94,7 @@ class Liveness:
                 if (
                     wait.kind == "sleep"
                     and wait.until is not None
-                    and is_free
+                    and uptime - self._busy_at > POLL + 1 + owned
                     and now - wait.until > late + timedelta(seconds=owned)
                 ):
                     yield "L3", row, f"its timer {wait.key} is due since {wait.until}, now {now}"
