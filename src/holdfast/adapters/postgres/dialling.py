@@ -1,8 +1,8 @@
 """Connections: how one is opened, how long it is waited for, and how often it is tried.
 
 A dialler belongs to one store. After a failed attempt nobody of this process tries again within half a second and a
-little more, so a server that comes back is not trampled by those who wait for it; a connection that is lost as soon as
-it is there counts as one. Each connection is checked once: a standby is no store.
+little more, so a server that comes back is not trampled by those who wait for it. Each connection is checked once: a
+standby is no store.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up on an answer: behind a black hole no error would ever come."""
 
     patience: float = 30.0
-    opened_at: float = 0.0
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """As psycopg waits, but never for ever."""
@@ -75,33 +74,25 @@ class Dialler:
         try:
             connection = TimedConnection.connect(autocommit=True, prepare_threshold=None, **self._address.connecting)
         except psycopg.OperationalError as error:
-            self._failed(first_line(error))
+            self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
+            self._problem = first_line(error)
             raise self._unavailable() from None  # the cause may name more than people should see
         try:
             (self.server,) = connection.execute(SERVER, binary=True).fetchall()
         except psycopg.Error as error:
             connection.close()
-            self._failed(first_line(error))
+            self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
+            self._problem = first_line(error)
             raise self._unavailable() from None
         if self.server[0]:
             connection.close()
-            self._failed()
+            self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
             raise StoreRefused(
                 f"cannot open the store {self._address.url}: this server is a standby, which cannot be written. Use "
                 "the address of the primary, or name all servers: postgresql://a,b,c/database."
             )
         self._not_before = 0.0
-        connection.opened_at = time.monotonic()
         return connection
-
-    def lost(self, connection: TimedConnection) -> None:
-        """It broke while it was used: if it was new, the next one is not opened at once."""
-        if time.monotonic() < connection.opened_at + LEAST_PAUSE:
-            self._failed("connections break as soon as they are open")
-
-    def _failed(self, problem: str = "") -> None:
-        self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
-        self._problem = problem or self._problem
 
     def _unavailable(self) -> StoreUnavailable:
         why = self._problem or "other threads are still connecting"

@@ -50,8 +50,6 @@ class Link:
                 return self._once(statement, chosen, max(left, 0.1))
             except psycopg.Error as error:
                 if is_lost(error):
-                    if self._connection is not None:
-                        self._dialler.lost(self._connection)
                     self.drop()
                     self.is_again = True
                 elif not isinstance(error, WORTH_ANOTHER_TRY):

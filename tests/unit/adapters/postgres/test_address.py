@@ -7,11 +7,8 @@ import pytest
 from holdfast import App
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.dialling import Dialler
-from holdfast.adapters.postgres.link import Link
-from holdfast.adapters.postgres.statements import Texts
 from holdfast.config.addresses import without_secrets
-from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
-from tests.support.postgres import new_schema, server_url
+from holdfast.errors import HoldfastError, InvalidInput
 
 SECRET = "s3cr3t-w0rd"
 
@@ -85,21 +82,3 @@ def test_a_server_that_is_away_is_tried_twice_a_second_at_most() -> None:
     with pytest.raises(HoldfastError):
         dialler.dial(patience=1)
     assert dialler.attempts == 2
-
-
-def test_a_server_that_ends_every_connection_is_tried_twice_a_second_at_most() -> None:
-    """Contract: a connection that breaks as soon as it is used counts as a failed attempt; one that had been of use for
-    a while does not, and is replaced at once."""
-    dialler = Dialler(parse_address(server_url(new_schema())))
-    link = Link(dialler, Texts("public"))
-    hang_up = "SELECT pg_terminate_backend(pg_backend_pid())"
-    with pytest.raises(StoreUnavailable, match="connections break as soon as they are open"):
-        link.ask(hang_up, patience=0.4)
-    assert dialler.attempts == 1
-    link.ask("SELECT 1")
-    assert dialler.attempts == 2
-    link.connected().opened_at -= 60  # then it is lost, and the one in its place breaks too
-    with pytest.raises(StoreUnavailable):
-        link.ask(hang_up, patience=0.4)
-    assert dialler.attempts == 3
-    link.drop()
