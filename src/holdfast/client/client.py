@@ -37,6 +37,11 @@ T = TypeVar("T")
 
 KEY_WINDOW = timedelta(hours=24)
 
+_LACKING = (
+    "what the run needs was written so long before it that it is gone again: what nothing refers to is kept for "
+    "upkeep.blob_grace only. Nothing was started. Give the inputs of a batch more quickly, or raise blob_grace."
+)
+
 
 class LocalWorker(Protocol):
     """A worker of this process that may take a new run at once."""
@@ -151,11 +156,7 @@ class Client:
             _check_existing(made, spec, digest, id)
             return ClientRun(self, made.run.id, spec)
         if isinstance(made, Lacking):
-            raise BlobNotFound(
-                "what the run needs was written so long before it that it is gone again: what nothing refers to is "
-                "kept for upkeep.blob_grace only. Nothing was started. Give the inputs of a batch more quickly, or "
-                "raise blob_grace."
-            )
+            raise BlobNotFound(_LACKING)
         return run
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
