@@ -13,7 +13,6 @@ from holdfast.worker.worker import Worker
 from tests.support.world import World
 
 TTL = "900s"
-"""So long that no heartbeat comes by itself, however slow the machine is: it would prolong what is to run out."""
 
 
 @workflow

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import patch
 
 from holdfast import App, Run, Status
 from holdfast.adapters.memory.clock import VirtualClock
@@ -25,6 +26,7 @@ from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.recovery import encode_recovery
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
+from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.worker import Worker
 from tests.support.postgres import clean_url
 
@@ -36,6 +38,18 @@ LONG = "3000d"
 """The lease of workers on a virtual clock: it outlives every leap of time, unless a test asks for a short one."""
 
 Kind = Literal["memory", "sqlite", "postgres"]
+
+
+class BeatingWhenTold(Heartbeat):
+    """The heartbeat of workers on a virtual clock: `World.beat` alone makes it. A thread that beats in real time would
+    now and then, on a busy machine, prolong just the lease that a test has run out."""
+
+    def start(self) -> None:
+        """Nothing by itself."""
+
+    def stop(self) -> None:
+        """Nothing to wait for."""
+        self.end()
 
 
 class World:
@@ -210,7 +224,8 @@ async def open_world(kind: Kind, folder: Path, *, virtual: bool) -> AsyncIterato
         case "postgres":
             store = await open_postgres(clean_url(), clock=clock)
     try:
-        yield World(kind, store, path, clock)
+        with patch.object(Worker, "heartbeat", BeatingWhenTold if virtual else Heartbeat):
+            yield World(kind, store, path, clock)
     finally:
         await store.close()
 
