@@ -15,11 +15,10 @@ from holdfast.core import events as e
 from holdfast.core.turn import decode_rows
 from holdfast.ports.runs import Filter
 from tests.support.postgres import clean_url, server_port
-from tests.support.proxy import Proxy
+from tests.support.proxy import WRITES, Proxy
 
 RUNS = 100
 KEYS = ("reserve", "charge", "ship")
-WRITES = (b"commit_one", b"commit_many", b"create_runs", b"send_messages", b"claim(", b"release(")
 approved = Signal[int]("approved")
 ledger: Counter[tuple[str, str]] = Counter()
 

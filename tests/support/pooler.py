@@ -7,6 +7,7 @@ session of the first is not there. Notifications go nowhere, as nobody is there 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import struct
 from collections import deque
 from contextlib import suppress
@@ -48,10 +49,10 @@ class Pooler(Between):
         greeting = b""
         while True:
             kind, message = await _message(reader)
-            greeting += message
+            greeting += message if kind != b"K" else message[:5] + secrets.token_bytes(len(message) - 5)
             if kind == b"Z":
                 break
-        self._greeting = greeting
+        self._greeting = greeting  # with a key of its own, as poolers have
         return _Backend(reader, writer)
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

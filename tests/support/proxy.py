@@ -8,6 +8,12 @@ from contextlib import suppress
 
 from tests.support.between import Between
 
+WRITES = (
+    *(b"commit_plain", b"commit_one", b"commit_many", b"create_plain", b"create_runs", b"send_messages"),
+    *(b"claim(", b"release("),
+)
+"""How a question to PostgreSQL that writes is known, prepared or not."""
+
 
 def never(_: bytes) -> bool:
     """The usual."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from holdfast.core.failure import Failure, from_exception
 from holdfast.core.specs import StepSpec
 from holdfast.core.step import STOPPED
 from holdfast.engine.processes import run_in_process
+from holdfast.engine.threads import Threads
 from holdfast.engine.transacting import run_in_transaction
 from holdfast.errors import HoldfastError, InvalidInput, Permanent, RetryAfter, UsageError
 from holdfast.ports.transactions import OpenTransaction
@@ -111,7 +112,7 @@ class Bodies:
 
     def __init__(self, surroundings: Surroundings, threads: int) -> None:
         self._surroundings = surroundings
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-step")
+        self._threads = Threads(threads, "holdfast-step")
         self._running: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
         """What runs instead of a step's function: fakes, in tests."""
@@ -148,15 +149,14 @@ class Bodies:
         args, kwargs = spec.arguments.decode(attempt.command.args)
         scope = self._scope(attempt)
         if spec.tx:
-            return Succeeded(*await run_in_transaction(spec, scope, args, kwargs, self._pool))
+            return Succeeded(*await run_in_transaction(spec, scope, args, kwargs, self._threads.pool))
         if spec.executor == "async":
             running_step.set(scope)
             value = await spec.function(*args, **kwargs)
         elif spec.executor == "thread":
             context = contextvars.copy_context()
             context.run(running_step.set, scope)
-            loop = asyncio.get_running_loop()
-            value = await loop.run_in_executor(self._pool, lambda: context.run(spec.function, *args, **kwargs))
+            value = await self._threads.run(functools.partial(context.run, spec.function, *args, **kwargs))
         else:
             return await run_in_process(attempt, scope)
         encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
@@ -180,7 +180,7 @@ class Bodies:
 
     def forsake(self) -> None:
         """Lets go of the threads; what still runs is left as it is."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown()
 
     async def close(self) -> None:
         """Cancels what still runs and lets go of the threads without waiting for them."""

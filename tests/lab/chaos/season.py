@@ -27,7 +27,7 @@ from tests.lab.chaos.oracle import Act, judged, p99, recoveries, takeovers
 from tests.lab.chaos.site import TTL, Lateness, Site, until
 from tests.support.postgres import server_url
 from tests.support.postgres_guard import Server
-from tests.support.proxy import Proxy
+from tests.support.proxy import WRITES, Proxy
 
 WORKERS = 4
 PACE = (0.15, 0.6)
@@ -42,7 +42,6 @@ SLOW_EVERY = 100
 SLOW = (0.1, 1.0)
 """One in so many comes later, by so many seconds."""
 
-WRITES = (b"commit_one", b"commit_many", b"create_runs", b"send_messages", b"claim(", b"release(")
 WINDOW = 10.0
 """Seconds in which the work done beside the poison is counted, and the work done before it."""
 

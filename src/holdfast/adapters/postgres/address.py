@@ -69,6 +69,7 @@ def parse_address(text: str) -> Address:
         ) from None
     several = "," in str(given.get("host", "") or given.get("hostaddr", ""))
     connecting = {**_TCP, **({"target_session_attrs": "read-write"} if several else {}), **given}
+    connecting["client_encoding"] = "utf8"  # as values are sent, whatever else the role prefers
     return Address(without_secrets(text), schema, connecting, _YES_OR_NO[notices])
 
 

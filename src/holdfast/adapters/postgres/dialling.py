@@ -2,7 +2,8 @@
 
 A dialler belongs to one store. After a failed attempt nobody of this process tries again within half a second and a
 little more, so a server that comes back is not trampled by those who wait for it. Each connection is checked once: a
-standby is no store.
+standby is no store. And it is seen what lies between: a session that is ours alone keeps prepared statements, one that
+a pooler lends for a transaction keeps nothing.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
+from psycopg import generators
+from psycopg.adapt import Transformer
+from psycopg.errors import DuplicatePreparedStatement, error_from_result
+from psycopg.pq import ExecStatus
 
 from holdfast.adapters.postgres.address import Address
+from holdfast.adapters.postgres.binary import Statement
 from holdfast.adapters.postgres.problems import first_line
 from holdfast.errors import StoreRefused, StoreUnavailable
 
@@ -26,10 +33,15 @@ T = TypeVar("T")
 LEAST_PAUSE, MOST_PAUSE = 0.5, 0.75
 OLDEST_SERVER = 140000
 
-# recovery: whether this server may be written at all, and what else must be known of it.
+PREPARED_AFTER = 2
+"""Times that a statement was asked before it is prepared, which is a round trip of its own."""
+
+# recovery: whether this server may be written at all, and what else must be known of it. The process that answers is
+# the one whose number was told at the beginning, or there is a pooler: these tell numbers of their own.
 SERVER = b"""
 SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
-    current_setting('default_transaction_isolation'), current_setting('fsync'), current_setting('synchronous_commit')
+    current_setting('default_transaction_isolation'), current_setting('fsync'), current_setting('synchronous_commit'),
+    pg_backend_pid()
 """
 
 
@@ -37,10 +49,53 @@ class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up on an answer: behind a black hole no error would ever come."""
 
     patience: float = 30.0
+    is_ours: bool = False
+    """Whether the session is nobody else's between two transactions."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._asked: dict[bytes, int] = {}
+        self._reading = Transformer()
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """As psycopg waits, but never for ever."""
         return super().wait(gen, interval, self.patience if timeout is None else timeout)
+
+    def ask(self, statement: Statement, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """All rows. As `execute`, for what is asked often: without a cursor, and prepared if the session is ours."""
+        if self.closed:
+            raise psycopg.OperationalError("the connection is closed")
+        encoded = statement.encoded(values)
+        if self._is_prepared(statement):
+            self.pgconn.send_query_prepared(statement.name, encoded, statement.formats, 1)
+        else:
+            self.pgconn.send_query_params(statement.text, encoded, None, statement.formats, 1)
+        return self.answer()
+
+    def _is_prepared(self, statement: Statement) -> bool:
+        if not self.is_ours:
+            return False
+        times = self._asked[statement.name] = self._asked.get(statement.name, -1) + 1
+        if times == PREPARED_AFTER:
+            self.pgconn.send_prepare(statement.name, statement.text)
+            try:
+                self.answer()
+            except DuplicatePreparedStatement:
+                pass  # under this name there is this text
+            except psycopg.Error:
+                del self._asked[statement.name]
+                raise
+        return times >= PREPARED_AFTER
+
+    def answer(self) -> list[tuple[Any, ...]]:
+        """All rows of what was put last."""
+        result = self.wait(generators.execute(self.pgconn))[-1]
+        if result.status == ExecStatus.TUPLES_OK:
+            self._reading.set_pgresult(result)
+            return self._reading.load_rows(0, result.ntuples, tuple)
+        if result.status == ExecStatus.COMMAND_OK:
+            return []
+        raise error_from_result(result)
 
 
 class Dialler:
@@ -92,6 +147,7 @@ class Dialler:
                 "the address of the primary, or name all servers: postgresql://a,b,c/database."
             )
         self._not_before = 0.0
+        connection.is_ours = self.server[-1] == connection.info.backend_pid
         return connection
 
     def _unavailable(self) -> StoreUnavailable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -11,7 +12,9 @@ from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres import wire
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.knowing import ask_knowing
-from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.postgres.lane import Lane
+from holdfast.adapters.postgres.link import Link, Owed
+from holdfast.adapters.postgres.lone import Lone
 from holdfast.adapters.postgres.problems import is_of_one
 from holdfast.adapters.sql.rows import run_row
 from holdfast.core.status import Status
@@ -23,13 +26,14 @@ MADE, BY_ID, BY_KEY, LACKING = 0, 1, 2, 3
 
 
 class NewEntry(msgspec.Struct, frozen=True):
-    """A run to be made."""
+    """A run to be made. `owed`: it was asked for already, and the answer is still to come."""
 
     new: NewRun
     key_since: int
     instance: str
     worker: str
     first: Commit | None = None
+    owed: Owed | None = None
 
 
 Entry: TypeAlias = NewEntry | Message
@@ -40,36 +44,114 @@ class Entries:
 
     def __init__(self, link: Link, moments: Moments, tell: Callable[[Iterable[str]], None]) -> None:
         self._link = link
+        self._lone = Lone(link)
         self._moments = moments
         self._tell = tell
 
+    def now(self, entry: NewEntry) -> Creation | NewEntry:
+        """The run, made on this thread, or what is left to be done by the lane."""
+        plain = self._plain(entry)
+        rows = None if plain is None else self._lone.ask(sql.CREATE_PLAIN, plain)
+        if isinstance(rows, Owed):
+            return msgspec.structs.replace(entry, owed=rows)
+        return self._made(entry, rows[0]) if rows else entry
+
+    def _plain(self, entry: NewEntry) -> tuple[Any, ...] | None:
+        return wire.plain_run(
+            entry.new, self._moments.wall(), instance=entry.instance, worker=entry.worker, first=entry.first
+        )
+
+    def _made(self, entry: NewEntry, row: Sequence[Any]) -> Made:
+        seq, *columns = row
+        if not entry.instance:
+            self._tell((entry.new.row.run,))
+        return Made(run_row(tuple(columns)), None if entry.first is None else Committed(seq, 0))
+
     def perform(self, work: Sequence[Entry]) -> Sequence[Any]:
-        """An answer for each. Runs and messages go apart: a message to a run just being made comes after it anyway."""
+        """An answer for each. Runs and messages go apart: a message to a run just being made comes after it anyway. Who
+        is owed an answer goes first, and alone."""
+        with self._lone.turn:
+            return self._performed(work)
+
+    def _performed(self, work: Sequence[Entry]) -> Sequence[Any]:
         answers: dict[int, Any] = {}
         news = [(place, entry) for place, entry in enumerate(work) if isinstance(entry, NewEntry)]
+        owed = [one for one in news if one[1].owed is not None]
+        rest = [one for one in news if one[1].owed is None]
         sent = [(place, entry) for place, entry in enumerate(work) if isinstance(entry, Message)]
-        for group, ask in ((news, self._create), (sent, self._send)):
+        for group in (*([one] for one in owed), rest):
             if group:
-                answers.update(_answered(group, ask))
+                answers.update(_answered(group, self._create))
+        if sent:
+            answers.update(_answered(sent, self._send))
         return [answers[place] for place in range(len(work))]
 
     def _create(self, entries: Sequence[NewEntry]) -> list[Creation]:
+        was_tried = False
+        if len(entries) == 1:
+            rows, was_tried = self._alone(entries[0])
+            if rows:
+                return [self._made(entries[0], rows[0])]
         sent = sent_as(entries)
         firsts = [entry.first for entry in entries if entry.first is not None]
         rows, is_again = ask_knowing(
             self._link,
             sql.CREATE,
-            lambda is_again, known: (self._moments.wall(), sent, is_again, known),
+            lambda is_again, known: (self._moments.wall(), sent, is_again or was_tried, known),
             firsts,
         )
+        is_again = is_again or was_tried
         self._tell(dict.fromkeys(run for row in rows for run in woken_by(row)))
         return [creation_of(row, is_again=is_again) for row in rows]
+
+    def _alone(self, entry: NewEntry) -> tuple[Sequence[Any], bool]:
+        """What the statement for one run says; without a row, whether it may have made the run all the same."""
+        if entry.owed is not None:
+            self._link.settle(entry.owed)
+            return entry.owed.rows or (), entry.owed.rows is None
+        plain = self._plain(entry) if self._link.takes_plain else None
+        if plain is None:
+            return (), False
+        return self._link.ask(sql.CREATE_PLAIN, plain), self._link.is_again
 
     def _send(self, messages: Sequence[Message]) -> list[Delivery]:
         sent = wire.encoded_json([wire.message(one) for one in messages])
         ((words,),) = self._link.ask(sql.SEND, (self._moments.wall(), sent))
         self._tell(dict.fromkeys(one.run for one, word in zip(messages, words, strict=True) if word == "accepted"))
         return [_delivery(word) for word in words]
+
+
+class Entrance:
+    """The way in. Who comes alone in a pass of an event loop is let in at once, several share the lane."""
+
+    def __init__(self, entries: Entries, lane: Lane[Entry]) -> None:
+        self._entries = entries
+        self.lane = lane
+        self._waiting: dict[asyncio.AbstractEventLoop, list[tuple[Entry, asyncio.Future[Any]]]] = {}
+
+    def ask(self, entry: Entry) -> asyncio.Future[Any]:
+        """The answer, once it is durable. Who gives up takes nothing back."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        together = self._waiting.get(loop)
+        if together is None:
+            together = self._waiting[loop] = []
+            loop.call_soon(self._enter, loop)
+        together.append((entry, answer))
+        return answer
+
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
+        together = self._waiting.pop(loop)
+        if len(together) == 1:
+            entry, answer = together[0]
+            came = self._entries.now(entry) if isinstance(entry, NewEntry) else entry
+            if not isinstance(came, NewEntry | Message):
+                if not answer.done():
+                    answer.set_result(came)
+                return
+            together = [(came, answer)]
+        for entry, answer in together:
+            self.lane.put(entry, answer)
 
 
 def sent_as(entries: Iterable[NewEntry]) -> str:

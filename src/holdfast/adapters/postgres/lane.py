@@ -47,11 +47,16 @@ class Lane(Generic[W]):
     async def ask(self, work: W) -> Any:
         """The answer to the work, once it is durable."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        with self._gate:
-            if self._is_closed:
-                raise closed()
-            self._queue.put(_Request(work, future))
+        self.put(work, future)
         return await future
+
+    def put(self, work: W, answer: asyncio.Future[Any]) -> None:
+        """As `ask`, for somebody who waits already."""
+        with self._gate:
+            if not self._is_closed:
+                self._queue.put(_Request(work, answer))
+            elif not answer.done():
+                answer.set_exception(closed())
 
     def close(self) -> None:
         """Finishes what was accepted. Blocks."""

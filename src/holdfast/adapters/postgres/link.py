@@ -8,12 +8,11 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 import psycopg
-from psycopg import generators
 from psycopg.pq import TransactionStatus
 
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
 from holdfast.adapters.postgres.problems import WORTH_ANOTHER_TRY, is_lost, translated
-from holdfast.adapters.postgres.statements import Texts
+from holdfast.adapters.postgres.statements import LOCK_TIMEOUT, NOTHING, Texts
 
 PATIENCE = 7.0
 """Seconds an answer is waited for: less than half of the default lease."""
@@ -23,16 +22,28 @@ Values: TypeAlias = Sequence[Any] | Callable[[bool], Sequence[Any]]
 _TRIES = 4
 
 
+class Owed:
+    """The answer to a question that nobody waited for: its rows, once they were read. None for ever if it is lost."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self) -> None:
+        self.rows: list[Any] | None = None
+
+
 class Link:
     """Asks; opens its connection when needed, throws it away when it breaks."""
 
-    def __init__(self, dialler: Dialler, texts: Texts, connection: TimedConnection | None = None) -> None:
+    def __init__(
+        self, dialler: Dialler, texts: Texts, connection: TimedConnection | None = None, *, writes_plainly: bool = False
+    ) -> None:
         self._dialler = dialler
+        self._writes_plainly = writes_plainly
         self._texts = texts
         self._connection = connection
         self.is_again: bool = False
         """An earlier try of the question under way may have been carried out: its answer was lost."""
-        self._owes_answer = False  # to a question that nobody waits for any more
+        self._owed: Owed | None = None
 
     def ask(
         self, statement: str, values: Values = (), *, patience: float = PATIENCE, bears_repeating: bool = True
@@ -58,28 +69,45 @@ class Link:
                 if is_unknown or tries <= 0 or time.monotonic() >= deadline:
                     raise translated(error) from error
 
-    def ask_briefly(self, statement: str, values: Sequence[Any], seconds: float) -> list[Any] | None:
-        """All rows if they come within so many seconds, and if there is a connection. None: nobody knows what became of
-        the question. It is not taken back; its answer is passed over before the next question."""
+    def ask_briefly(self, statement: str, values: Sequence[Any], seconds: float) -> list[Any] | Owed | None:
+        """All rows if they come within so many seconds. Else the question is not taken back; its answer is owed, and
+        read before the next question is put. None: it was not put, there is no connection for it."""
         connection = self._connection
-        if connection is None or connection.closed or self._owes_answer:
+        if connection is None or connection.closed or self._owed is not None:
             return None
         connection.patience = seconds
         try:
-            return connection.execute(self._texts[statement], values, binary=True).fetchall()
+            return self._put(connection, statement, values)
         except psycopg.Error:
-            self._owes_answer = connection.pgconn.transaction_status == TransactionStatus.ACTIVE
-            return None  # whatever it was, `ask` meets it again
+            owed = Owed()
+            if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self._owed = owed
+            return owed  # whatever it was, `ask` meets it again
+
+    def settle(self, owed: Owed) -> None:
+        """Reads it, if it is still to come."""
+        if self._owed is owed:
+            self.ask(NOTHING)
+
+    @property
+    def takes_plain(self) -> bool:
+        """Whether statements that write may be put to it as they are: in a session of ours, which knows how long a lock
+        is waited for. Functions bring that along, and all others use those."""
+        connection = self._connection
+        return self._writes_plainly and connection is not None and connection.is_ours
 
     def connected(self, patience: float = PATIENCE) -> TimedConnection:
         """The connection, opened if there is none."""
         if self._connection is None or self._connection.closed:
-            self._connection = self._dialler.dial(patience)
+            connection = self._dialler.dial(patience)
+            if self._writes_plainly and connection.is_ours:
+                connection.execute(self._texts[LOCK_TIMEOUT])
+            self._connection = connection
         return self._connection
 
     def drop(self) -> None:
         """Closes it; the next question opens another."""
-        self._owes_answer = False
+        self._owed = None
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(psycopg.Error):
@@ -88,7 +116,17 @@ class Link:
     def _once(self, statement: str, values: Sequence[Any], patience: float) -> list[Any]:
         connection = self.connected(patience)
         connection.patience = patience
-        if self._owes_answer:
-            connection.wait(generators.execute(connection.pgconn))
-            self._owes_answer = False
+        if self._owed is not None:
+            try:
+                self._owed.rows = connection.answer()
+            except psycopg.Error as error:
+                if is_lost(error):
+                    raise
+            self._owed = None
+        return self._put(connection, statement, values)
+
+    def _put(self, connection: TimedConnection, statement: str, values: Sequence[Any]) -> list[Any]:
+        often = self._texts.often(statement)
+        if often is not None:
+            return connection.ask(often, values)
         return connection.execute(self._texts[statement], values, binary=True).fetchall()

@@ -18,8 +18,8 @@ _GONE = ("08", "57P")  # connection exceptions; the server is shutting down, has
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection broke, so that nobody knows what became of the last question."""
-    if isinstance(error, pg.ReadOnlySqlTransaction):
-        return True  # the server became a standby: ask for the primary
+    if isinstance(error, pg.ReadOnlySqlTransaction | pg.InvalidSqlStatementName):
+        return True  # the server became a standby: ask for the primary; somebody threw away what was prepared
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     return error.sqlstate is None or error.sqlstate.startswith(_GONE)

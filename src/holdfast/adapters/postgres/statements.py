@@ -1,13 +1,41 @@
 """What is asked from here, named. `{s}` is the quoted schema; values are bound, in binary.
 
-Everything that writes is a function of the schema (`schema/*.sql`), where its locks are explained: one call is one
-transaction and one round trip. What stands here in full only reads, and locks nothing.
+What writes is a function of the schema (`schema/*.sql`), where its locks are explained: one call is one transaction and
+one round trip. Two statements stand here in full and write: the commonest turn and the commonest new run, each alone,
+which a function would make half as fast. Everything else in full only reads, and locks nothing.
 """
 
 from __future__ import annotations
 
+from holdfast.adapters.postgres.binary import Statement
+
 # -- writes ------------------------------------------------------------------------------------------------------------
 
+NOTHING = "SELECT"
+LOCK_TIMEOUT = "SET lock_timeout = '3s'"  # in a session of ours; as the functions have it
+# commit plain: a turn that brings nothing, of a run that goes on, or ends and nobody adopted it: what `_turn` comes to
+# then. No row: it was not as expected, and `commit_one` says why. All that is judged is in the run's own row, so a turn
+# that waited for the lock judges what it finds then. Locks that row alone.
+COMMIT_PLAIN = """
+/* commit_plain */ WITH moved AS (
+    UPDATE {s}.runs SET next_ordinal = next_ordinal + 1, workflow = $8::text, version = $9::text, status = $10::text,
+        doing = $11::bytea, started_at = $12::bigint, updated_at = $13::bigint, ended_at = $14::bigint,
+        claims = CASE WHEN $16::integer & 6 > 0 THEN 0 ELSE claims END,
+        instance = CASE WHEN $16 & 2 > 0 THEN '' ELSE instance END,
+        available_at = CASE WHEN $16 & 2 > 0 THEN NULL ELSE available_at END,
+        ready = CASE
+            WHEN $16 & 2 > 0 THEN NULL
+            WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
+            ELSE ready END
+    WHERE no = $1::bigint AND epoch = $2::bigint AND next_ordinal = $3::bigint AND ended_at IS NULL
+        AND ($16 & 2 = 0 OR (inbox_last <= $15::bigint AND NOT is_adopted))
+    RETURNING no, inbox_last),
+unwatched AS (DELETE FROM {s}.watchers USING moved WHERE $16 & 2 > 0 AND run = moved.no)
+INSERT INTO {s}.events (seq, run, ordinal, epoch, at, format, checksum, body)
+SELECT ((SELECT value FROM {s}.meta WHERE name = 'first_seq') + pg_current_xact_id()::text::bigint << 20) + 1,
+    no, $3, $2, $4::bigint, $5::integer, $6::bytea, $7::bytea FROM moved
+RETURNING seq, (SELECT inbox_last FROM moved)
+"""
 COMMIT_ONE = """
 SELECT code, first, second, hints FROM {s}.commit_one(
     %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bytea, %b::bytea, %b::text, %b::text,
@@ -30,6 +58,33 @@ OUTCOME_OF = "SELECT code, first, second FROM {s}.outcome_of(%b::bigint, %b::big
 CREATE = """
 SELECT code, is_ours, first_seq, first_inbox, hints, (run).*
 FROM {s}.create_runs(%b::bigint, %b::text::jsonb, %b::boolean, %b::text::jsonb)
+"""
+# create plain: a run without key, blobs, attributes or anything else that others know of, due at once; begun with its
+# first turn if there is one. No row: the id is in use, or it is not due yet. Locks nothing that is there.
+CREATE_PLAIN = """
+/* create_plain */ WITH made AS (
+    INSERT INTO {s}.runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready,
+        queue, priority, worker, key, input_hash, parent, parent_key, root, code, codec, deadline, created_at,
+        started_at, updated_at, keep, doing)
+    SELECT $1::text, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bigint, $8::text,
+        coalesce($9::bigint, moment), $10::integer, $11::text, $12::bigint, $13::text, '', $14::text, '', '', '',
+        $15::text, $16::text, $17::bigint, $18::bigint, $19::bigint, $20::bigint, $21::bigint, $22::bytea
+    FROM (SELECT coalesce($23::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS moment) AS now
+    WHERE coalesce($9 <= moment, true)
+    ON CONFLICT (id) DO NOTHING RETURNING *),
+written AS (
+    INSERT INTO {s}.events (seq, run, ordinal, epoch, at, format, checksum, body)
+    SELECT ((SELECT value FROM {s}.meta WHERE name = 'first_seq') + pg_current_xact_id()::text::bigint << 20) + ordinal,
+        made.no, ordinal, ordinal - 1, at, format, checksum, body
+    FROM made, (VALUES
+        (1::bigint, $24::bigint, $25::integer, $26::bytea, $27::bytea),
+        (2::bigint, $28::bigint, $29::integer, $30::bytea, $31::bytea)) AS turn(ordinal, at, format, checksum, body)
+    WHERE turn.checksum IS NOT NULL
+    RETURNING ordinal, seq)
+SELECT (SELECT seq FROM written WHERE ordinal = 2), no, id, workflow, version, code, codec, status, doing, queue,
+    priority, key, input_hash, parent, parent_key, root, deadline, '{}', created_at, started_at, updated_at, ended_at,
+    next_ordinal, available_at, worker, instance, epoch, claims, inbox_last, inbox_read, bounces, note
+FROM made
 """
 SEND = "SELECT {s}.send_messages(%b::bigint, %b::text::jsonb)"
 PUBLISH = "SELECT reached, woken FROM {s}.publish(%b::bigint, %b::text::jsonb)"
@@ -154,13 +209,40 @@ GROUP BY workflow, version, queue ORDER BY min(since)
 """
 
 
+# What is asked for all the time. Most are calls of functions and reads by key, for which one plan fits all values.
+OFTEN = {
+    COMMIT_PLAIN: "commit_plain",
+    COMMIT_ONE: "commit_one",
+    COMMIT_MANY: "commit_many",
+    CREATE_PLAIN: "create_plain",
+    CREATE: "create_runs",
+    SEND: "send_messages",
+    BEAT: "beat",
+    CLAIM: "claim",
+    RELEASE: "release",
+    RUNS_BY_ID: "runs_by_id",
+    READ_FROM: "read_from",
+    READ_AFTER: "read_after",
+    UNREAD: "unread",
+    HELD: "held",
+}
+
+
 class Texts(dict[str, bytes]):
     """Statements with the schema filled in, each made once."""
 
     def __init__(self, quoted: str) -> None:
         super().__init__()
         self._quoted = quoted
+        self._often: dict[str, Statement] = {}
 
     def __missing__(self, statement: str) -> bytes:
         text = self[statement] = statement.replace("{s}", self._quoted).encode()
         return text
+
+    def often(self, statement: str) -> Statement | None:
+        """One of `OFTEN`, ready to be sent."""
+        known = self._often.get(statement)
+        if known is None and (verb := OFTEN.get(statement)) is not None:
+            known = self._often[statement] = Statement(verb, statement, self._quoted.replace("%%", "%"))
+        return known

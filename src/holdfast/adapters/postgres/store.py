@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.adapters.postgres import leases, reading, wire
+from holdfast.adapters.postgres import leases, reading
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.address import Address, parse_address
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
-from holdfast.adapters.postgres.entries import Entries, Entry, NewEntry
+from holdfast.adapters.postgres.entries import Entrance, Entries, Entry, NewEntry
 from holdfast.adapters.postgres.gathering import Gathered
 from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.keeping import Keeping
@@ -110,7 +110,7 @@ class PostgresStore(Keeping, Lending):
         self._rows_by_id: Gathered[RunRow] = Gathered(self._get_all)
         self._turns: Turns | None = None
         self._turns_lane: Lane[Sequence[Commit]] | None = None
-        self._entries_lane: Lane[Entry] | None = None
+        self._entrance: Entrance | None = None
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -143,9 +143,10 @@ class PostgresStore(Keeping, Lending):
         await asyncio.to_thread(self._let_go)
 
     def _let_go(self) -> None:
-        for lane in (self._turns_lane, self._entries_lane):
-            if lane is not None:
-                lane.close()
+        if self._turns_lane is not None:
+            self._turns_lane.close()
+        if self._entrance is not None:
+            self._entrance.lane.close()
         self._end_lending()
         self._threads.shutdown()
         self._notices.close()
@@ -160,7 +161,7 @@ class PostgresStore(Keeping, Lending):
             return []
         if self._turns_lane is None:
             self._check_open()
-            link = self._link()
+            link = self._link(writes_plainly=True)
             self._turns = Turns(link, self._moments, self._tell)
             self._turns_lane = Lane("holdfast-turns", self._turns.perform, link.drop)
         self._check_process()
@@ -169,7 +170,7 @@ class PostgresStore(Keeping, Lending):
 
     def commit_now(self, commit: Commit) -> Verdict | None:
         """See `ports.journal`. Waits for some milliseconds: a server that does not answer blocks no event loop."""
-        if self._turns is None or self._is_closed or wire.besides(commit) is not None:
+        if self._turns is None or self._is_closed:
             return None
         self._check_process()
         return self._turns.now(commit)
@@ -321,12 +322,13 @@ class PostgresStore(Keeping, Lending):
     # -- how -----------------------------------------------------------------------------------------------------------
 
     async def _enter(self, entry: Entry) -> Any:
-        if self._entries_lane is None:
+        if self._entrance is None:
             self._check_open()
-            link = self._link()
-            self._entries_lane = Lane("holdfast-entries", Entries(link, self._moments, self._tell).perform, link.drop)
+            link = self._link(writes_plainly=True)
+            entries = Entries(link, self._moments, self._tell)
+            self._entrance = Entrance(entries, Lane("holdfast-entries", entries.perform, link.drop))
         self._check_process()
-        return await self._entries_lane.ask(entry)
+        return await self._entrance.ask(entry)
 
     async def _get_all(self, runs: Sequence[str]) -> Mapping[str, RunRow]:
         rows = map(run_row, await self._rows(sql.RUNS_BY_ID, list(runs)))
@@ -349,8 +351,8 @@ class PostgresStore(Keeping, Lending):
         finally:
             self._idle.append(link)
 
-    def _link(self) -> Link:
-        link = Link(self._dialler, self._texts)
+    def _link(self, *, writes_plainly: bool = False) -> Link:
+        link = Link(self._dialler, self._texts, writes_plainly=writes_plainly)
         self._links.append(link)
         return link
 

@@ -1,13 +1,12 @@
-"""Commit: many turns in one call of a server-side function, one turn in a call of its own.
+"""Commit: many turns in one call of a server-side function, one turn by a statement or a call of its own.
 
-The outcome of a lost answer is found by sending the same again: the function recognises a turn by its checksum. So a
-lone turn may also be written by whoever asks, without a thread in between: if the answer does not come at once, the
-same turn goes through the lane, and nobody waits for the first answer.
+A lone turn that brings nothing is one statement (`COMMIT_PLAIN`). If that does not find the run as the turn expects it,
+the function says why. The outcome of a lost answer is found by sending the same again: the function recognises a turn
+by its checksum. So a lone turn may also be written by whoever asks, without a thread in between (`lone`).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -16,15 +15,10 @@ from holdfast.adapters.postgres import wire
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.knowing import ask_knowing
 from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.postgres.lone import Lone
 from holdfast.adapters.postgres.problems import is_of_one
 from holdfast.errors import StoreError
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
-
-BRIEF = 0.005
-"""Seconds for which an event loop may stand still for a lone turn: some round trips and a sync."""
-
-PASSES = 20
-"""Lone turns that go through the lane after one whose answer did not come in that time."""
 
 
 class Turns:
@@ -34,26 +28,21 @@ class Turns:
         self._link = link
         self._moments = moments
         self._tell = tell
-        self._turn = threading.Lock()  # the lane's thread and whoever writes a lone turn share the link
-        self._passes = 0
+        self._lone = Lone(link)
 
     def now(self, commit: Commit) -> Verdict | None:
         """The verdict on a lone turn, on this thread; None if it does not come at once."""
-        if self._passes > 0:
-            self._passes -= 1
+        plain = wire.plain(commit)
+        rows = None if plain is None else self._lone.ask(sql.COMMIT_PLAIN, plain)
+        return self._committed(commit, rows) if isinstance(rows, list) else None
+
+    def _committed(self, commit: Commit, rows: Sequence[Any]) -> Verdict | None:
+        """What came of a plain turn; None if the function is to say it."""
+        if not rows:
             return None
-        if not self._turn.acquire(blocking=False):
-            return None
-        try:
-            rows = self._link.ask_briefly(sql.COMMIT_ONE, (self._moments.wall(), *wire.turn(commit), None, None), BRIEF)
-        finally:
-            self._turn.release()
-        if rows is None:
-            self._passes = PASSES
-            return None
-        ((code, first, second, hints),) = rows
-        self._tell(hints or ())
-        return verdict_of(code, first, second)
+        if commit.is_terminal:
+            self._tell((commit.row.run,))
+        return Committed(*rows[0])
 
     def perform(self, work: Sequence[Sequence[Commit]]) -> Sequence[Any]:
         """The verdicts of each batch. All share one transaction; if that breaks, each has its own."""
@@ -80,7 +69,12 @@ class Turns:
         if not commits:
             return []
         statement, values = question(commits)
-        with self._turn:
+        with self._lone.turn:
+            plain = wire.plain(commits[0]) if len(commits) == 1 and self._link.takes_plain else None
+            if plain is not None:
+                verdict = self._committed(commits[0], self._link.ask(sql.COMMIT_PLAIN, plain))
+                if verdict is not None:
+                    return [verdict]
             ((codes, firsts, seconds, hints),), _ = ask_knowing(
                 self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
             )

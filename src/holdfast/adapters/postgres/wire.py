@@ -13,6 +13,7 @@ from holdfast.adapters.sql.rows import maybe_micros
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
 from holdfast.core.references import names_in
+from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
 from holdfast.ports.blobs import BlobData, Stub
 from holdfast.ports.inbox import Message, Publication
@@ -24,6 +25,9 @@ Halves: TypeAlias = tuple[bytes, bytes, tuple[str, ...]]
 
 _MICROSECOND = timedelta(microseconds=1)
 CONSUMES, ENDS, IS_PROGRESS, PARKS = 1, 2, 4, 8
+
+_NOT_BEGUN: Sequence[Any] = (None, None, None, None)
+_GOING_ON = (Status.PENDING, Status.RUNNING)
 
 _encoder = msgspec.json.Encoder()  # bytes become base64
 _HOLE = secrets.token_hex(16)  # of this process, so nobody's data can hold it
@@ -76,6 +80,54 @@ def new_run(
     if new.watcher is not None:
         wire["watcher"] = new.watcher
     return wire
+
+
+def plain_run(
+    new: NewRun, given: int | None, *, instance: str = "", worker: str = "", first: Commit | None = None
+) -> tuple[Any, ...] | None:
+    """The values of a run that nobody else knows of, due at once, begun with its first turn or not; None of any other.
+    `given`: the time, if it is not the server's."""
+    row, started = new.row, new.started
+    has_more = new.blobs or new.needs or new.watcher is not None or started.attributes or started.key or started.parent
+    if has_more or started.root not in ("", row.run) or names_in(row.body):
+        return None
+    facts: tuple[Any, ...] = (0, 2, Status.PENDING.value, started.workflow, started.version, 0)
+    times: tuple[Any, ...] = (row.at, None, row.at)
+    doing, begun = new.doing, _NOT_BEGUN
+    if first is not None:
+        goes_on = plain(first)
+        if goes_on is None or first.is_terminal or not instance:
+            return None
+        _, epoch, ordinal, *begun, workflow, version, status, doing, since, updated, _, _, flags = goes_on
+        if (epoch, ordinal) != (1, 2):
+            return None
+        facts = (1, 3, status, workflow, version, 0 if flags & IS_PROGRESS else 1)
+        times = (row.at, since, updated)
+    elif instance:
+        return None
+    return (
+        row.run,
+        *facts,
+        instance,
+        maybe_micros(started.available_at),
+        None if instance else 1,
+        started.queue,
+        started.priority,
+        worker if instance else "",
+        new.input_hash,
+        started.code,
+        started.codec,
+        maybe_micros(started.deadline),
+        *times,
+        None if started.keep is None else started.keep // _MICROSECOND,
+        doing,
+        given,
+        row.at,
+        row.format,
+        row.checksum,
+        row.body,
+        *begun,
+    )
 
 
 def message(sent: Message) -> dict[str, Any]:
@@ -138,6 +190,15 @@ def turn(commit: Commit) -> tuple[Any, ...]:
         flags,
         maybe_micros(park.until) if park is not None else None,
     )
+
+
+def plain(commit: Commit) -> tuple[Any, ...] | None:
+    """The values of a turn that brings nothing, of a run that goes on in the same hands or ends; None of any other."""
+    if commit.is_consuming or (commit.park is not None and not commit.is_terminal) or besides(commit) is not None:
+        return None
+    if not commit.is_terminal and commit.projection.status not in _GOING_ON:
+        return None
+    return turn(commit)[:-1]
 
 
 class Known:

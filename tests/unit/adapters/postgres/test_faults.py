@@ -24,7 +24,7 @@ from holdfast.testing.conformance.world import DONE, START, World, seconds
 from holdfast.testing.conformance.world import signal as message
 from tests.support.postgres import clean_url, server_port, server_url
 from tests.support.postgres_guard import Server
-from tests.support.proxy import Proxy
+from tests.support.proxy import WRITES, Proxy
 
 
 async def opened(url: str) -> World:
@@ -39,8 +39,7 @@ async def test_a_commit_whose_answer_was_lost_is_done_once() -> None:
     calls = count(1)
 
     def cuts(data: bytes) -> bool:
-        writes = (b"commit_one", b"commit_many", b"create_runs", b"send_messages")
-        return any(word in data for word in writes) and next(calls) % 4 == 0
+        return any(word in data for word in WRITES) and next(calls) % 4 == 0
 
     with Proxy(server_port(), cuts) as proxy:
         world = await opened(clean_url("&notices=off").replace(str(server_port()), str(proxy.port)))
@@ -214,7 +213,8 @@ async def _two_waiting(server: Server) -> list[str]:
 
 _WAITING = """
 SELECT backend_xid::text FROM pg_stat_activity
-WHERE wait_event_type = 'Lock' AND position('commit_one' IN query) > 0 AND pid <> pg_backend_pid() ORDER BY query_start
+WHERE wait_event_type = 'Lock' AND query ~ 'commit_one|next_ordinal' AND pid <> pg_backend_pid()
+ORDER BY backend_xid::text::bigint
 """
 
 

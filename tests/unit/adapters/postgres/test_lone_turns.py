@@ -12,11 +12,12 @@ import psycopg
 import pytest
 from psycopg import sql as quoting
 
-from holdfast.adapters.postgres import turns
+from holdfast.adapters.postgres import lone
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.journal import Committed, Fenced, Park
+from holdfast.ports.runs import Existing
 from holdfast.testing.conformance.world import DONE, World
 from tests.support.postgres import server_url
 
@@ -24,7 +25,7 @@ from tests.support.postgres import server_url
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine may be busy: an answer may come late."""
-    monkeypatch.setattr(turns, "BRIEF", 30.0)
+    monkeypatch.setattr(lone, "BRIEF", 30.0)
 
 
 @pytest.mark.usefixtures("patient")
@@ -38,8 +39,11 @@ async def test_a_lone_turn_is_written_by_whoever_asks(world: World) -> None:
     turn = holder.turn()
     verdict = world.store.commit_now(turn)
     assert isinstance(verdict, Committed)
-    assert world.store.commit_now(turn) == verdict
-    assert isinstance(world.store.commit_now(holder.turn(DONE)), Fenced)
+    for again, expected in ((turn, Committed), (holder.turn(DONE), Fenced)):  # why not is said by way of the lane
+        assert world.store.commit_now(again) is None
+        [said] = await world.store.commit([again])
+        assert isinstance(said, expected)
+        assert said == verdict or expected is Fenced
     holder.accept(turn)
     assert isinstance(world.store.commit_now(holder.turn(DONE)), Committed)
     assert told == [("r", threading.get_ident())]
@@ -71,7 +75,7 @@ async def test_a_connection_lost_by_a_lone_turn_is_replaced(world: World) -> Non
     holder = await world.held_run("r")
     await holder.commits()
     with psycopg.connect(server_url(), autocommit=True) as connection:
-        connection.execute(_END_WRITERS, (f"{parse_address(world.store.url).quoted}.commit_one",))
+        connection.execute(_END_WRITERS, (parse_address(world.store.url).quoted,))
     turn = holder.turn()
     assert world.store.commit_now(turn) is None
     await holder.submit(turn)
@@ -92,6 +96,8 @@ async def test_a_run_that_is_adopted_while_it_ends_tells_its_watcher(world: Worl
         adoptions = quoting.Identifier(parse_address(world.store.url).schema, "adoptions")
         adopt = quoting.SQL("INSERT INTO {} (run, watcher, key, message) VALUES (%s, 'parent', 'k', 'ended:k:1')")
         connection.execute(adopt.format(adoptions), (child.no,))
+        runs = quoting.Identifier(parse_address(world.store.url).schema, "runs")
+        connection.execute(quoting.SQL("UPDATE {} SET is_adopted = true WHERE no = %s").format(runs), (child.no,))
     await ending
     [told] = (await world.store.unread({parent.no: 0}))[parent.no]
     assert told.id == "ended:k:1"
@@ -122,3 +128,31 @@ def _locked(world: World, no: int) -> Generator[psycopg.Connection[Any]]:
     with psycopg.connect(server_url()) as connection:
         connection.execute(quoting.SQL("SELECT 1 FROM {} WHERE no = %s FOR UPDATE").format(table), (no,))
         yield connection
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_lone_start_is_written_by_whoever_asks(world: World) -> None:
+    """Promise: one who comes alone needs no thread; several of one moment share a transaction; the id is unique."""
+    await world.make("first")  # there is a connection from now on
+    told: list[tuple[str, int]] = []
+    world.store.subscribe(lambda run: told.append((run, threading.get_ident())))
+    made = await world.make("r")
+    assert made == await world.store.get("r")
+    assert told == [("r", threading.get_ident())]
+    assert isinstance(await world.create(world.new("r", "parcel")), Existing)
+    await asyncio.gather(*(world.make(f"r{number}") for number in range(5)))
+    assert {thread for _, thread in told[1:]} == {told[-1][1]} != {threading.get_ident()}
+    await world.verify()
+
+
+async def test_a_start_whose_answer_does_not_come_at_once_is_made_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise: the same start through the lane finds its own run, and says that it was made by this call."""
+    await world.make("first")
+    monkeypatch.setattr(lone, "BRIEF", 0.0)
+    for number in range(3):
+        monkeypatch.setattr(lone, "PASSES", 0)
+        await world.make(f"r{number}")
+    assert {run.id for run in await world.runs()} == {"first", "r0", "r1", "r2"}
+    await world.verify()

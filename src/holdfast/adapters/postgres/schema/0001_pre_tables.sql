@@ -45,6 +45,7 @@ CREATE TABLE runs (
     updated_at bigint NOT NULL,
     ended_at bigint,
     keep bigint,
+    is_adopted boolean NOT NULL DEFAULT false,
     doing bytea NOT NULL
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX runs_by_id ON runs (id);
@@ -123,7 +124,8 @@ CREATE TABLE watchers (
 );
 CREATE INDEX watchers_by_topic ON watchers (topic, no);
 
--- Who asked to be told of the end of a run it did not make; `message` is the id it will be told under.
+-- Who asked to be told of the end of a run it did not make; `message` is the id it will be told under. The run's row says
+-- that there is somebody (`is_adopted`), so that a turn which ends it judges that with the row's lock.
 CREATE TABLE adoptions (
     run bigint NOT NULL,
     watcher text COLLATE "C" NOT NULL,

@@ -231,6 +231,7 @@ BEGIN
         IF (there.parent, there.parent_key) IS DISTINCT FROM (watcher, watch_key) THEN
             INSERT INTO adoptions (run, watcher, key, message) VALUES (there.no, watcher, watch_key, told)
             ON CONFLICT DO NOTHING;
+            UPDATE runs SET is_adopted = true WHERE no = there.no AND NOT is_adopted;
         END IF;  -- a run tells its own parent without being asked
         RETURN NULL;
     END IF;
@@ -396,9 +397,8 @@ BEGIN
 END
 $$;
 
--- commit_one: a batch of one. Without anything else to bring it locks its own row alone, by the update. The common turns
--- (a run goes on, or ends and nobody adopted it, and brings nothing) have their own statements, which are what `_turn`
--- comes to then.
+-- commit_one: a batch of one. Without anything else to bring it locks its own row alone, by the update. The common turn
+-- never comes here: it is a statement of the client's (`COMMIT_PLAIN`).
 CREATE FUNCTION commit_one(
     given bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
@@ -406,33 +406,6 @@ CREATE FUNCTION commit_one(
     extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 BEGIN
-    IF extra IS NULL AND flags & 11 = 0 AND new_status IN ('pending', 'running') THEN
-        UPDATE runs SET next_ordinal = next_ordinal + 1, doing = new_doing, updated_at = new_updated, status = new_status,
-            workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended,
-            claims = CASE WHEN flags & 4 > 0 THEN 0 ELSE claims END,
-            ready = CASE WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0 ELSE ready END
-        WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND ended_at IS NULL
-        RETURNING inbox_last INTO second;
-    ELSIF extra IS NULL AND flags & 3 = 2 AND NOT EXISTS (SELECT 1 FROM adoptions WHERE run = turn_no) THEN
-        PERFORM 1 FROM runs WHERE no = turn_no FOR NO KEY UPDATE;  -- from here on nobody adopts it
-        IF EXISTS (SELECT 1 FROM adoptions WHERE run = turn_no) THEN  -- meanwhile: its locks are others, so from the start
-            RAISE SQLSTATE '40001' USING MESSAGE = 'the run was adopted while it ended';
-        END IF;
-        UPDATE runs SET next_ordinal = next_ordinal + 1, doing = new_doing, updated_at = new_updated, status = new_status,
-            workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended, claims = 0,
-            instance = '', available_at = NULL, ready = NULL
-        WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND ended_at IS NULL
-            AND inbox_last <= seen
-        RETURNING ARRAY[id], inbox_last INTO hints, second;
-        DELETE FROM watchers WHERE FOUND AND run = turn_no;
-    END IF;
-    IF second IS NOT NULL THEN
-        code := 0;
-        first := _next_seq();
-        INSERT INTO events (seq, run, ordinal, epoch, at, format, checksum, body)
-        VALUES (first, turn_no, turn_ordinal, turn_epoch, turn_at, turn_format, turn_checksum, turn_body);
-        RETURN;
-    END IF;
     IF extra IS NOT NULL OR flags & 2 > 0 THEN
         PERFORM _lock_for(
             ARRAY[turn_no], CASE WHEN flags & 2 > 0 THEN ARRAY[turn_no] END, jsonb_build_array(extra));
@@ -487,8 +460,7 @@ BEGIN
                 WHERE runs.no = turn.no AND runs.epoch = turn.epoch AND runs.next_ordinal = turn.ordinal
                     AND runs.ended_at IS NULL AND CASE
                         WHEN turn.flag & 11 = 0 THEN turn.status IN ('pending', 'running')
-                        WHEN turn.flag & 3 = 2 THEN inbox_last <= turn.seen AND NOT EXISTS (
-                            SELECT 1 FROM adoptions WHERE adoptions.run = turn.no)
+                        WHEN turn.flag & 3 = 2 THEN inbox_last <= turn.seen AND NOT is_adopted
                         ELSE false END
                 RETURNING turn.place, first_seq + turn.place - 1 AS seq, runs.inbox_last, runs.no, runs.id,
                     turn.ordinal, runs.epoch, turn.at, turn.format, turn.checksum, turn.body, turn.flag),

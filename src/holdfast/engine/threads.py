@@ -1,0 +1,115 @@
+"""Threads for sync bodies: no more of them are awake than the bodies need.
+
+A pool that wakes a thread for every body has them all fight over the interpreter, while most bodies last shorter than a
+thread takes to wake. Here one is woken at a time. Before it begins a body it wakes the next one if more are queued, so
+bodies that block go on side by side; a body that is over at once leaves the next to the same thread. What ended is told
+to the event loop together, with one wake-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeAlias, cast
+
+Work: TypeAlias = Callable[[], Any]
+Ended: TypeAlias = tuple["asyncio.Future[Any]", Any, BaseException | None]
+
+
+class Threads:
+    """An executor for one event loop. Its futures are the loop's own, which `run_in_executor` passes on as they are: a
+    future between threads, and its way back to the loop, would cost more than most bodies."""
+
+    def __init__(self, most: int, name: str) -> None:
+        self.pool: ThreadPoolExecutor = ThreadPoolExecutor(most, thread_name_prefix=name)
+        self._queued: deque[tuple[asyncio.Future[Any], Work]] = deque()
+        self._ended: deque[Ended] = deque()
+        self._turn = threading.Lock()
+        self._is_waking = False  # a thread is on its way and has not yet looked at the queue
+        self._is_told = False
+
+    def run(self, work: Work) -> asyncio.Future[Any]:
+        """As `submit`, by way of the event loop, which may have its own mind about threads: in tests it has."""
+        return asyncio.get_running_loop().run_in_executor(cast("Executor", self), work)
+
+    def submit(self, work: Work, /) -> asyncio.Future[Any]:
+        """What the work returns or raises, on this event loop. Cancelled before it began, it never begins."""
+        future = asyncio.get_running_loop().create_future()
+        with self._turn:
+            self._queued.append((future, work))
+            self._is_told = False  # whoever stands still for this one is to hear of it at once
+            is_needed, self._is_waking = not self._is_waking, True
+        if is_needed:
+            self.pool.submit(self._work)
+        return future
+
+    def shutdown(self) -> None:
+        """Nothing queued begins any more; what runs is left alone."""
+        with self._turn:
+            self._queued.clear()
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+    def _work(self) -> None:
+        """A thread: works until nothing is queued."""
+        has_come = False
+        while self._has_worked(has_come=has_come):
+            has_come = True
+
+    def _has_worked(self, *, has_come: bool) -> bool:
+        """Does one piece of work. Nothing of it stays alive with the thread."""
+        found = self._next(has_come=has_come)
+        if found is None:
+            return False
+        future, work = found
+        if not future.cancelled():
+            value, error = _outcome(work)
+            self._tell(future, value, error)
+        return True
+
+    def _next(self, *, has_come: bool) -> tuple[asyncio.Future[Any], Work] | None:
+        with self._turn:
+            if not has_come:
+                self._is_waking = False
+            if not self._queued:
+                return None
+            found = self._queued.popleft()
+            is_needed = bool(self._queued) and not self._is_waking
+            self._is_waking = self._is_waking or is_needed
+        if is_needed:
+            with suppress(RuntimeError):  # shut down meanwhile: nobody waits any more
+                self.pool.submit(self._work)
+        return found
+
+    def _tell(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+        self._ended.append((future, value, error))
+        if not self._is_told:
+            self._is_told = True
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                future.get_loop().call_soon_threadsafe(self._settle)
+
+    def _settle(self) -> None:
+        """On the event loop: everything that ended."""
+        self._is_told = False
+        while self._ended:
+            future, value, error = self._ended.popleft()
+            if future.cancelled():
+                continue
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+
+def _outcome(work: Work) -> tuple[Any, BaseException | None]:
+    try:
+        return work(), None
+    except StopIteration as raised:  # a future cannot hold it
+        error = RuntimeError("a plain function raised StopIteration")
+        error.__cause__ = raised
+        return None, error
+    except BaseException as raised:  # noqa: BLE001 it belongs to whoever waits
+        return None, raised
