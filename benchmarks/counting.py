@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ClassVar, Self
+from unittest.mock import patch
 
 import apsw
 import psycopg
+
+from holdfast.adapters.postgres.binary import Statement
+from holdfast.adapters.postgres.dialling import TimedConnection
 
 
 class Connections:
@@ -122,15 +126,15 @@ def counted_hops() -> Iterator[Counter[str]]:
 def counted_questions() -> Iterator[Counter[str]]:
     """What is asked of PostgreSQL in the block by any connection, by its text: each is a transaction of its own."""
     counts: Counter[str] = Counter()
-    kind: Any = psycopg.Connection
-    execute = kind.execute
+    execute, ask = psycopg.Connection.execute, TimedConnection.ask
 
-    def counting(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+    def executing(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
         counts[" ".join(query.decode().split()) if isinstance(query, bytes) else str(query)] += 1
         return execute(self, query, *args, **kwargs)
 
-    kind.execute = counting
-    try:
+    def asking(self: Any, statement: Statement, values: Any) -> Any:
+        counts[" ".join(statement.text.decode().split())] += 1
+        return ask(self, statement, values)
+
+    with patch.object(psycopg.Connection, "execute", executing), patch.object(TimedConnection, "ask", asking):
         yield counts
-    finally:
-        kind.execute = execute

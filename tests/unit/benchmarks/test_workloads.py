@@ -64,7 +64,7 @@ def test_a_profile_of_a_server_counts_what_is_asked_of_it(tmp_path: Path) -> Non
     """Promise: on PostgreSQL a step in sequence is one question, and it is named."""
     with placed("postgresql", tmp_path) as place:
         text = profile("W2", TINY, tmp_path, place.url)
-    assert "SELECT code, first, second, hints FROM" in text
+    assert "/* commit_plain */" in text
     assert "SQLite or psycopg itself" in text
 
 
