@@ -112,20 +112,17 @@ NOTES_ON_POSTGRESQL: dict[str, str] = {
         "other core, is mostly the making of runs: a row in seven indexes, two rows of the journal."
     ),
     "W2": (
-        "A step is one call of a function, which is a fenced update and one row, in one round trip; the raw figure is "
-        "one row alone by a prepared statement. Statements are not prepared, so that poolers of transactions work. "
-        "What was done: a lone turn is written by the event loop itself, which waits some milliseconds at most, "
-        "without the two hops to a thread and back; the common turn has a path of its own in the function. Sync "
-        "bodies are handed to a thread and back."
+        "A step is one prepared statement, a fenced update and one row, in one round trip; the raw figure is one row "
+        "alone. A lone turn is written by the event loop itself, which waits some milliseconds at most, without the "
+        "two hops to a thread and back. Sync bodies are handed to a thread and back."
     ),
     "W3": (
         "As in W1, Python takes the time; the server needs a fraction of it, on the other core. A batch is one call, "
         "its columns sent as binary arrays, and all turns that go on or end are one update and one insert."
     ),
     "W4": (
-        "Two transactions one after the other are the floor: made and begun, then ended. Of each the server works a "
-        "tenth of a millisecond; a round trip, a sync, and what a function has to set up anew in every transaction "
-        "take as long again and again. From another process it is a chain of nine: made, a notice, claimed, read, two "
+        "Two transactions one after the other are the floor: made and begun, then ended, each a prepared statement "
+        "without a thread in between. From another process it is a chain of nine: made, a notice, claimed, read, two "
         "turns, a notice, and two reads by whoever waits. A notice wakes them itself, without a look in between, and "
         "an end is read with the row that was found; both had cost three milliseconds."
     ),
@@ -143,8 +140,8 @@ NOTES_ON_POSTGRESQL: dict[str, str] = {
     ),
     "W8": (
         "A row of a table of PostgreSQL has a head of 28 bytes, and its entry in the index of the key takes 24, more "
-        "where runs are written in turns and pages are split. A short run adds its own row of some 300 bytes, with "
-        "room beside it for updates, which is in five indexes twice: made, and ended."
+        "where runs are written in turns and pages are split. A short run adds its own row of some 220 bytes, with "
+        "room beside it for updates, which is in seven indexes: made, and ended."
     ),
 }
 """The same on PostgreSQL."""

@@ -21,7 +21,7 @@ from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_id, check_name
 from holdfast.core.messages import encode_event
-from holdfast.core.payload import canonical, hash_of
+from holdfast.core.payload import input_hash
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status, parse_status
 from holdfast.core.turn import Turn
@@ -141,7 +141,7 @@ class Client:
         )
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
-        digest = hash_of(canonical(call.args))
+        digest = input_hash(call.args)
         new, turn = new_run(run_id, started, now, blobs=blobs, needs=needs, input_hash=digest)
         local = self.local if delay is None else None
         run: ClientRun[R] = ClientRun(self, run_id, spec)

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core import events as e
 from holdfast.core.doing import doing, encode_doing
 from holdfast.core.exported import by_run, decode_export, encode_export
-from holdfast.core.payload import canonical, hash_of
+from holdfast.core.payload import input_hash
 from holdfast.core.projection import project
 from holdfast.core.redaction import secrets_of
 from holdfast.core.references import names_in
@@ -181,7 +181,7 @@ class _Importing:
 
     async def _input_hash(self, started: e.Started) -> str:
         data = await self._store.get_blob(started.blob) if started.blob else bytes(started.value)
-        return hash_of(canonical(data))
+        return input_hash(data)
 
 
 def _commit(run: Run, no: int, row: Row, turn: Turn, park: Park | None) -> Commit:

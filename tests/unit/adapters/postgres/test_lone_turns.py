@@ -17,7 +17,7 @@ from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.journal import Committed, Fenced, Park
-from holdfast.ports.runs import Existing
+from holdfast.ports.runs import Existing, Made
 from holdfast.testing.conformance.world import DONE, World
 from tests.support.postgres import server_url
 
@@ -155,4 +155,21 @@ async def test_a_start_whose_answer_does_not_come_at_once_is_made_once(
         monkeypatch.setattr(lone, "PASSES", 0)
         await world.make(f"r{number}")
     assert {run.id for run in await world.runs()} == {"first", "r0", "r1", "r2"}
+    await world.verify()
+
+
+async def test_a_late_answer_is_never_taken_for_that_of_another_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise: whoever starts a run of an id that is in use hears so, even if the very same start, of the same moment,
+    made it, and however late the answer comes."""
+    await world.make("first")
+    monkeypatch.setattr(lone, "BRIEF", 0.0)
+    monkeypatch.setattr(lone, "PASSES", 0)
+    new = world.new("r")
+    assert isinstance(await world.create(new), Made)
+    for _ in range(3):
+        assert isinstance(await world.create(new), Existing)
+    several = await asyncio.gather(*(world.create(world.new("s")) for _ in range(5)), world.create(new))
+    assert [type(one) for one in several].count(Made) == 1
     await world.verify()

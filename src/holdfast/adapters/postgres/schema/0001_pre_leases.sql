@@ -363,7 +363,7 @@ $$;
 
 -- lease_of: who holds a run, if the holder lives. Locks nothing.
 CREATE FUNCTION lease_of(given bigint, given_boot text, given_second bigint, run_id text)
-RETURNS TABLE (worker text, instance text, epoch bigint, expires_at bigint)
+RETURNS TABLE (worker text, instance text, epoch integer, expires_at bigint)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     second bigint := _second(given_second);

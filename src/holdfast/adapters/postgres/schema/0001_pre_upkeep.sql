@@ -200,7 +200,7 @@ $$;
 
 -- read_tree: rows of a tree from a seq on, as far as they are final, and whether there are more that are not.
 CREATE FUNCTION read_tree(root_id text, from_seq bigint, most bigint)
-RETURNS TABLE (run text, ordinal bigint, epoch bigint, at bigint, format integer, checksum bytea, body bytea, seq bigint,
+RETURNS TABLE (run text, ordinal integer, epoch integer, at bigint, format smallint, checksum bytea, body bytea, seq bigint,
     is_final boolean)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
