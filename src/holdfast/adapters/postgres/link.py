@@ -99,10 +99,9 @@ class Link:
     def connected(self, patience: float = PATIENCE) -> TimedConnection:
         """The connection, opened if there is none."""
         if self._connection is None or self._connection.closed:
-            connection = self._dialler.dial(patience)
-            if self._writes_plainly and connection.is_ours:
-                connection.execute(self._texts[LOCK_TIMEOUT])
-            self._connection = connection
+            self._connection = self._dialler.dial(patience)
+            if self.takes_plain:
+                self._connection.execute(self._texts[LOCK_TIMEOUT])
         return self._connection
 
     def drop(self) -> None:
