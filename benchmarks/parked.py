@@ -19,7 +19,7 @@ async def w7(scale: Scale, place: Place) -> dict[str, float]:
     """Memory per run, and per second of idling: transactions, other statements, share of a processor."""
     with place.counted() as counts:
         async with app_at(place.url("parked")) as app, app.worker():
-            await park(app, max(AT_ONCE, scale.w7_runs // 20))
+            await park(app, max(AT_ONCE, scale.w7_runs // 4))  # what the process takes once is no run's
             before = _settled_bytes()
             await park(app, scale.w7_runs)
             per_run = (_settled_bytes() - before) / scale.w7_runs

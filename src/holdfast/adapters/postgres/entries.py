@@ -122,36 +122,38 @@ class Entries:
 
 
 class Entrance:
-    """The way in. Who comes alone in a pass of an event loop is let in at once, several share the lane."""
+    """The way in. Who comes alone in a pass of an event loop is let in when it ends; with the second who comes, all go
+    through the lane, which is at work on the first while the others still come."""
 
     def __init__(self, entries: Entries, lane: Lane[Entry]) -> None:
         self._entries = entries
         self.lane = lane
-        self._waiting: dict[asyncio.AbstractEventLoop, list[tuple[Entry, asyncio.Future[Any]]]] = {}
+        self._first: dict[asyncio.AbstractEventLoop, tuple[Entry, asyncio.Future[Any]] | None] = {}
 
     def ask(self, entry: Entry) -> asyncio.Future[Any]:
         """The answer, once it is durable. Who gives up takes nothing back."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
-        together = self._waiting.get(loop)
-        if together is None:
-            together = self._waiting[loop] = []
-            loop.call_soon(self._enter, loop)
-        together.append((entry, answer))
+        if loop not in self._first:
+            self._first[loop] = (entry, answer)
+            loop.call_soon(self._end_pass, loop)
+            return answer
+        first, self._first[loop] = self._first[loop], None
+        if first is not None:
+            self.lane.put(*first)
+        self.lane.put(entry, answer)
         return answer
 
-    def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
-        together = self._waiting.pop(loop)
-        if len(together) == 1:
-            entry, answer = together[0]
-            came = self._entries.now(entry) if isinstance(entry, NewEntry) else entry
-            if not isinstance(came, NewEntry | Message):
-                if not answer.done():
-                    answer.set_result(came)
-                return
-            together = [(came, answer)]
-        for entry, answer in together:
-            self.lane.put(entry, answer)
+    def _end_pass(self, loop: asyncio.AbstractEventLoop) -> None:
+        alone = self._first.pop(loop)
+        if alone is None:
+            return
+        entry, answer = alone
+        came = self._entries.now(entry) if isinstance(entry, NewEntry) else entry
+        if isinstance(came, NewEntry | Message):
+            self.lane.put(came, answer)
+        elif not answer.done():
+            answer.set_result(came)
 
 
 def sent_as(entries: Iterable[NewEntry]) -> str:
