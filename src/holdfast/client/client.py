@@ -141,8 +141,7 @@ class Client:
         )
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
-        digest = input_hash(call.args)
-        new, turn = new_run(run_id, started, now, blobs=blobs, needs=needs, input_hash=digest)
+        new, turn = new_run(run_id, started, now, blobs=blobs, needs=needs, input_hash=input_hash(call.args))
         local = self.local if delay is None else None
         run: ClientRun[R] = ClientRun(self, run_id, spec)
         if connection is not None:
@@ -153,7 +152,7 @@ class Client:
         else:
             made = await self.store.create(new, key_since=now - KEY_WINDOW)
         if isinstance(made, Existing):
-            _check_existing(made, spec, digest, id)
+            _check_existing(made, spec, new.input_hash, id)
             return ClientRun(self, made.run.id, spec)
         if isinstance(made, Lacking):
             raise BlobNotFound(_LACKING)

@@ -3,7 +3,8 @@
 A pool that wakes a thread for every body has them all fight over the interpreter, while most bodies last shorter than a
 thread takes to wake. Here one is woken at a time. Before it begins a body it wakes the next one if more are queued, so
 bodies that block go on side by side; a body that is over at once leaves the next to the same thread. What ended is told
-to the event loop together, with one wake-up.
+to the event loop together, with one wake-up. After some pieces of work a thread goes to the end of the pool's queue:
+whoever else uses the pool gets a turn, however many bodies come.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeAlias, cast
+
+IN_A_ROW = 32
+"""Pieces of work of one thread before it stands in line again."""
 
 Work: TypeAlias = Callable[[], Any]
 Ended: TypeAlias = tuple["asyncio.Future[Any]", Any, BaseException | None]
@@ -54,10 +58,11 @@ class Threads:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
     def _work(self) -> None:
-        """A thread: works until nothing is queued."""
-        has_come = False
-        while self._has_worked(has_come=has_come):
-            has_come = True
+        """A thread: works until nothing is queued, or until others of the pool are to have their turn."""
+        for number in range(IN_A_ROW):
+            if not self._has_worked(has_come=number > 0):
+                return
+        self._wake_if_needed()
 
     def _has_worked(self, *, has_come: bool) -> bool:
         """Does one piece of work. Nothing of it stays alive with the thread."""
@@ -77,12 +82,16 @@ class Threads:
             if not self._queued:
                 return None
             found = self._queued.popleft()
+        self._wake_if_needed()
+        return found
+
+    def _wake_if_needed(self) -> None:
+        with self._turn:
             is_needed = bool(self._queued) and not self._is_waking
             self._is_waking = self._is_waking or is_needed
         if is_needed:
             with suppress(RuntimeError):  # shut down meanwhile: nobody waits any more
                 self.pool.submit(self._work)
-        return found
 
     def _tell(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
         self._ended.append((future, value, error))

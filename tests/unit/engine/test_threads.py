@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -121,3 +122,35 @@ async def test_after_the_end_nothing_queued_begins() -> None:
     assert await asyncio.wait_for(running, 10)
     assert not began.is_set()
     assert not queued.done()
+
+
+async def test_who_uses_the_pool_itself_gets_a_turn() -> None:
+    """Promise: however many bodies are queued, the pool's other users (steps with a transaction) get their turn."""
+    threads = Threads(1, "tested")
+    order: list[str] = []
+    leave = threading.Event()
+    bodies = [threads.run(lambda: leave.wait(30)), *(threads.run(partial(order.append, "body")) for _ in range(1_000))]
+    other = asyncio.wrap_future(threads.pool.submit(order.append, "other"))
+    leave.set()
+    await asyncio.gather(*bodies, other)
+    threads.shutdown()
+    assert order.index("other") < 100
+
+
+async def test_a_loop_that_stands_still_for_its_work_hears_of_each(threads: Threads) -> None:
+    """Promise: a loop that waits for the end of what it just began, as that of `sim` does, is told of it, though it has
+    not yet taken up what it was told before."""
+    loop, told = asyncio.get_running_loop(), threading.Event()
+    tell = loop.call_soon_threadsafe
+
+    def telling(*args: Any) -> asyncio.Handle:
+        told.set()
+        return tell(*args)
+
+    began: list[asyncio.Future[Any]] = []
+    with patch.object(loop, "call_soon_threadsafe", telling):
+        for _ in range(3):
+            told.clear()
+            began.append(threads.run(int))
+            assert told.wait(10)
+    assert await asyncio.gather(*began) == [0, 0, 0]

@@ -129,19 +129,17 @@ class Dialler:
         try:
             connection = TimedConnection.connect(autocommit=True, prepare_threshold=None, **self._address.connecting)
         except psycopg.OperationalError as error:
-            self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
-            self._problem = first_line(error)
+            self._failed(first_line(error))
             raise self._unavailable() from None  # the cause may name more than people should see
         try:
             (self.server,) = connection.execute(SERVER, binary=True).fetchall()
         except psycopg.Error as error:
             connection.close()
-            self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
-            self._problem = first_line(error)
+            self._failed(first_line(error))
             raise self._unavailable() from None
         if self.server[0]:
             connection.close()
-            self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
+            self._failed("this server is a standby")
             raise StoreRefused(
                 f"cannot open the store {self._address.url}: this server is a standby, which cannot be written. Use "
                 "the address of the primary, or name all servers: postgresql://a,b,c/database."
@@ -149,6 +147,11 @@ class Dialler:
         self._not_before = 0.0
         connection.is_ours = self.server[-1] == connection.info.backend_pid
         return connection
+
+    def _failed(self, problem: str) -> None:
+        """Nobody tries again at once; who waits meanwhile is told why."""
+        self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
+        self._problem = problem
 
     def _unavailable(self) -> StoreUnavailable:
         why = self._problem or "other threads are still connecting"
