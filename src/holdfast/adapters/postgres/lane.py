@@ -35,8 +35,15 @@ class _Request(Generic[W]):
 class Lane(Generic[W]):
     """Usable from any number of threads and event loops. `perform` answers each piece of work, or with its error."""
 
-    def __init__(self, name: str, perform: Callable[[Sequence[W]], Sequence[Any]], end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        perform: Callable[[Sequence[W]], Sequence[Any]],
+        end: Callable[[], None],
+        begin: Callable[[], None] | None = None,
+    ) -> None:
         self._perform = perform
+        self._begin = begin
         self._end = end
         self._gate = threading.Lock()  # nothing enters the queue after its end
         self._queue: SimpleQueue[_Request[W] | None] = SimpleQueue()
@@ -67,6 +74,9 @@ class Lane(Generic[W]):
             self._thread.join()
 
     def _serve(self) -> None:
+        if self._begin is not None:
+            with suppress(Exception):  # whoever asks for something meets it again; a lane does not end by it
+                self._begin()
         is_last = False
         while not is_last:
             requests, is_last = self._gathered()

@@ -159,13 +159,8 @@ class PostgresStore(Keeping, Lending):
         """See `ports.journal`."""
         if not batch:
             return []
-        if self._turns_lane is None:
-            self._check_open()
-            link = self._link(writes_plainly=True)
-            self._turns = Turns(link, self._moments, self._tell)
-            self._turns_lane = Lane("holdfast-turns", self._turns.perform, link.drop)
         self._check_process()
-        verdicts: Sequence[Verdict] = await self._turns_lane.ask(batch)
+        verdicts: Sequence[Verdict] = await self._lane_of_turns().ask(batch)
         return verdicts
 
     def commit_now(self, commit: Commit) -> Verdict | None:
@@ -256,6 +251,7 @@ class PostgresStore(Keeping, Lending):
         freed, recalled = await self._run(
             lambda link: leases.register(link, self._moments, worker, ttl, takes_over=takes_over)
         )
+        self._lane_of_turns()  # there will be turns: it connects meanwhile
         self._tell([*freed, *recalled])
         return freed
 
@@ -320,6 +316,14 @@ class PostgresStore(Keeping, Lending):
         return [backlog_row(row) for row in rows]
 
     # -- how -----------------------------------------------------------------------------------------------------------
+
+    def _lane_of_turns(self) -> Lane[Sequence[Commit]]:
+        if self._turns_lane is None:
+            self._check_open()
+            link = self._link(writes_plainly=True)
+            self._turns = turns = Turns(link, self._moments, self._tell)
+            self._turns_lane = Lane("holdfast-turns", turns.perform, link.drop, turns.connect)
+        return self._turns_lane
 
     async def _enter(self, entry: Entry) -> Any:
         if self._entrance is None:

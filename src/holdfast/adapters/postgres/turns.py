@@ -30,6 +30,13 @@ class Turns:
         self._tell = tell
         self._lone = Lone(link)
 
+    def connect(self) -> None:
+        """Opens the connection before the first turn comes, which then finds the session as the second would."""
+        with self._lone.turn:
+            self._link.ask(sql.NOTHING)
+            if self._link.takes_plain:
+                self._link.ask(sql.COMMIT_PLAIN, wire.OF_NO_RUN)
+
     def now(self, commit: Commit) -> Verdict | None:
         """The verdict on a lone turn, on this thread; None if it does not come at once."""
         plain = wire.plain(commit)

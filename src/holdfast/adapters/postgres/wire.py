@@ -192,6 +192,10 @@ def turn(commit: Commit) -> tuple[Any, ...]:
     )
 
 
+OF_NO_RUN: tuple[Any, ...] = (0, 0, 0, 0, 0, b"", b"", "", "", "", b"", None, 0, None, 0, 0)
+"""As `plain` of a turn that nobody can take: numbers of runs begin with 1."""
+
+
 def plain(commit: Commit) -> tuple[Any, ...] | None:
     """The values of a turn that brings nothing, of a run that goes on in the same hands or ends; None of any other."""
     if commit.is_consuming or (commit.park is not None and not commit.is_terminal) or besides(commit) is not None:

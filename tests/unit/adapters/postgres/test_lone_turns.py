@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +13,11 @@ import psycopg
 import pytest
 from psycopg import sql as quoting
 
-from holdfast.adapters.postgres import lone
+from holdfast.adapters.postgres import lone, wire
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.postgres.statements import COMMIT_PLAIN, Texts
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.journal import Committed, Fenced, Park
 from holdfast.ports.runs import Existing, Made
@@ -32,7 +35,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_lone_turn_is_written_by_whoever_asks(world: World) -> None:
     """Promise: the verdict is there at once, the same as through the lane: committed, fenced, and the end told."""
     holder = await world.held_run("r")
-    assert world.store.commit_now(holder.turn()) is None  # there is no connection for turns yet
     await holder.commits()
     told: list[tuple[str, int]] = []
     world.store.subscribe(lambda run: told.append((run, threading.get_ident())))
@@ -47,6 +49,31 @@ async def test_a_lone_turn_is_written_by_whoever_asks(world: World) -> None:
     holder.accept(turn)
     assert isinstance(world.store.commit_now(holder.turn(DONE)), Committed)
     assert told == [("r", threading.get_ident())]
+    await world.verify()
+
+
+@pytest.mark.usefixtures("patient")
+async def test_the_connection_for_turns_is_opened_when_a_worker_comes(world: World) -> None:
+    """Promise: a worker that takes up runs after a restart does not wait for a connection at its first turn."""
+    holder = await world.held_run("r")
+    deadline = time.monotonic() + 30
+    verdict = None
+    while verdict is None and time.monotonic() < deadline:
+        verdict = world.store.commit_now(holder.turn())
+        await asyncio.sleep(0)
+    assert isinstance(verdict, Committed)
+
+
+async def test_what_warms_a_session_is_a_turn_of_no_run(world: World) -> None:
+    """Promise: it fits the statement, or it would fail unseen at every start; and it writes nothing."""
+    holder = await world.held_run("r")
+    address = parse_address(world.store.url)
+    link = Link(Dialler(address), Texts(address.quoted), writes_plainly=True)
+    try:
+        assert link.ask(COMMIT_PLAIN, wire.OF_NO_RUN) == []
+    finally:
+        link.drop()
+    await holder.commits()
     await world.verify()
 
 
