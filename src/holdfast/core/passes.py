@@ -12,6 +12,7 @@ completed all the same), and not what was undone: that deed has been taken back,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import TypeAlias
 
@@ -43,11 +44,11 @@ class Beginning(msgspec.Struct, gc=False):
     created_at: datetime
     ordinal: int
     number: int = 1
-    buffered: list[e.SignalReceived] = []
+    buffered: Sequence[e.SignalReceived] = ()
     memo: dict[str, Memo] = {}
-    patches: set[str] = set()
+    patches: AbstractSet[str] = frozenset()
     origin: int = 1  # the row that holds `start`
-    undone: set[str] = set()  # keys whose effect an earlier pass took back: they are spent
+    undone: AbstractSet[str] = frozenset()  # keys whose effect an earlier pass took back: they are spent
     left: tuple[str, ...] = ()  # open children of earlier lives that a cancel of the run is to reach
 
     @property

@@ -127,7 +127,7 @@ class Run(msgspec.Struct, gc=False):
         released: e.Released | None = None
         for event in turn.events:
             kind = type(event)
-            if isinstance(event, e.Released):
+            if type(event) is e.Released:
                 released = event
                 continue
             handler = _HANDLERS.get(kind)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +18,7 @@ from holdfast.core.turn import Turn
 from holdfast.engine import telling
 from holdfast.engine.loading import close, replayed
 from holdfast.engine.session import Session
-from holdfast.ports.journal import Commit, Committed, Verdict
+from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
 
 if TYPE_CHECKING:
@@ -135,13 +134,13 @@ class Beginnings:
             )
             session = Session(engine, 0, 1, 0, run, program)
             self.unborn[run.id] = session
-            session.submit = _into(captured)
+            session.unsent = captured
             session.open([], 0)
         except Exception:
             LOG.exception("run %s: could not be begun with its start; it is claimed like any other", run.id)
             self._discard(self.unborn.get(run.id))
             return None, None
-        session.submit = engine.committer.submit
+        session.unsent = None
         assert captured, "a run that was never activated takes a turn"
         return session, captured[0]
 
@@ -188,10 +187,3 @@ class Beginnings:
             await asyncio.wait(list(self._tasks), timeout=limit)
         self._is_closed = True
         self.give_up()
-
-
-def _into(captured: list[Commit]) -> Callable[[Commit, Callable[[Verdict], None]], None]:
-    def submit(commit: Commit, answer: Callable[[Verdict], None]) -> None:
-        captured.append(commit)
-
-    return submit

@@ -137,7 +137,12 @@ class Bodies:
         spec = self.chosen(attempt.command.spec)
         outcome: Outcome
         try:
-            outcome = await self._outcome(spec, attempt)
+            if spec.executor == "async" and not spec.tx:  # most: without another coroutine in between
+                args, kwargs = spec.arguments.decode(attempt.command.args)
+                running_step.set(self._scope(attempt))
+                outcome = _succeeded(spec, await spec.function(*args, **kwargs))
+            else:
+                outcome = await self._elsewhere(spec, attempt)
         except asyncio.CancelledError:
             outcome = _stopped(body)
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
@@ -145,22 +150,17 @@ class Bodies:
         self._running.discard(body)
         report(body, outcome)
 
-    async def _outcome(self, spec: StepSpec, attempt: Attempt) -> Outcome:
+    async def _elsewhere(self, spec: StepSpec, attempt: Attempt) -> Outcome:
+        """Of a body in a transaction, a thread or a process."""
         args, kwargs = spec.arguments.decode(attempt.command.args)
         scope = self._scope(attempt)
         if spec.tx:
             return Succeeded(*await run_in_transaction(spec, scope, args, kwargs, self._threads.pool))
-        if spec.executor == "async":
-            running_step.set(scope)
-            value = await spec.function(*args, **kwargs)
-        elif spec.executor == "thread":
-            context = contextvars.copy_context()
-            context.run(running_step.set, scope)
-            value = await self._threads.run(functools.partial(context.run, spec.function, *args, **kwargs))
-        else:
+        if spec.executor != "thread":
             return await run_in_process(attempt, scope)
-        encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
-        return Succeeded(encoded)
+        context = contextvars.copy_context()
+        context.run(running_step.set, scope)
+        return _succeeded(spec, await self._threads.run(functools.partial(context.run, spec.function, *args, **kwargs)))
 
     def _scope(self, attempt: Attempt) -> StepScope:
         key = attempt.command.key
@@ -190,6 +190,10 @@ class Bodies:
         if tasks:
             await asyncio.wait(tasks, timeout=1)
         self.forsake()
+
+
+def _succeeded(spec: StepSpec, value: Any) -> Succeeded:
+    return Succeeded(spec.result.round_trip(value, f"result of {spec.name}")[0])
 
 
 def _stopped(body: Body) -> Broke:

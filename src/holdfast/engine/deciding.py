@@ -21,7 +21,7 @@ from holdfast.core.step import limit_exceeded, on_workflow_failed, outcome_unkno
 from holdfast.engine.turns import Draft
 from holdfast.errors import DeadlineExceeded, Diverged, NeverWaits
 
-COUNTED = (e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted)
+COUNTED = frozenset((e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted))
 """What counts against the step limit."""
 
 NOT_KEPT = (e.Claimed, e.Released, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
@@ -52,7 +52,7 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
             draft.outputs.append(c.record(command, draft.blobs))
     limit = rules.settings.step_limit
     if limit is not None:
-        asked = sum(1 for x in (*inputs, *draft.outputs) if isinstance(x, COUNTED))
+        asked = len([x for x in (*inputs, *draft.outputs) if type(x) in COUNTED])
         if asked and run.attempts + asked > limit and run.attempts + asked > (limit := _limit_of(run, limit, rules)):
             failure = limit_exceeded(run.attempts + asked, limit)
             draft.outputs = [e.Failed(failure=failure, imposed=True)]

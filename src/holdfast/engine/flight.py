@@ -29,8 +29,8 @@ class Flight:
         self._transacting = 0
         self.settling: Settling = Settling(session)
 
-    def __len__(self) -> int:
-        return len(self._bodies) + len(self.settling)
+    def __bool__(self) -> bool:
+        return bool(self._bodies or self.settling.held)  # asked several times in a turn
 
     def __contains__(self, key: str) -> bool:
         return key in self._bodies or key in self.settling.keys

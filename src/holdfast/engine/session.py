@@ -8,7 +8,6 @@ durable. A fenced session is dropped without a trace.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -30,7 +29,7 @@ from holdfast.engine.pacing import Pace
 from holdfast.engine.turns import Draft, finish
 from holdfast.engine.wheel import Alarm
 from holdfast.errors import HoldfastError
-from holdfast.ports.journal import Commit, Committed, Fenced, Park, Unread, Verdict
+from holdfast.ports.journal import Commit, Committed, Fenced, Park, Unread
 from holdfast.ports.transactions import RolledBack, Settlement
 
 if TYPE_CHECKING:
@@ -52,19 +51,16 @@ class Session:
         self.no: int = no
         self.epoch: int = epoch
         self.inbox_seen: int = inbox_read
-        self.submit: Callable[[Commit, Callable[[Verdict], None]], None] = engine.committer.submit
+        self.unsent: list[Commit] | None = None  # until the run exists: where its first turn is kept
         self._is_resting = False
         self._inputs: list[e.AnyEvent] = []
         self._flight = Flight(self)
         self._claimed: e.Claimed | None = None
         self._to_start: list[str] = []
         self._commands: dict[str, c.RunStep] = {}
-        self._is_committing = False
-        self._is_gone = False
-        self._is_consuming = False
-        self._ending: Draft | None = None
-        self._end_at: datetime | None = None
-        self._alarm = Alarm(engine.wheel, self.turn)
+        self._is_committing = self._is_gone = self._is_consuming = False
+        self._ending: tuple[Draft, datetime] | None = None  # its end, and how long bodies may take until then
+        self._alarm: Alarm | None = None
         self._has_news = False
         self._pace = Pace(self)
         self._draft: Draft | None = None
@@ -175,11 +171,11 @@ class Session:
             draft = self._activate(at)
         if draft is None:
             return
-        if (draft.is_terminal or draft.ends_pass) and self._flight:
+        if self._flight and (draft.is_terminal or draft.ends_pass):
             self._flight.stop_all("the run has ended")
             if self._flight:
-                self._ending, self._end_at = draft, at + DRAIN
-                self._alarm.set(self._end_at)
+                self._ending = draft, at + DRAIN
+                self._wake_at(at + DRAIN)
                 return
         self._submit(draft)
 
@@ -247,7 +243,10 @@ class Session:
         is_consuming, self._is_consuming = self._is_consuming, False
         run, no, seen = self.run, self.no, self.inbox_seen
         commit = finish(run, no, self.epoch, draft, inbox_seen=seen, is_consuming=is_consuming, park=park)
-        self._flight.settling.send(commit, lambda: self.submit(commit, self.answered))
+        if self.unsent is not None:
+            self.unsent.append(commit)
+        elif not self._flight.settling.sends(commit):
+            self.engine.committer.submit(commit, self.answered)
 
     def _give_back(self, draft: Draft) -> None:
         """With this turn the run is released (or paused): steps not begun are named, so that nobody counts them."""
@@ -340,7 +339,8 @@ class Session:
         """`is_over`: the run has ended; unless said, as its fold says, which is ahead of the store after a fence."""
         self._set_resting(False)
         self._is_gone = True
-        self._alarm.stop()
+        if self._alarm is not None:
+            self._alarm.stop()
         self._pace.stop()
         self.engine.left(self, is_warm=is_warm, is_over=self.run.end is not None if is_over is None else is_over)
 
@@ -355,12 +355,12 @@ class Session:
     def _end(self) -> None:
         """Waits for bodies that were asked to stop, then ends the run with what they reported."""
         assert self._ending is not None
-        assert self._end_at is not None
+        draft, until = self._ending
         self._flight.settling.give_up_held()  # a body that ended after all: the run's end has been decided without it
-        if self._flight and self.time() < self._end_at:
-            self._alarm.set(self._end_at)
+        if self._flight and self.time() < until:
+            self._wake_at(until)
             return
-        draft, self._ending = self._ending, None
+        self._ending = None
         late = [x for x in self._take_inputs() if isinstance(x, e.StepCompleted | e.StepFailed)]
         draft.inputs.extend(late)
         left = self._flight.keys
@@ -381,11 +381,9 @@ class Session:
         stays = lingers and (self._pace.is_waiting or not self._is_resting)
         if stays or (wake is not None and wake - at <= parking.NEAR and not self._drain):
             self._set_resting(True)
-            until = at + self._pace.linger if lingers else wake
-            if wake is not None and until is not None:
-                until = min(until, wake)
-            assert until is not None
-            self._alarm.set(until)
+            if lingers:
+                self._wake_at(at + self._pace.linger)
+            self._wake_at(wake)
             self.engine.freed()
             return
         self._is_committing = True
@@ -393,9 +391,12 @@ class Session:
 
     def _watch_time(self) -> None:
         """While bodies run: a timer, a retry or the deadline may come due."""
-        wake = parking.next_wake(self.run, self.program)
-        if wake is not None:
-            self._alarm.set(wake)
+        self._wake_at(parking.next_wake(self.run, self.program))
+
+    def _wake_at(self, when: datetime | None) -> None:
+        if when is not None:
+            self._alarm = self._alarm or Alarm(self.engine.wheel, self.turn)
+            self._alarm.set(when)
 
     def _set_resting(self, is_resting: bool) -> None:
         if is_resting is not self._is_resting:

@@ -7,7 +7,7 @@ row are there together, or neither is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -46,37 +46,37 @@ class Settling:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._held: dict[str, Held] = {}
+        self.held: dict[str, Held] = {}  # by key: those that no turn has taken in yet
         self._taken: Held | None = None
         self._is_sent = False
         self._broken: tuple[Body, Broke] | None = None
 
-    def __len__(self) -> int:
-        return len(self._held)
+    def __bool__(self) -> bool:
+        return bool(self.held)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Of steps whose outcome no turn has taken in yet."""
-        return tuple(self._held)
+        return tuple(self.held)
 
     def hold(self, held: Held) -> None:
         """Keeps an outcome for the next turn."""
-        self._held[held.key] = held
+        self.held[held.key] = held
 
     def take(self) -> list[e.AnyEvent]:
         """The outcome that goes into this turn, if there is one: it is committed in that transaction."""
-        if not self._held:
+        if not self.held:
             return []
-        self._taken = self._held.pop(next(iter(self._held)))
+        self._taken = self.held.pop(next(iter(self.held)))
         return [self._taken.event]
 
-    def send(self, commit: Commit, otherwise: Callable[[], None]) -> None:
-        """Commits the turn: in the transaction of the outcome it took in, `otherwise` if it took in none."""
+    def sends(self, commit: Commit) -> bool:
+        """Commits the turn in the transaction of the outcome it took in; False if it took in none."""
         if self._taken is None:
-            otherwise()
-            return
+            return False
         self._is_sent = True
         self._session.engine.settle(_settle(self._taken.transaction, commit, self._session))
+        return True
 
     def settled(self, verdict: Settlement) -> None:
         """The store's word on the turn. What was held is told, held again, or has failed."""
@@ -98,7 +98,7 @@ class Settling:
 
     def without(self, events: Sequence[e.AnyEvent]) -> list[e.AnyEvent]:
         """Those of a refused turn, but for the outcome that was to be committed with it."""
-        others = set(self._held)
+        others = set(self.held)
         if self._broken is not None:
             others.add(self._broken[0].attempt.command.key)
         return [x for x in events if not (isinstance(x, e.StepCompleted) and x.key in others)]
@@ -110,7 +110,7 @@ class Settling:
 
     def give_up(self, key: str) -> bool:
         """Undoes what the body of that step wrote, if its outcome is still held."""
-        held = self._held.pop(key, None)
+        held = self.held.pop(key, None)
         if held is not None:
             held.transaction.give_up()
         return held is not None

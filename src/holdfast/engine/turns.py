@@ -20,6 +20,8 @@ from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit, Exposure, Park
 from holdfast.ports.runs import NewRun, RunRow
 
+_ENDS = frozenset(e.TERMINAL)
+
 
 class Draft(msgspec.Struct, gc=False):
     """A turn being written."""
@@ -33,7 +35,7 @@ class Draft(msgspec.Struct, gc=False):
     @property
     def is_terminal(self) -> bool:
         """Whether the run ends with it."""
-        return bool(self.outputs) and type(self.outputs[-1]) in e.TERMINAL
+        return bool(self.outputs) and type(self.outputs[-1]) in _ENDS
 
     @property
     def ends_pass(self) -> bool:
@@ -52,12 +54,12 @@ def finish(
     """Applies the draft to the fold and makes the commit of it."""
     watching = [key for key, wait in run.waits.items() if wait.kind == "topic"] if run.waits else ()
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
-    was_due = run.round == "due"
-    in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if draft.is_terminal and run.waits else ()
+    was_due, is_terminal = run.round == "due", draft.is_terminal
+    in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if is_terminal and run.waits else ()
     run.apply(turn)
     unwatch = tuple(key for key in watching if key not in run.waits)
     extras: dict[str, Any] = {}
-    if any(type(event) is not e.StepScheduled for event in draft.outputs):  # most turns only ask for steps
+    if [event for event in draft.outputs if type(event) is not e.StepScheduled]:  # most turns only ask for steps
         extras = _consequences(run, draft)
     if run.round == "due" and not was_due:
         extras["messages"] = (*extras.get("messages", ()), _ask_for_round(run))
@@ -69,7 +71,7 @@ def finish(
         projection=project(run),
         inbox_seen=inbox_seen,
         is_consuming=is_consuming,
-        is_terminal=draft.is_terminal,
+        is_terminal=is_terminal,
         is_progress=bool(draft.outputs) or any(type(event) is not e.Claimed for event in draft.inputs),
         unwatch=unwatch,
         blobs=draft.blobs,

@@ -50,7 +50,7 @@ def test_the_first_pass_begins_with_the_start() -> None:
     assert found == Beginning("r", journal.turns[0].events[0], NOON, NOON, 1)  # type: ignore[arg-type]
     assert rest == journal.turns[1:]
     assert (found.number, found.buffered, found.memo, found.patches, found.origin, found.undone) == (
-        1, [], {}, set(), 1, set(),
+        1, (), {}, set(), 1, set(),
     )  # fmt: skip
     assert found.identity == "r"
 

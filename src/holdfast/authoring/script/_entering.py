@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.script import _stdlib
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.loop import DurableLoop
 
 
 class Entering:
     """A reusable block, not a re-entrant one."""
 
-    __slots__ = ("_begun", "_hooks", "_loop", "_outer", "_outer_task", "active")
+    __slots__ = ("_hooks", "_loop", "_outer", "_outer_task", "active")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, begun: Callable[[AsyncGenerator[Any, Any]], None]) -> None:
+    def __init__(self, loop: DurableLoop) -> None:
         self._loop = loop
-        self._begun = begun
         self._outer: asyncio.AbstractEventLoop | None = None
         self._outer_task: asyncio.Task[Any] | None = None
         self.active = False
@@ -38,7 +40,7 @@ class Entering:
         if self._outer is not None and self._outer_task is not None:
             _stdlib.leave_task(self._outer, self._outer_task)
         self._hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(self._begun, _dropped)
+        sys.set_asyncgen_hooks(self._loop.generator_begun, _dropped)
         _stdlib.set_running_loop(self._loop)
 
     def __exit__(

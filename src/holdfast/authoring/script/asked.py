@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from holdfast.authoring.script.calls import WAITING, StepCall
-from holdfast.authoring.script.replaying import ADVICE, Cursor, is_same
+from holdfast.authoring.script.replaying import ADVICE, is_same
 from holdfast.authoring.script.sagas import Done
 from holdfast.authoring.script.verdicts import error_of
 from holdfast.core import commands as c
@@ -18,7 +18,6 @@ from holdfast.errors import Diverged, NotDecodable
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
-    from holdfast.core.turn import Turn
 
 
 class _Open(msgspec.Struct):
@@ -61,10 +60,12 @@ class AskedSteps:
         if call.scope is not None:
             call.scope.began(key, loop)
         cursor = program.cursor
-        known = False if cursor is None else cursor.answer_to(key, call.spec.name, call.args, is_idle=loop.idle)
-        if type(known) is e.StepCompleted:
-            program.set_time(cast("Turn", cast("Cursor", cursor).turn).at)
-            return self._completed(call, known)
+        known: e.StepCompleted | bool = False
+        if cursor is not None:
+            known = cursor.answer_to(key, call.spec.name, call.args, is_idle=loop.idle)
+            if type(known) is e.StepCompleted:
+                program.set_time(cursor.at)
+                return self._completed(call, known)
         self._open[key] = asked = _Open(call, call.command())
         if known is False:
             program.ask(asked.command, call.place)

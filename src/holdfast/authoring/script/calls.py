@@ -11,7 +11,7 @@ from asyncio import CancelledError
 from collections.abc import Coroutine, Generator
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.authoring.script.context import Place
 from holdfast.core.commands import RunStep, StartChild
@@ -127,7 +127,7 @@ class StepCall(DurableCall[R]):
             undoes=self.undoes,
         )
 
-    def _drive(self) -> Generator[Any, Any, R]:
+    def _drive(self) -> Generator[Any, Any, Any]:
         steps = self.program.steps
         outcome = steps.ask(self)
         if outcome is WAITING:
@@ -136,7 +136,7 @@ class StepCall(DurableCall[R]):
             except CancelledError:
                 steps.abandon(self.key)
                 raise
-        return cast("R", outcome)
+        return outcome
 
 
 class SleepCall(DurableCall[None]):

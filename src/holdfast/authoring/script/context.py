@@ -101,14 +101,11 @@ def require_program(verb: str, *, in_step: str = "", outside: str = "") -> Scrip
     raise NotInRun(f"{verb} works inside a run only. {outside or 'Call it from a @workflow function.'}")
 
 
-class Place:
+class Place(msgspec.Struct, gc=False):
     """A place in the author's code, kept as cheaply as possible and turned into text when somebody asks."""
 
-    __slots__ = ("code", "offset")
-
-    def __init__(self, code: CodeType, offset: int) -> None:
-        self.code: CodeType = code
-        self.offset: int = offset
+    code: CodeType
+    offset: int
 
     def __str__(self) -> str:
         line = self.code.co_firstlineno

@@ -24,7 +24,7 @@ import contextvars
 import functools
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import AsyncGeneratorType
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
@@ -70,20 +70,20 @@ class DurableLoop(Refusals):
 
     def __init__(self, host: Host, *, budget: int = BUDGET) -> None:
         self.now: float = 0.0
-        self.callback_errors: list[BaseException] = []
+        self.callback_errors: Sequence[BaseException] = ()
         self.unwinding: bool = False
         self._host = host
         self._budget = self._budget_left = budget
         # Handles; Any because the loop reads asyncio's private slots of them, as every event loop does.
         self._ready: deque[Any] = deque()
-        self._entered = Entering(self, self._generator_begun)
+        self._entered = Entering(self)
         self._closed = False
         self._debug = False
         self._exception_handler: ExceptionHandler | None = None
         self._tasks_made = self._futures_made = self._timers_made = 0
         self._tasks: list[DurableTask[Any]] = []
         self._prune_tasks_at = _PRUNE_FROM
-        self._generators: list[AsyncGeneratorType[Any, Any]] = []
+        self._generators: list[AsyncGeneratorType[Any, Any]] | None = None
         self._prune_generators_at = _PRUNE_FROM
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ class DurableLoop(Refusals):
 
         try:
             with self._entered:
-                holders = [*(task.get_coro() for task in self.unfinished_tasks()), *self._generators]
+                holders = [*(task.get_coro() for task in self.unfinished_tasks()), *(self._generators or ())]
                 stray = _closing.unstarted_coroutines(holders)
                 for future in pending:
                     _closing.fail(future, make_exc)
@@ -166,14 +166,14 @@ class DurableLoop(Refusals):
             self._ready.clear()
             if ended:
                 self._tasks.clear()
-                self._generators.clear()
+                self._generators = None
             else:
                 _closing.bury(self)
         return ended
 
     def _end_generators(self, run_a_round: Callable[[], None], make_exc: Callable[[], BaseException]) -> bool:
         for _ in range(_closing.ROUNDS):
-            begun = _closing.open_generators(self._generators)
+            begun = _closing.open_generators(self._generators or ())
             if not begun:
                 return True
             for generator in begun:
@@ -181,7 +181,7 @@ class DurableLoop(Refusals):
             run_a_round()
             if not _closing.end_tasks(self.unfinished_tasks, run_a_round, make_exc):
                 return False
-        return not _closing.open_generators(self._generators)
+        return not _closing.open_generators(self._generators or ())
 
     def _run(self, limit: int) -> int:
         """Runs at most `limit` callbacks; says how many of them are left."""
@@ -197,7 +197,7 @@ class DurableLoop(Refusals):
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001  a callback's error is the run's, SystemExit included
-                self.callback_errors.append(error)
+                self._broke(error)
         return limit
 
     def _never_waits(self) -> str:
@@ -336,7 +336,10 @@ class DurableLoop(Refusals):
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         """Keeps the error for the host; a context without one becomes one."""
         error = context.get("exception")
-        self.callback_errors.append(error if isinstance(error, BaseException) else RuntimeError(context["message"]))
+        self._broke(error if isinstance(error, BaseException) else RuntimeError(context["message"]))
+
+    def _broke(self, error: BaseException) -> None:
+        self.callback_errors = (*self.callback_errors, error)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Reports an error nobody awaits.
@@ -355,11 +358,13 @@ class DurableLoop(Refusals):
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  the handler is the author's code: its error is the run's
-            self.callback_errors.append(error)
+            self._broke(error)
 
-    def _generator_begun(self, generator: AsyncGenerator[Any, Any]) -> None:
+    def generator_begun(self, generator: AsyncGenerator[Any, Any]) -> None:
         """Python's hook for the first iteration of an async generator: it is held from here on."""
-        if len(self._generators) >= self._prune_generators_at:
+        if self._generators is None:
+            self._generators = []
+        elif len(self._generators) >= self._prune_generators_at:
             self._generators = _closing.open_generators(self._generators)
             self._prune_generators_at = max(_PRUNE_FROM, 2 * len(self._generators))
         self._generators.append(cast("AsyncGeneratorType[Any, Any]", generator))

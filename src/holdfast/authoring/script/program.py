@@ -62,10 +62,10 @@ class ScriptProgram:
         self.at: datetime = beginning.at
         self.keys: Keys = Keys(beginning.undone)
         self.earlier: Earlier | None = Earlier(beginning) if beginning.memo else None
-        self.timers: Timers = Timers()
         self.steps: AskedSteps = AskedSteps(self)
-        self.waits: Waits = Waits(self)
-        self.children: StartedChildren = StartedChildren(self)
+        self._timers: Timers | None = None
+        self._waits: Waits | None = None
+        self._children: StartedChildren | None = None
         self.exposed: dict[str, bytes] = {}
         self.continuing: c.ContinueAs | None = None
         self.cancel: e.CancelRequested | None = None
@@ -113,11 +113,11 @@ class ScriptProgram:
 
     def next_timer(self) -> datetime | None:
         """When the earliest timer is due."""
-        return self.timers.next_at()
+        return None if self._timers is None else self._timers.next_at()
 
     def due_timers(self, now: datetime) -> list[str]:
         """Timers that have come due, in the order in which they fire."""
-        return self.timers.due(now)
+        return [] if self._timers is None else self._timers.due(now)
 
     def open_steps(self) -> Mapping[str, c.RunStep]:
         """Steps asked for whose outcome is still wanted."""
@@ -126,12 +126,36 @@ class ScriptProgram:
     def close(self) -> bool:
         """Ends the program without effects. False if the author's code refused to end."""
         self._is_over = True
-        has_ended = self.loop.unwind(
-            [*self.steps.pending(), *self.waits.pending(), *self.children.pending()], Unwinding
-        )
+        waited_for = (self.steps, self._waits, self._children)
+        has_ended = self.loop.unwind([x for kind in waited_for if kind is not None for x in kind.pending()], Unwinding)
         self.announced.clear()
         _begun.discard(self)
         return has_ended and (self._sync_body is None or not self._sync_body.is_left_behind())
+
+    # -- what is waited for: made when first needed, since most programs ask for steps alone ---------------------------
+
+    @property
+    def timers(self) -> Timers:
+        """What comes due."""
+        if self._timers is None:
+            self._timers = Timers()
+        return self._timers
+
+    @property
+    def waits(self) -> Waits:
+        """Sleeps, signals and topics."""
+        if self._waits is None:
+            self._waits = Waits(self)
+        return self._waits
+
+    @property
+    def children(self) -> StartedChildren:
+        """Runs that it started."""
+        if self._children is None:
+            self._children = StartedChildren(self)
+        return self._children
+
+    # -- how it stands -------------------------------------------------------------------------------------------------
 
     @property
     def has_begun(self) -> bool:

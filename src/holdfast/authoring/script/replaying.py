@@ -7,6 +7,7 @@ compared at the moment it is asked for, so that a difference can name the author
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -60,7 +61,22 @@ def is_administrative(events: Sequence[e.AnyEvent]) -> bool:
 class Cursor:
     """A place in the recorded turns of one pass. A turn's inputs are `_row[:_border]`, what was asked for follows."""
 
-    __slots__ = ("_asked", "_border", "_index", "_proven", "_row", "_taken", "_turns", "ends_run", "is_imposed", "turn")
+    __slots__ = (
+        "_asked",
+        "_border",
+        "_index",
+        "_proven",
+        "_row",
+        "_taken",
+        "_turns",
+        "at",
+        "ends_run",
+        "is_imposed",
+        "turn",
+    )
+
+    at: datetime
+    """Of the turn it came to last."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self._turns = turns
@@ -80,6 +96,7 @@ class Cursor:
             self.turn = None
             return None
         self.turn = turn = self._turns[self._index]
+        self.at = turn.at
         self._index += 1
         self._taken = 0
         events = turn.events
@@ -151,6 +168,7 @@ class Cursor:
             return True
         if len(events) == 2 and type(events[1]) is e.StepScheduled:  # as `next_turn` does it; nearly every turn is so
             self.turn = turn
+            self.at = turn.at
             self._index = index + 1
             self._row = events
             self._border = self._asked = 1

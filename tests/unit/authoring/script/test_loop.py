@@ -263,7 +263,7 @@ def test_a_due_timer_runs_soon_and_the_host_never_hears_of_it(delay: float) -> N
 
     world.start(program())
     assert ran == ["before", "due", "after"]
-    assert world.loop.callback_errors == []
+    assert not world.loop.callback_errors
     assert world.told_of == []
     assert world.cancelled == []
 
@@ -458,7 +458,7 @@ def test_an_error_nobody_looks_at_is_not_printed(
     assert world.unwind()
     gc.collect()
     assert heard == []
-    assert world.loop.callback_errors == []
+    assert not world.loop.callback_errors
     assert capfd.readouterr().err == ""
     assert caplog.records == []
 

@@ -237,7 +237,7 @@ def test_asyncio_works(
 
     outer(check)
     assert world.trace == WORKS[program]
-    assert world.loop.callback_errors == []
+    assert not world.loop.callback_errors
 
 
 # ------------------------------------------------------------------------------------------------------------- numbers
