@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -18,44 +18,39 @@ from holdfast.adapters.postgres.dialling import TimedConnection
 
 
 class Connections:
-    """Every SQLite connection of this process that is opened in the block, and what is asked of it."""
+    """Every SQLite connection of this process that is opened in the block, and what is asked of it.
+
+    A connection is traced from its opening on: to change that later would meet the thread that uses it.
+    """
 
     def __init__(self) -> None:
-        self._connections: list[apsw.Connection] = []
+        self._statements: Counter[str] | None = None
 
     def __enter__(self) -> Self:
-        apsw.connection_hooks.append(self._connections.append)
+        apsw.connection_hooks.append(self._trace)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        apsw.connection_hooks.remove(self._connections.append)
-        self._connections.clear()
+        apsw.connection_hooks.remove(self._trace)
 
     @contextmanager
     def counted(self) -> Iterator[Counter[str]]:
         """The statements begun in the block, by their text."""
-        statements: Counter[str] = Counter()
-
-        def traced(event: dict[str, Any]) -> None:
-            if not event.get("trigger"):
-                statements[" ".join(str(event["sql"]).split())] += 1
-
-        for connection in self._connections:
-            _trace(connection, apsw.SQLITE_TRACE_STMT, traced)
+        self._statements = statements = Counter[str]()
         try:
             yield statements
         finally:
-            for connection in self._connections:
-                _trace(connection, 0, None)
+            self._statements = None
 
+    def _trace(self, connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, self._traced)
 
-def _trace(connection: apsw.Connection, mask: int, callback: Callable[[dict[str, Any]], None] | None) -> None:
-    try:
-        connection.trace_v2(mask, callback)
-    except apsw.ConnectionClosedError:
-        return
+    def _traced(self, event: dict[str, Any]) -> None:
+        statements = self._statements
+        if statements is not None and not event.get("trigger"):
+            statements[" ".join(str(event["sql"]).split())] += 1
 
 
 class _SyncCounted(apsw.VFSFile):
