@@ -140,6 +140,7 @@ def figures(store: str = "sqlite", peer: str = "dbos") -> tuple[Figure, ...]:
         Figure("W5.after", "… lease apart", "s", "less", times=targets.w5),
         Figure("W5.again", "… by the same worker started again, launch included", "s", "less"),
         Figure("W6.launch", "resume of a long run, from process launch", "s", "less", times=targets.w6),
+        Figure("W6.least", "… a process that only connects, from its launch", "s", "less", beside="W6.launch"),
         Figure("W6.main", "… from the end of the imports", "ms", "less"),
         Figure("W6.claim", "… from the claim", "ms", "less"),
         Figure("W6.program", "… from the program's start", "ms", "less", target=50),

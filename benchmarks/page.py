@@ -37,7 +37,9 @@ as it configures it.
 - **W5**: {w5_runs} runs blocked in step 6 of 10, their process killed with SIGKILL, until all have completed. Holdfast
   waits for the dead worker's lease, which is told apart; {peer} takes its runs up when the same executor is launched
   again.
-- **W6**: a run with {w6_steps} completed steps resumed by a new process, until the next one begins.
+- **W6**: a run with {w6_steps} completed steps resumed by a new process, until the next one begins. Beside it a process
+  that imports asyncio and the driver of the database, connects and asks one question: its ratio is the most that any
+  engine on that driver can reach.
 - **W7**: runs that sleep for an hour: {w7_runs}, of {peer} {peer_runs}. **W8**: bytes that a step adds
   on the disk, to a store that has some already.
 - **W9**: what one more step, claim or child costs when there are many more: few, more and many are {w9_steps}
@@ -53,8 +55,8 @@ _ON_POSTGRESQL = """\
 
 The same workloads with all stores on one PostgreSQL server of this machine, fsync and synchronous commit on. Server,
 clients and workers share the cores. "× raw" is the ratio to inserts of one row by plain psycopg, prepared, each a
-transaction. Absurd works with four workers, which have a connection each; W1 to W4 are measured of it. W7 to W9 are
-figures of one round: they take long and hardly vary.
+transaction. Absurd works with four workers, which have a connection each; W1 to W4 are measured of it. W8 is of one
+round: it does not vary.
 """
 
 _REPEAT = """\
@@ -74,7 +76,7 @@ NOTES: dict[str, str] = {
         "quarter is the collector's, since all the runs are in memory at once. What is left is spread thinly over "
         "asyncio, the program's own loop, the fold and the codec, as the profile shows. A sync workflow begins a "
         "thread of its own: threads that are used again keep what one body left in them for the next, which saved a "
-        "twentieth when it was tried."
+        "twentieth here, and a fifth on PostgreSQL, when it was tried."
     ),
     "W2": (
         "A sync body is handed to a thread and back, next to a commit that takes little longer. An async body "
@@ -93,7 +95,8 @@ NOTES: dict[str, str] = {
     "W6": (
         "Most of it is the start of the interpreter and imports, as the profile shows. Machines, flows, the "
         "command line, `multiprocessing` and every optional package are loaded only when they are used, and "
-        "bytecode is compiled before, for both sides. The replay itself is the figure from the program's start."
+        "bytecode is compiled before, for both sides. The line below says what is left without Holdfast: interpreter, "
+        "asyncio and the driver. The replay itself is the figure from the program's start."
     ),
     "W7": (
         "An idle worker looks for what other processes wrote, asks for due runs once a second, and beats "
@@ -131,8 +134,9 @@ NOTES_ON_POSTGRESQL: dict[str, str] = {
         "worker has slots by default. Runs that are taken over together are read together."
     ),
     "W6": (
-        "Most of it is the start of the interpreter and imports, psycopg among them, and connecting. The replay "
-        "itself is the figure from the program's start."
+        "Most of it is the start of the interpreter, asyncio and psycopg, and connecting: the line below says what "
+        "these take alone, without Holdfast, and its ratio is the most that could be reached. The replay itself is "
+        "the figure from the program's start."
     ),
     "W7": (
         "An idle worker asks once a second in all: in five seconds four looks for due runs and one heartbeat, which "

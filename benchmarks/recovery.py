@@ -78,9 +78,12 @@ async def w6(scale: Scale, place: Place) -> dict[str, float]:
             first.kill()
     with Child("resuming", url, "w6") as process:
         said = await asyncio.to_thread(process.line)
+    with Child("connecting", url) as bare:
+        least = (await asyncio.to_thread(bare.line))["answered"] - bare.launched_at
     end = said["step"]
     return {
         "W6.launch": end - process.launched_at,
+        "W6.least": least,
         "W6.main": (end - said["imported"]) * 1e3,
         "W6.claim": (end - said["claimed"]) * 1e3,
         "W6.program": (end - said["body"]) * 1e3,
