@@ -211,9 +211,10 @@ async def types(run: Run[Any]) -> list[str]:
 
 
 @asynccontextmanager
-async def open_world(kind: Kind, folder: Path, *, virtual: bool) -> AsyncIterator[World]:
-    """A fresh world; its store is closed at the end."""
-    clock = VirtualClock(START) if virtual else None
+async def open_world(kind: Kind, folder: Path, *, virtual: bool, start: datetime = START) -> AsyncIterator[World]:
+    """A world in that folder, fresh unless a store is there; virtual time begins with `start`. The store is closed at
+    the end."""
+    clock = VirtualClock(start) if virtual else None
     path = folder / "store.db"
     store: Store
     match kind:
