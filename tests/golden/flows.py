@@ -105,6 +105,17 @@ async def signalled() -> list[str]:
 
 
 @workflow
+async def lengthy(orders: int) -> list[str]:
+    """Its journal is compacted before each signal."""
+    seen: list[str] = []
+    for part in ("morning", "evening"):
+        seen += [await charge(f"{part} {number}") for number in range(orders)]
+        progress.set(seen[-1])
+        seen.append(str(await approved.wait()))
+    return [*seen, await charge("last")]
+
+
+@workflow
 async def parenting() -> list[str]:
     started = start(ship("b"), name="sample", timeout="1m")
     seen = [await ship("a")]

@@ -8,11 +8,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from holdfast.client.exporting import export_journal
 from holdfast.core.turn import FORMAT, Turn, encode_events, micros
+from holdfast.engine.snapshots import compact
+from holdfast.testing import Sim
+from holdfast.testing.sim import at_once
+from tests.golden import flows
 from tests.golden.flows import GOLDEN
 from tests.support.pure import PureRun
 
 FOLDER = Path(__file__).parent
+EXPORTS = FOLDER / "exports"
 
 
 def rows(turns: list[Turn]) -> list[dict[str, object]]:
@@ -29,6 +35,18 @@ def rows(turns: list[Turn]) -> list[dict[str, object]]:
     ]
 
 
+def compacted() -> bytes:
+    """A run whose first rows are gone, as `holdfast export` writes it: packed in two segments, with rows after them."""
+    with Sim() as sim:
+        run = sim.start(flows.lengthy(6), id="golden-compacted")
+        for _ in range(2):
+            row = at_once(sim.store.get(run.id))
+            assert row is not None
+            assert sim.call(compact(sim.store, run.id, row.no, row.next_ordinal - 1)) > 0
+            run.signal(flows.approved, True)
+        return at_once(export_journal(sim.store, run.id))
+
+
 def main() -> None:
     for name, (flow, call, drive) in GOLDEN.items():
         path = FOLDER / f"{name}-{FORMAT}.json"
@@ -39,6 +57,9 @@ def main() -> None:
         assert run.end is not None, name
         journal = {"workflow": flow.name, "run": run.fold.id, "format": FORMAT, "rows": rows(run.turns)}
         path.write_text(json.dumps(journal, indent=1) + "\n", encoding="utf-8")
+    exported = EXPORTS / f"compacted-{FORMAT}.json"
+    if not exported.exists():
+        exported.write_bytes(compacted())
 
 
 if __name__ == "__main__":

@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.turn import FORMAT, Row, Turn, decode_rows
-from tests.golden.flows import GOLDEN
+from holdfast import App
+from holdfast.core.exported import decode_export
+from holdfast.core.turn import FORMAT, Row, Turn, decode_rows, is_compacted, segments_of
+from holdfast.testing import replay
+from tests.golden.flows import GOLDEN, lengthy
 from tests.support.pure import check_replays
 
 FILES = sorted(Path(__file__).parent.glob("*.json"))
+EXPORTS = sorted((Path(__file__).parent / "exports").glob("*.json"))
 FLOWS = {flow.name: flow.spec for flow, _, _ in GOLDEN.values()}
 
 
@@ -43,3 +47,15 @@ def test_a_golden_journal_replays_to_the_same_commands(path: Path) -> None:
 def test_every_flow_has_a_golden_journal_of_this_format() -> None:
     """Contract: a new format, or a new flow, brings its own journals (see generate.py)."""
     assert {f"{name}-{FORMAT}" for name in GOLDEN} <= {path.stem for path in FILES}
+    assert f"compacted-{FORMAT}" in {path.stem for path in EXPORTS}
+
+
+@pytest.mark.parametrize("path", EXPORTS, ids=lambda path: path.stem)
+def test_a_golden_export_of_a_compacted_run_replays(path: Path) -> None:
+    """Contract: the stand-in's seal holds, its segments unpack, and the code still asks for what was recorded. Nothing
+    else holds what was compacted: if it can no longer be read, the run cannot go on."""
+    _, rows, blobs = decode_export(path.read_bytes(), path.name)
+    assert is_compacted(rows[0])
+    assert len(segments_of(rows[0])) == len(blobs) == 2
+    assert len(rows) > 1
+    replay(path, App(workflows=[lengthy])).assert_ok()

@@ -65,19 +65,21 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A stretch of condensed turns, packed in the blob of that name; `names` are the blobs those turns name."""
+    """A stretch of condensed turns, packed in the blob of that name; `names` are the blobs those turns name, `format`
+    is that of their events: a segment is never written again, so one journal may have several."""
 
     blob: str
     first: int
     last: int
     names: tuple[str, ...] = ()
+    format: int = 1
 
 
 class Compacted(Event, frozen=True, tag="compacted", kw_only=True):
     """Stands in the place of the rows 1 to `rows`: the fold after them, and what a replay needs of them.
 
     The row keeps the ordinal, epoch, time and checksum of the last row it replaces, so the chain goes on; `seal` binds
-    what is said here to them (`core.turn.seal`).
+    what is said here to them (`core.turn.sealed`), and is always the last field.
     """
 
     rows: int

@@ -17,6 +17,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 
@@ -24,7 +25,7 @@ from holdfast.core import events as e
 from holdfast.core.payload import hash_of
 from holdfast.core.references import names_in
 from holdfast.core.run import Run, folded, unfolded
-from holdfast.core.turn import UNREADABLE, Row, Turn, encode_events, seal
+from holdfast.core.turn import FORMAT, UNREADABLE, Row, Turn, lifted, sealed
 from holdfast.errors import CorruptJournal
 
 MOST_BETWEEN = 10_000
@@ -34,17 +35,20 @@ MOST_UNPACKED = 1 << 30
 """Bytes a segment may have: more than a journal of that many rows can hold is no segment."""
 
 _DIGEST = 16
+_EVENTS = Turn.__struct_fields__.index("events")
 _ABOUT = frozenset((e.Claimed, e.Released, e.Paused, e.Resumed))
 _LEFT_OUT = frozenset((*_ABOUT, e.AttemptFailed, e.AttemptStarted))
 _encoder = msgspec.json.Encoder()
 _turns: msgspec.json.Decoder[list[Turn]] = msgspec.json.Decoder(list[Turn])
 
 
-class Past(msgspec.Struct, frozen=True, gc=False):
-    """A fold, and the segments that hold the condensed turns it was made from."""
+class Past(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A fold, and the segments that hold the condensed turns it was made from. `format` says how the fold was written;
+    that of a stand-in has been lifted with it."""
 
     fold: msgspec.Raw
     segments: tuple[e.Segment, ...] = ()
+    format: int = 1
 
 
 _pasts: msgspec.json.Decoder[Past] = msgspec.json.Decoder(Past)
@@ -76,7 +80,7 @@ def advance(run_id: str, base: Past | None, turns: Sequence[Turn]) -> tuple[Past
         segment, data = _packed(kept)
         segments = (*segments, segment)
         blobs[segment.blob] = data
-    return Past(folded(run), segments), blobs
+    return Past(folded(run), segments, FORMAT), blobs
 
 
 def unfolded_past(run_id: str, past: Past) -> Run:
@@ -159,7 +163,7 @@ def _packed(turns: list[Turn]) -> tuple[e.Segment, bytes]:
     plain = _encoder.encode(turns)
     data = zlib.compress(plain, 1)
     names = tuple(sorted(names_in(plain)))
-    return e.Segment(hash_of(data), turns[0].ordinal, turns[-1].ordinal, names), data
+    return e.Segment(hash_of(data), turns[0].ordinal, turns[-1].ordinal, names, FORMAT), data
 
 
 def unpacked(run_id: str, segments: Iterable[e.Segment], blobs: Mapping[str, bytes]) -> list[Turn]:
@@ -171,10 +175,18 @@ def unpacked(run_id: str, segments: Iterable[e.Segment], blobs: Mapping[str, byt
             plain = unpacking.decompress(blobs[segment.blob], MOST_UNPACKED)
             if unpacking.unconsumed_tail:
                 raise CorruptJournal(f"run {run_id}: segment {segment.blob} unpacks to more than a segment may hold")
-            turns += _turns.decode(plain)
+            turns += _turns.decode(plain if segment.format == FORMAT else _lifted(run_id, segment, plain))
         except (*UNREADABLE, zlib.error) as error:
             raise CorruptJournal(f"run {run_id}: segment {segment.blob} does not decode: {error}") from error
     return turns
+
+
+def _lifted(run_id: str, segment: e.Segment, plain: bytes) -> bytes:
+    """A segment of another format, as today's code would have packed it."""
+    turns: Any = msgspec.json.decode(plain)
+    for turn in turns:
+        turn[_EVENTS] = lifted(turn[_EVENTS], segment.format, f"run {run_id}: segment {segment.blob}")
+    return _encoder.encode(turns)
 
 
 # -- as a store keeps it -----------------------------------------------------------------------------------------------
@@ -192,21 +204,22 @@ def from_snapshot(run_id: str, snapshot: Snapshot) -> Past:
     if digest != _digest(snapshot.ordinal, snapshot.checksum, body):
         raise CorruptJournal(f"run {run_id}: the checksum of its snapshot up to row {snapshot.ordinal} does not hold")
     try:
-        return _pasts.decode(body)
+        past = _pasts.decode(body)
     except UNREADABLE as error:
         raise CorruptJournal(f"run {run_id}: its snapshot does not decode: {error}") from error
+    if past.format != FORMAT:
+        raise CorruptJournal(f"run {run_id}: its snapshot has event format {past.format}, this code writes {FORMAT}")
+    return past
 
 
 def stand_in(past: Past, replaced: Row) -> Row:
     """The row that takes the place of `replaced` and of all the rows before it."""
-    event = e.Compacted(rows=replaced.ordinal, fold=past.fold, segments=past.segments)
-    event = msgspec.structs.replace(event, seal=seal(replaced, event))
-    return msgspec.structs.replace(replaced, body=encode_events((event,)))
+    return sealed(replaced, e.Compacted(rows=replaced.ordinal, fold=past.fold, segments=past.segments))
 
 
 def past_of(event: e.Compacted) -> Past:
     """What a stand-in holds."""
-    return Past(event.fold, event.segments)
+    return Past(event.fold, event.segments, FORMAT)
 
 
 def _digest(ordinal: int, checksum: bytes, body: bytes) -> bytes:

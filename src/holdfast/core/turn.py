@@ -28,6 +28,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowE
 """What decoding bytes that are no events raises."""
 
 _STAND_IN = b'[{"t":"compacted"'
+_SEAL, _END = b',"seal":"', b"}]"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _encoder = msgspec.json.Encoder()
@@ -94,13 +95,10 @@ def checksum(previous: bytes, ordinal: int, epoch: int, at: int, body: bytes, *,
 
 def decode_row(row: Row) -> Turn:
     """The turn a row holds. Bytes that are no events of a known format are a `CorruptJournal`."""
-    if row.format > FORMAT:
-        raise CorruptJournal(
-            f"run {row.run}: row {row.ordinal} has event format {row.format}, this code reads up to {FORMAT}. "
-            "A newer Holdfast wrote it: upgrade this worker; the run is left for one that can read it."
-        )
     try:
-        body = row.body if row.format == FORMAT else _lifted(row)
+        body = row.body
+        if row.format != FORMAT:
+            body = _encoder.encode(lifted(msgspec.json.decode(body), row.format, f"run {row.run}: row {row.ordinal}"))
         return Turn(row.run, row.ordinal, row.epoch, instant(row.at), _decoder.decode(body), row.checksum, row.seq)
     except UNREADABLE as error:
         raise CorruptJournal(f"run {row.run}: row {row.ordinal} does not decode: {error}") from error
@@ -111,7 +109,7 @@ def decode_rows(rows: Sequence[Row], *, previous: bytes = GENESIS) -> list[Turn]
     of all the rows before and of itself."""
     turns: list[Turn] = []
     if rows and is_compacted(rows[0]):
-        turns.append(_sealed(rows[0]))
+        turns.append(_unsealed(rows[0]))
         previous, expected, rows = rows[0].checksum, rows[0].ordinal + 1, rows[1:]
     else:
         expected = 1 if previous == GENESIS or not rows else rows[0].ordinal
@@ -141,16 +139,24 @@ def segments_of(stand_in: Row) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def seal(row: Row, event: Compacted) -> str:
-    """What binds a stand-in to the row whose place it has: the chain's value there covers every row it stands for."""
-    body = encode_events((msgspec.structs.replace(event, seal=""),))
-    return checksum(row.checksum, row.ordinal, row.epoch, row.at, body, format=row.format).hex()
+def sealed(replaced: Row, event: Compacted) -> Row:
+    """The stand-in that holds this, in the place of the row whose ordinal, epoch, time and checksum it keeps: the seal
+    binds it to them, and the chain's value there covers every row it stands for. It is over the bytes as they are
+    written, so that it holds whatever format they are read with."""
+    plain = msgspec.structs.replace(replaced, format=FORMAT, body=encode_events((event,)))
+    return msgspec.structs.replace(plain, body=_with_seal(plain))
 
 
-def _sealed(row: Row) -> Turn:
+def _with_seal(plain: Row) -> bytes:
+    mark = checksum(plain.checksum, plain.ordinal, plain.epoch, plain.at, plain.body, format=plain.format)
+    return plain.body.removesuffix(_END) + _SEAL + mark.hex().encode() + b'"' + _END
+
+
+def _unsealed(row: Row) -> Turn:
     turn = decode_row(row)
     event = turn.events[0]
-    if not isinstance(event, Compacted) or event.rows != row.ordinal or event.seal != seal(row, event):
+    plain = msgspec.structs.replace(row, body=row.body[: row.body.rfind(_SEAL)] + _END)
+    if not isinstance(event, Compacted) or event.rows != row.ordinal or row.body != _with_seal(plain):
         raise CorruptJournal(
             f"run {row.run}: the seal of row {row.ordinal}, which stands for the compacted rows 1 to {row.ordinal}, "
             "does not hold. The store was changed or damaged; restore it from a backup, or start the run again."
@@ -158,18 +164,22 @@ def _sealed(row: Row) -> Turn:
     return turn
 
 
-def _lifted(row: Row) -> bytes:
-    """The body of an older row, as today's code would have written it: encoded again, since payloads are raw JSON."""
-    events: Any = msgspec.json.decode(row.body)
-    for version in range(row.format, FORMAT):
+def lifted(events: Any, format: int, where: str) -> Any:
+    """Events of another format as plain JSON values, as today's code would have written them; payloads are raw JSON, so
+    whoever wants them as they were encodes them again. `where` they stand begins the errors."""
+    if format > FORMAT:
+        raise CorruptJournal(
+            f"{where} has event format {format}, this code reads up to {FORMAT}. "
+            "A newer Holdfast wrote it: upgrade this worker; the run is left for one that can read it."
+        )
+    for version in range(format, FORMAT):
         lift = UPCASTERS.get(version)
         if lift is None:
-            raise CorruptJournal(f"run {row.run}: row {row.ordinal} has event format {version}, which nothing lifts")
+            raise CorruptJournal(f"{where} has event format {version}, which nothing lifts")
         try:
             events = lift(events)
         except Exception as error:
             raise CorruptJournal(
-                f"run {row.run}: row {row.ordinal} does not lift from event format {version}: "
-                f"{type(error).__name__}: {error}"
+                f"{where} does not lift from event format {version}: {type(error).__name__}: {error}"
             ) from error
-    return _encoder.encode(events)
+    return events

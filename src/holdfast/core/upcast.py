@@ -2,6 +2,10 @@
 
 `UPCASTERS[n]` turns the events of format n into those of format n + 1. Golden journals (`tests/golden`) hold rows of
 every format, and every one of them must replay to the same commands.
+
+The stand-in of a compacted journal is lifted like any event: what a new format changes in a fold (`core.run.Run`), its
+upcaster changes in the `fold` of `compacted`. The turns packed in its segments are lifted by themselves, and snapshots
+of another format are not read at all: the journal is.
 """
 
 from __future__ import annotations
