@@ -154,6 +154,7 @@ def figures(store: str = "sqlite", peer: str = "dbos") -> tuple[Figure, ...]:
         Figure("W8.one", "bytes on disk per step, one long run", "B", "less", target=targets.bytes_per_step),
         Figure("W8.many", "bytes on disk per step, many runs of 20", "B", "less", target=targets.bytes_per_step),
         *_growth("steps", "processor time of a step, one run", "µs", ("few steps", "more", "many")),
+        *_growth("wide", "processor time of a step, all at once", "µs", ("few steps", "more", "many")),
         *_growth("claim", "a claim", "ms", ("few rows", "more", "many")),
         *_growth("children", "processor time of a child", "µs", ("few children", "more", "many")),
     )

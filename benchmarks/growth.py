@@ -7,14 +7,15 @@ passed is told beside it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from statistics import median
 from typing import ClassVar
 
 from benchmarks.places import Place
-from benchmarks.program import app_at, family, one
+from benchmarks.program import app_at, family, one, wide
 from benchmarks.scale import Scale
 from benchmarks.throughput import finished
-from holdfast import App, step, workflow
+from holdfast import App, Call, step, workflow
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.store import Store
 
@@ -43,11 +44,12 @@ async def long(steps: int) -> int:
 
 
 async def w9(scale: Scale, place: Place) -> dict[str, float]:
-    """Steps of one run, claims among many rows, children of one parent."""
+    """Steps of one run, one after the other and all at once, claims among many rows, children of one parent."""
     return {
         **await _steps(scale.w9_steps, place),
+        **await _at_once("wide", wide, scale.w9_children, place),
         **await _claims(scale.w9_rows, scale.w9_claims, place),
-        **await _children(scale.w9_children, place),
+        **await _at_once("children", family, scale.w9_children, place),
     }
 
 
@@ -73,16 +75,16 @@ async def _steps(sizes: tuple[int, ...], place: Place) -> dict[str, float]:
     return {**_figures("steps", sizes, processor), **walls}
 
 
-async def _children(sizes: tuple[int, ...], place: Place) -> dict[str, float]:
-    """Parents of ever more children, each waiting for all of them at once."""
+async def _at_once(what: str, of: Callable[[int], Call[int]], sizes: tuple[int, ...], place: Place) -> dict[str, float]:
+    """Runs that ask for ever more at once, and wait for all of it."""
     processor: list[float] = []
-    async with app_at(place.url("children")) as app, app.worker(concurrency=CHILDREN_AT_ONCE):
-        await finished(app, [family(2)])
+    async with app_at(place.url(what)) as app, app.worker(concurrency=CHILDREN_AT_ONCE):
+        await finished(app, [of(2)])
         for size in sizes:
             processed = time.process_time()
-            await finished(app, [family(size)])
+            await finished(app, [of(size)])
             processor.append((time.process_time() - processed) / size * 1e6)
-    return _figures("children", sizes, processor)
+    return _figures(what, sizes, processor)
 
 
 async def _claims(sizes: tuple[int, ...], claims: int, place: Place) -> dict[str, float]:

@@ -43,7 +43,8 @@ as it configures it.
 - **W7**: runs that sleep for an hour: {w7_runs}, of {peer} {peer_runs}. **W8**: bytes that a step adds
   on the disk, to a store that has some already.
 - **W9**: what one more step, claim or child costs when there are many more: few, more and many are {w9_steps}
-  steps of one run, {w9_rows} rows, {w9_children} children of one parent. Holdfast alone: {peer} would take hours.
+  steps of one run one after the other, {w9_rows} rows, {w9_children} steps of one run, or children of one
+  parent, all at once. Holdfast alone: {peer} would take hours.
 
 "Sync bodies" are plain functions in threads, either called from an async workflow or from a plain one; they are to
 reach 60 % of the targets. "× raw" is the ratio to 1-row commits of plain apsw on WAL with `synchronous=FULL`, taken

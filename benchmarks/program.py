@@ -98,6 +98,12 @@ async def family(children: int) -> int:
     return len(await asyncio.gather(*(leaf(n) for n in range(children))))
 
 
+@workflow
+async def wide(steps: int) -> int:
+    """All its steps at once."""
+    return len(await asyncio.gather(*(work(n) for n in range(steps))))
+
+
 WORKFLOWS: tuple[AnyWorkflow[..., Any], ...] = (
     one,
     one_threaded,
@@ -109,6 +115,7 @@ WORKFLOWS: tuple[AnyWorkflow[..., Any], ...] = (
     parked,
     leaf,
     family,
+    wide,
 )
 
 

@@ -111,11 +111,11 @@ def _cleaning_up(run: Run) -> Iterator[Occupation]:
 
 def _only_started(run: Run) -> bool:
     """A child that was started and is awaited later has no event of its own: if nothing else is open, it is that."""
-    return not any(wait.awaited for wait in run.waits.values()) and all(x.is_abandoned for x in run.steps.values())
+    return len(run.steps) == run.abandoned and not any(wait.awaited for wait in run.waits.values())
 
 
 def _count_open(run: Run) -> int:
-    steps = sum(1 for step in run.steps.values() if not step.is_abandoned)
+    steps = len(run.steps) - run.abandoned
     if not run.waits:
         return steps
     is_any = _only_started(run)

@@ -66,8 +66,9 @@ class OpenWait(msgspec.Struct, gc=False):
     in_rounds: bool = False
 
 
-class Run(msgspec.Struct, gc=False):
-    """One run, folded from its journal."""
+class Run(msgspec.Struct, omit_defaults=True, gc=False):
+    """One run, folded from its journal. The last two fields follow from `steps`, and are not stored: what every turn
+    asks of thousands of open steps is kept, not looked for."""
 
     id: str
     workflow: str = ""
@@ -111,6 +112,8 @@ class Run(msgspec.Struct, gc=False):
     past_deadline: e.DeadlineReached | None = None
     paused: e.Paused | None = None
     end: e.Terminal | None = None
+    retries: dict[str, datetime] = {}  # when open steps that failed and are wanted begin their next attempt, by key
+    abandoned: int = 0  # how many of the open steps nobody wants any more
 
     def apply(self, turn: Turn) -> None:
         """Takes the next row."""
@@ -179,7 +182,7 @@ def fold(run_id: str, turns: Iterable[Turn]) -> Run:
 
 def folded(run: Run) -> msgspec.Raw:
     """The fold as it is stored in snapshots and stand-ins."""
-    return msgspec.Raw(_encoder.encode(run))
+    return msgspec.Raw(_encoder.encode(msgspec.structs.replace(run, retries={}, abandoned=0)))
 
 
 def unfolded(run_id: str, data: msgspec.Raw) -> Run:
@@ -190,6 +193,9 @@ def unfolded(run_id: str, data: msgspec.Raw) -> Run:
         raise CorruptJournal(f"run {run_id}: a stored fold of it does not decode: {error}") from error
     if run.id != run_id:
         raise CorruptJournal(f"run {run_id}: a stored fold of it is of run {run.id}")
+    steps = run.steps.values()
+    run.retries = {x.key: x.retry_at for x in steps if x.retry_at is not None and not x.is_abandoned}
+    run.abandoned = sum(x.is_abandoned for x in steps)
     return run
 
 
@@ -197,6 +203,16 @@ def _open(run: Run, key: str) -> OpenStep:
     step = run.steps.get(key)
     if step is None:
         raise CorruptJournal(f"run {run.id}: row {run.ordinal} names step {key!r}, which is not open")
+    return step
+
+
+def _settle(run: Run, key: str) -> OpenStep | None:
+    """The step is open no longer."""
+    step = run.steps.pop(key, None)
+    if step is not None and step.is_abandoned:
+        run.abandoned -= 1
+    elif run.retries:
+        run.retries.pop(key, None)
     return step
 
 
@@ -256,7 +272,7 @@ def _released(run: Run, event: e.Released) -> None:
 
 def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
     step = OpenStep(event.key, event.step or event.key, at, undo=event.undo, undoes=event.undoes)
-    earlier = run.steps.get(event.key)
+    earlier = _settle(run, event.key)
     if earlier is not None:  # an earlier pass left it without an outcome: attempts go on, and so does the budget
         step.attempt, step.failures = earlier.attempt + 1, earlier.failures
         step.of, step.last, step.progress = earlier.of, earlier.last, earlier.progress
@@ -267,7 +283,7 @@ def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
 
 
 def _completed_step(run: Run, event: e.StepCompleted, at: datetime) -> None:
-    step = run.steps.pop(event.key, None)
+    step = _settle(run, event.key)
     if step is None:
         return
     if step.undo:
@@ -282,22 +298,27 @@ def _attempt_failed(run: Run, event: e.AttemptFailed, at: datetime) -> None:
         step.failures += 1
         step.attempt, step.of, step.last, step.retry_at = event.attempt, event.of, event.failure, event.retry_at
         step.progress = bytes(event.progress)
+        if not step.is_abandoned:
+            run.retries[event.key] = event.retry_at
 
 
 def _attempt_started(run: Run, event: e.AttemptStarted, at: datetime) -> None:
     step = _open(run, event.key)
     step.attempt, step.retry_at = event.attempt, None
+    run.retries.pop(event.key, None)
     run.attempts += 1
 
 
 def _failed_step(run: Run, event: e.StepFailed, at: datetime) -> None:
-    run.steps.pop(event.key, None)
+    _settle(run, event.key)
 
 
 def _abandoned(run: Run, event: e.StepAbandoned, at: datetime) -> None:
     step = run.steps.get(event.key)
-    if step is not None:
+    if step is not None and not step.is_abandoned:
         step.is_abandoned = True
+        run.abandoned += 1
+        run.retries.pop(event.key, None)
 
 
 def _sleep(run: Run, event: e.SleepStarted, at: datetime) -> None:
@@ -373,6 +394,8 @@ def _retry(run: Run, event: e.RetryPlanned, at: datetime) -> None:
     run.worker = ""
     for step in run.steps.values():
         step.is_abandoned = True
+    run.abandoned = len(run.steps)
+    run.retries.clear()
 
 
 def _pass(run: Run, event: e.PassStarted, at: datetime) -> None:
@@ -384,6 +407,8 @@ def _continued(run: Run, event: e.Continued, at: datetime) -> None:
     run.workflow, run.version = event.workflow, event.version
     run.worker = ""
     run.steps.clear()
+    run.retries.clear()
+    run.abandoned = 0
     run.left.update({wait.run: wait.name for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel})
     run.waits.clear()
     run.undoable.clear()

@@ -168,9 +168,9 @@ def pause_reason(error: Exception | None) -> e.PauseReason:
 def brought_by_time(run: Run, program: Program, at: datetime, grace: timedelta) -> list[e.AnyEvent]:
     """Retries, the deadline and timers that have come due, in the order in which they are taken."""
     due: list[e.AnyEvent] = []
-    for step in run.steps.values():
-        if step.retry_at is not None and step.retry_at <= at and not step.is_abandoned:
-            due.append(e.AttemptStarted(key=step.key, attempt=step.attempt + 1))  # noqa: PERF401 mostly there is none
+    for key, retry_at in run.retries.items():
+        if retry_at <= at:
+            due.append(e.AttemptStarted(key=key, attempt=run.steps[key].attempt + 1))
     if run.deadline is not None and at >= run.deadline and run.past_deadline is None and run.cancel is None:
         due.append(e.DeadlineReached(grace_until=at + grace))
     for key in program.due_timers(at):

@@ -49,9 +49,8 @@ def wakes_soon(run: Run, program: Program, at: datetime) -> bool:
 def next_wake(run: Run, program: Program) -> datetime | None:
     """The earliest of everything the run waits for by time: timers, retries, its deadline, the end of its grace."""
     wake = program.next_timer()
-    for step in run.steps.values():
-        if step.retry_at is not None and not step.is_abandoned:
-            wake = _earlier(wake, step.retry_at)
+    if run.retries:
+        wake = _earlier(wake, min(run.retries.values()))
     if run.past_deadline is not None or run.cancel is not None:
         return _earlier(wake, run.grace_until)
     return wake if run.deadline is None else _earlier(wake, run.deadline)
