@@ -35,7 +35,7 @@ class ScriptedJournal:
 
 def turn(run: str) -> Commit:
     row = Row(run, 2, 1, 0, 1, b"", b"[]")
-    return Commit(no=1, row=row, projection=cast("Projection", None))
+    return Commit(no=1, row=row, after=b"", projection=cast("Projection", None))
 
 
 @pytest.fixture(autouse=True)
