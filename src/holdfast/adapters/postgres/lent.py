@@ -168,7 +168,7 @@ class LentTransaction:
         """See `ports.transactions`."""
         if self._is_open:
             with suppress(RuntimeError):
-                self._threads.submit(self._cancel)
+                self._threads.submit(self._alone, self._cancel)
 
     async def _off_the_loop(self, work: Callable[[], T]) -> T:
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))
@@ -180,6 +180,8 @@ class LentTransaction:
     # -- in a thread ---------------------------------------------------------------------------------------------------
 
     def _cancel(self) -> None:
+        if not self._is_open:  # what runs on the connection now is somebody else's
+            return
         with suppress(psycopg.Error):
             self._dialled.cancel_safe(timeout=5)
 
