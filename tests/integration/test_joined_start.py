@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from pathlib import Path
 from typing import Any, cast
@@ -321,16 +321,27 @@ async def test_memory_has_no_transaction_to_share(tmp_path: Path) -> None:
 async def test_whoever_holds_the_transaction_does_not_wait_for_itself(sqlite: World) -> None:
     """Promise: on SQLite another write in the block is an error that says so, not a standstill; afterwards it works."""
     app = sqlite.app(greet)
-    async with app.connection() as connection:
+    async with app.connection():
         with pytest.raises(NotAllowedHere, match="connection=…"):
             await app.start(greet("ann"))
-        with pytest.raises(apsw.ConstraintError):
-            await say(connection, "COMMIT")
-        with pytest.raises(NotAllowedHere, match="ended by the code"):
-            await app.start(greet("ann"), connection=connection)
-        await say(connection, "BEGIN")
     run = await app.start(greet("ann"))
     assert await run.status() is Status.PENDING
+
+
+async def test_a_borrower_who_commits_by_a_statement_is_told(shared: World) -> None:
+    """Promise: by the next verb or at the end of the block; a run that was started after it is not there."""
+    app = shared.app(greet)
+
+    async def commits() -> None:
+        async with app.connection() as connection:
+            with suppress(apsw.ConstraintError):
+                await say(connection, "COMMIT")
+            await app.start(greet("ann"), id="r", connection=connection)
+
+    with pytest.raises(NotAllowedHere, match="ended by the code"):
+        await commits()
+    assert await shared.store.get("r") is None
+    await app.start(greet("ann"), id="r")
 
 
 async def test_the_borrower_cannot_commit(postgres: World) -> None:

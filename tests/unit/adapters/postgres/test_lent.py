@@ -7,9 +7,11 @@ import threading
 from concurrent.futures import Executor, Future
 from typing import Any
 
+import psycopg
 import pytest
 
 from holdfast.adapters.postgres.dialling import TimedConnection
+from holdfast.ports.transactions import RolledBack
 from holdfast.testing.conformance.world import World
 from tests.chaos.stage import until
 
@@ -82,3 +84,13 @@ async def test_the_server_is_not_asked_to_give_up_a_statement_after_the_loan(
     [request] = late.asked
     request()
     assert asked == []
+
+
+async def test_a_failed_statement_that_was_swallowed_is_told_at_the_end(world: World) -> None:
+    """Promise: nothing is kept of such a transaction, and whoever settles it hears why."""
+    transaction = await world.store.transact(is_async=False)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        transaction.connection.execute("SELECT 1 / 0")
+    settled = await transaction.commit()
+    assert isinstance(settled, RolledBack)
+    assert "a statement of the transaction had failed" in str(settled.error)
