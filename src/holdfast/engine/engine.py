@@ -7,7 +7,7 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +29,7 @@ from holdfast.engine.deciding import pause_reason
 from holdfast.engine.definitions import Definitions, Missing
 from holdfast.engine.history import Journal
 from holdfast.engine.loading import begun_anew, close
+from holdfast.engine.putting_off import PutOffs
 from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
 from holdfast.engine.shadow import Shadow
@@ -104,6 +105,7 @@ class Engine:
         self.is_draining: bool = False
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
+        self._put_offs = PutOffs()
         self._strays: dict[str, int] = {}
         self._doubts = 0
 
@@ -227,6 +229,7 @@ class Engine:
     def _open(self, row: RunRow, run: Run, program: Program, events: list[e.AnyEvent], last: int) -> None:
         session = Session(self, row.no, row.epoch, row.inbox_read, run, program)
         self.sessions[row.id] = session
+        self._put_offs.forget(row.id)
         telling.claimed(session)
         session.open(events, last)
 
@@ -247,7 +250,7 @@ class Engine:
         self.committer.submit(commit, lambda _: self.freed())
 
     async def _put_back(self, row: RunRow, note: str = "") -> None:
-        until = self.clock.now() + _backoff(row.bounces)
+        until = self.clock.now() + self._put_offs.next(row.id)
         await self.asking.insist(
             lambda: self.store.release(row.no, epoch=row.epoch, until=until, inbox_seen=row.inbox_last, note=note),
             f"run {row.id}: release",
@@ -444,7 +447,3 @@ class Engine:
         self.wheel.close()
         for task in list(self._tasks):
             task.cancel()
-
-
-def _backoff(bounces: int) -> timedelta:
-    return timedelta(seconds=min(300, 5 * 2 ** min(bounces, 10)))

@@ -269,7 +269,7 @@ class Transaction:
 
     def release(self, run: RunRow, until: datetime | None, inbox_seen: int, note: str) -> None:
         """Gives the run back without a turn; whoever can do that was not killed by it, so the claim is not counted."""
-        self._change(run.no, claims=max(0, run.claims - 1), note=note)
+        self._change(run.no, claims=max(0, run.claims - 1), note=note, bounces=run.bounces + bool(note))
         self._park(run.no, until, inbox_seen)
 
     def _change(self, no: int, **columns: object) -> RunRow:

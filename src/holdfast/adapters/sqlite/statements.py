@@ -272,7 +272,7 @@ RETURNING id
 
 # release: fenced by epoch. Locks runs. Whoever can release was not killed by the run, so the claim is not counted.
 RELEASE = """
-UPDATE runs SET instance = '', claims = max(0, claims - 1), note = ?1,
+UPDATE runs SET instance = '', claims = max(0, claims - 1), note = ?1, bounces = bounces + (?1 <> ''),
     available_at = CASE WHEN inbox_last > ?2 THEN ?4 ELSE ?3 END,
     ready = CASE
         WHEN status = 'paused' THEN NULL

@@ -252,3 +252,15 @@ class ClaimSuite(Suite):
         assert (await world.get("r")).bounces == 1
         bringer = await world.worker("bringer", definitions=(("later", ""),))
         assert await world.claimed_ids(bringer) == ["r"]
+
+    async def test_what_a_worker_could_not_take_on_is_recalled_too(self, world: World) -> None:
+        """Contract: a run given back with a note, since its worker lacks something that its definition needs, is
+        available as soon as a worker registers with that definition; one that was given back without is left alone."""
+        until = world.clock.now() + seconds(300)
+        for name, note in (("lacking", "it has no component"), ("given", "")):
+            holder = await world.held_run(name)
+            assert await world.store.release(holder.no, epoch=1, until=until, inbox_seen=0, note=note)
+        bringer = await world.worker("bringer")
+        assert await world.claimed_ids(bringer) == ["lacking"]
+        row = await world.get("lacking")
+        assert (row.bounces, row.note) == (0, "")

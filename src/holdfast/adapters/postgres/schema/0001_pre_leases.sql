@@ -318,6 +318,7 @@ DECLARE
     released text;
 BEGIN
     UPDATE runs SET instance = '', claims = greatest(0, claims - 1), note = new_note,
+        bounces = bounces + (new_note <> '')::int,
         available_at = CASE WHEN inbox_last > seen THEN moment ELSE until END,
         ready = CASE
             WHEN status = 'paused' THEN NULL
