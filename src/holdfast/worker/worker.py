@@ -249,18 +249,20 @@ class Worker:
         )
 
     async def stop(self, *, grace: float | None = None) -> None:
-        """Stops in order: no more claims; runs given back as they fall quiet; the rest after the grace."""
+        """Stops in order: no more claims; runs given back as they fall quiet; the rest after the grace, which is one
+        for all: the claim that is still under way and the bodies that run."""
         if self.is_stopping:
             return
         self.is_stopping = True
         self.work_hinted.set()
         limit = self.options.grace.total_seconds() if grace is None else grace
+        until = asyncio.get_running_loop().time() + limit
+        self.engine.drain()
         if self._tasks:
             await asyncio.wait([self._tasks[0]], timeout=limit)
         self._all_quiet.clear()
-        self.engine.drain()
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout_at(until):
                 while not self.engine.is_quiet:
                     await self._all_quiet.wait()
                     self._all_quiet.clear()
