@@ -179,10 +179,13 @@ class Worker:
 
     async def recovered(self, own: Sequence[str], taken: Collection[str]) -> None:
         """The runs of the earlier instance were tried: those that others were quicker to get are left to them."""
+        counted = self._granted.refused if self._granted is not None else ()
         for run in own:
             if run in taken:
                 self.met("own", run, "")
-            elif (lease := await self.store.lease(run)) is not None and lease.instance != self.options.instance:
+                continue
+            lease = None if run in counted else await self.store.lease(run)
+            if lease is not None and lease.instance != self.options.instance:
                 self.met("contended", run, f"worker {lease.worker} holds it")
 
     def met(self, kind: Kind, run: str, detail: str) -> None:
@@ -296,10 +299,10 @@ class Worker:
             self._watchdog.stop()
         if self._heartbeat is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._heartbeat.stop)
+        if self._granted is not None:  # first: a run that is free and still granted to us is put off by whoever looks
+            await self._granted.release_all()
         try:
             await self.store.release_all(self.options.instance)
-            if self._granted is not None:
-                await self._granted.release_all()
         except StoreError as error:
             LOG.warning("worker %s: leases not released, they will run out: %s", self.options.id, error)
         await self.surroundings.close()
