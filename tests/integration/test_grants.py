@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import App, Signal, current, step, workflow
 from holdfast.adapters.memory.grants import MemoryGrants
 from holdfast.errors import StoreUnavailable
-from holdfast.ports.grants import Grant, Releasing
+from holdfast.ports.clock import Clock
+from holdfast.ports.grants import Acquiring, Grant, Releasing
 from holdfast.worker import granting
 from holdfast.worker.worker import Worker
 from tests.support.faults import FaultyStore
@@ -41,6 +44,18 @@ class Stage:
             return await slow()
 
         self.work = work
+
+
+class Behind(MemoryGrants):
+    """A manager whose clock is behind that of the store."""
+
+    def __init__(self, clock: Clock, behind: timedelta) -> None:
+        super().__init__(clock)
+        self._behind = behind
+
+    async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
+        answer = await super().acquire(run, worker, ttl)
+        return msgspec.structs.replace(answer, expires_at=answer.expires_at - self._behind)
 
 
 class SlowToLetGo(MemoryGrants):
@@ -153,6 +168,31 @@ async def test_a_run_whose_owner_is_gone_is_taken_over_and_renamed(still: World)
         row, grant = await still.row(run), await grants.get(run.id)
         assert grant is not None
         assert (row.worker, row.epoch, grant.worker) == ("w2", 2, "w2")
+        stage.leave.set()
+        assert await run.result("30s") == 2
+
+
+@pytest.mark.parametrize("behind", [seconds(0), LEASE * 10], ids=["right", "behind"])
+async def test_a_grant_that_outlives_the_lease_is_waited_for_once(still: World, behind: timedelta) -> None:
+    """Promise: a worker that is killed between two heartbeats has grants that hold longer than its lease. Who finds its
+    runs writes it back and waits, whatever the manager's clock shows; then takes over."""
+    stage, grants, asked = Stage(), Behind(still.clock, behind), FaultyStore(still.store)
+    first = still.app(stage.work, leases=grants)
+    second = App(workflows=[stage.work], store=asked.store, leases=grants)
+    async with still.worker(first, id="w1", ttl=TTL) as worker:
+        still.clock.advance(LEASE / 3)
+        run = await first.start(stage.work())
+        await still.until(lambda: stage.began == [1])
+        await crash(worker)
+    async with still.worker(second, id="w2", **calm()) as worker:
+        still.clock.advance(LEASE * 2 / 3)
+        for _ in range(5):
+            await still.beat(worker)
+            await look_around(still, worker, asked)
+        assert (asked.calls["reinstate"], worker.recovery.count("contended")) == (1, 1)
+        still.clock.advance(LEASE / 3)
+        await still.beat(worker)
+        await still.until(lambda: stage.began == [1, 2])
         stage.leave.set()
         assert await run.result("30s") == 2
 

@@ -24,6 +24,9 @@ LOG = logging.getLogger("holdfast.worker")
 PAUSE = 2.0
 """Seconds after which a stream of orphans that ended is taken up again."""
 
+LEAST = timedelta(seconds=1)
+"""How long a run that another has is left alone at least: the manager's clock may be behind the store's."""
+
 
 class Granted:
     """The grants of one worker: acquired before claims, given back when a run is no longer here."""
@@ -72,7 +75,8 @@ class Granted:
         if isinstance(answer, OwnedBy):
             self.refused.add(run)
             worker.met("contended", run, f"worker {answer.worker} has its lease until {answer.expires_at:%H:%M:%S}")
-            await worker.store.reinstate(run, worker=answer.worker, until=answer.expires_at)
+            until = max(answer.expires_at, worker.store.clock.now() + LEAST)
+            await worker.store.reinstate(run, worker=answer.worker, until=until)
             return False
         self._held.add(run)
         return True

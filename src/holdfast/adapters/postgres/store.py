@@ -270,7 +270,8 @@ class PostgresStore(Keeping, Lending):
 
     async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
         """See `ports.leases`."""
-        ((is_done,),) = await self._rows(sql.REINSTATE, self._moments.wall(), run, worker, micros(until))
+        moments = self._moments
+        ((is_done,),) = await self._rows(sql.REINSTATE, moments.wall(), *moments.lease(), run, worker, micros(until))
         return bool(is_done)
 
     async def lease(self, run: str) -> Lease | None:

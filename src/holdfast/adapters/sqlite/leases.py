@@ -178,10 +178,15 @@ def release_all(transaction: Transaction, instance: str) -> int:
 
 
 def reinstate(transaction: Transaction, run: str, worker: str, until: int) -> bool:
-    """The worker's newest instance holds the run again; without one the run is put off."""
+    """The worker's newest instance holds the run again, and lives until then; without one the run is put off."""
     newest = transaction.row(sql.NEWEST_INSTANCE, (worker,))
     values = (worker, newest[0] if newest else "", until, transaction.now, run)
-    return transaction.row(sql.REINSTATE, values) is not None
+    if transaction.row(sql.REINSTATE, values) is None:
+        return False
+    if newest:
+        boot, second = boot_micros(transaction.clock)
+        transaction.run(sql.PROLONG, (boot, second + until - transaction.now, newest[0]))
+    return True
 
 
 def lease_of(ask: Ask, clock: Clock, run: str) -> Lease | None:
