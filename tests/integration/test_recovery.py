@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 import pytest
@@ -69,17 +69,23 @@ async def met_by(world: World, worker: Worker) -> Recovery:
     return decode_recovery(next(row.recovery for row in rows if row.instance == worker.options.instance))
 
 
-async def damage(store: Store, run: str) -> None:
-    """Makes the last row of a run's journal unreadable, behind everybody's back."""
+Damage = Literal["unreadable", "without its last row", "empty"]
+
+
+async def damage(store: Store, run: str, how: Damage) -> None:
+    """Does that to a run's journal, or to its last row, behind everybody's back."""
     row = await store.get(run)
     assert row is not None
+    first = 1 if how == "empty" else row.next_ordinal - 1
     if isinstance(store, MemoryStore):
         rows = store._tables.rows[row.no]
-        rows[-1] = msgspec.structs.replace(rows[-1], body=b"\xff not an event")
+        last = msgspec.structs.replace(rows[-1], body=b"\xff not an event")
+        rows[first - 1 :] = [last] if how == "unreadable" else []
     else:
         assert isinstance(store, SqliteStore)
-        statement = "UPDATE events SET body = x'ff' WHERE run = ? AND ordinal = ?"
-        await store._write(lambda transaction: transaction.run(statement, (row.no, row.next_ordinal - 1)))
+        verb = "UPDATE events SET body = x'ff'" if how == "unreadable" else "DELETE FROM events"
+        statement = f"{verb} WHERE run = ? AND ordinal >= ?"
+        await store._write(lambda transaction: transaction.run(statement, (row.no, first)))
 
 
 # -- start-up ----------------------------------------------------------------------------------------------------------
@@ -213,8 +219,10 @@ async def _beats_went_on(world: World, worker: Worker, before: Counter[Any]) -> 
 
 
 @pytest.mark.spec("stepflow.R8", "stepflow.R9", "stepflow.J11", "traps.A8")
-async def test_one_bad_run_never_stops_the_pass(still: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Promise: of runs taken back together the damaged one is paused with the reason; the others go on."""
+@pytest.mark.parametrize("how", get_args(Damage))
+async def test_one_bad_run_never_stops_the_pass(still: World, caplog: pytest.LogCaptureFixture, how: Damage) -> None:
+    """Promise: of runs taken back together the damaged one is paused with the reason; the others go on. Rows that are
+    missing at the end are damage too: the run's row says how many there were."""
     stage = Stage()
     app = still.app(stage.work)
     async with still.worker(app, id="w1", ttl=TTL) as worker:
@@ -222,11 +230,12 @@ async def test_one_bad_run_never_stops_the_pass(still: World, caplog: pytest.Log
             await app.start(stage.work(), id=f"run{count}")
         await still.until(lambda: len(stage.begun()) == 3)
         await crash(worker)
-    await damage(still.store, "run1")
+    await damage(still.store, "run1", how)
     stage.leave.set()
     async with still.worker(app, id="w1", ttl=TTL) as worker:
         assert [await (await app.get(f"run{n}", stage.work)).result("30s") for n in (0, 2)] == [2, 2]
-        await still.until_status("run1", Status.PAUSED)
+        row = await still.until_status("run1", Status.PAUSED)
+        assert row.instance == ""
         recovery = await met_by(still, worker)
         assert recovery.count("undecodable") == 1
         assert [(met.kind, met.run) for met in recovery.recent] == [("undecodable", "run1")]

@@ -367,7 +367,7 @@ class Engine:
 
     async def _rebuild(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         close(session.program, session.run.id)
-        journals = await self.asking.journals({session.no: session.run.ordinal})
+        journals = await self.asking.journals({session.no: session.run.ordinal - 1})  # the last turn was refused
         loaded = await self.asking.load(session.no, session.run.id, journals[session.no])
         run = loaded.run
         program = await self.asking.replayed(loaded, self.spec_of(run))
