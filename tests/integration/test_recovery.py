@@ -18,6 +18,7 @@ from holdfast.core.recovery import Recovery, decode_recovery
 from holdfast.engine.asking import Asking
 from holdfast.ports.leases import Taken, Taking, WorkerRow
 from holdfast.ports.store import Store
+from holdfast.testing.conformance.leases import finished_pid
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
 from tests.support.faults import FaultyStore
@@ -154,16 +155,21 @@ async def test_start_up_recovery_takes_as_many_as_it_is_told(still: World) -> No
 @pytest.mark.spec("stepflow.C1", "stepflow.R20")
 @pytest.mark.parametrize(("id", "most"), [("w1", 0), ("w2", 100)])
 async def test_without_start_up_recovery_the_lease_decides(still: World, id: str, most: int) -> None:
-    """Promise: 0 turns it off, and another id has nothing to take back: the runs come when the earlier lease ends."""
+    """Promise: 0 turns it off, and another id has nothing to take back: the runs come when the earlier lease ends,
+    though the earlier process is known to be gone."""
     stage = Stage()
     app = still.app(stage.work, config=recovering(max_startup_recovery=most))
     async with still.worker(app, id="w1", ttl=TTL) as worker:
         run = await app.start(stage.work())
         await still.until(lambda: len(stage.begun()) == 1)
         await crash(worker)
+    gone = msgspec.structs.replace(worker.row, pid=finished_pid())
+    await still.store.register(gone, seconds(15), takes_over="none")
     async with still.worker(app, id=id, ttl=TTL) as worker:
         await still.beat(worker)
-        assert (await still.row(run)).epoch == 1
+        await worker.learn([])  # it registers again
+        row = await still.row(run)
+        assert (row.instance, row.epoch) == (gone.instance, 1)
         still.clock.advance(seconds(16))
         await still.beat(worker)
         await still.until(lambda: stage.begun()[run.id] == 2)
@@ -307,7 +313,7 @@ async def test_own_runs_that_others_were_quicker_to_get_are_counted(still: World
         host="elsewhere",
         started_at=still.clock.now(),
     )
-    await still.store.register(thief, seconds(3600), takes_over=False)
+    await still.store.register(thief, seconds(3600), takes_over="none")
     stolen: list[Taking] = []
 
     async def before(name: str, _: tuple[Any, ...]) -> None:

@@ -25,7 +25,7 @@ from holdfast.engine.registry import Registry
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.errors import StoreError
 from holdfast.ports.grants import Grants
-from holdfast.ports.leases import Beat, Claims, WorkerRow
+from holdfast.ports.leases import Beat, Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import OTHERS, Store
 from holdfast.worker.claiming import claim_until_stopped
@@ -158,7 +158,7 @@ class Worker:
     async def _register(self) -> None:
         """Known to the store; the runs of an earlier instance of this worker are free, and the first to be claimed."""
         most = self.options.recovery.max_startup_recovery
-        takes_over = self.options.is_configured and most > 0
+        takes_over: TakeOver = "none" if not most else "all" if self.options.is_configured else "gone"
         freed = await self.store.register(self.row, self.options.ttl, takes_over=takes_over)
         self.own_runs = list(freed[:most])
         if freed:
@@ -215,7 +215,7 @@ class Worker:
     async def _serve_more(self, resources: Iterable[Resource[Any]]) -> None:
         await self.surroundings.open(resources)
         self.row = msgspec.structs.replace(self.row, definitions=self.registry.held)
-        await self.store.register(self.row, self.options.ttl, takes_over=False)
+        await self.store.register(self.row, self.options.ttl, takes_over="none")
         self.work_hinted.set()
 
     async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Creation:
@@ -365,7 +365,7 @@ class Worker:
         """The lease had run out. While it had, runs may have been put off for want of somebody who holds their
         definition: registering recalls them. Others may have taken what we held."""
         try:
-            await self.store.register(self.row, self.options.ttl, takes_over=False)
+            await self.store.register(self.row, self.options.ttl, takes_over="none")
         except StoreError as error:
             LOG.warning("worker %s: runs that were put off are not recalled yet: %s", self.options.id, error)
         await self.engine.check_held(self.options.instance)

@@ -347,9 +347,9 @@ class OwnershipSuite(Suite):
     async def test_a_worker_of_another_id_gets_nothing_at_its_start(self, world: World) -> None:
         """Contract: the runs of a worker that went away come back with its id at once, else after its lease."""
         await world.held_run("r")
-        other = await world.worker("i2", takes_over=True)
+        other = await world.worker("i2", takes_over="all")
         assert (await world.claim(other)).runs == []
-        again = await world.worker("i3", "w1", takes_over=True)
+        again = await world.worker("i3", "w1", takes_over="all")
         assert await world.claimed_ids(again) == ["r"]
 
     @shows("stepflow.J1", "traps.B1")
