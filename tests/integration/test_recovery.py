@@ -392,3 +392,33 @@ def test_worker_ids_are_as_configured_and_instances_never_repeat() -> None:
     assert not any(options.is_configured for options in made)
     assert len({options.id for options in made}) == 1
     assert len({options.instance for options in (*configured, *made)}) == 100
+
+
+async def test_two_live_workers_of_one_id_are_safe_and_reported(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: the later one takes the runs of the earlier, which finds out and says who has its id."""
+    stage = Stage()
+    first, second = world.app(stage.work), world.app(stage.work)
+    async with world.worker(first, id="w1", ttl="1500ms") as stale:
+        run = await first.start(stage.work())
+        await world.until(lambda: len(stage.begun()) == 1)
+        async with world.worker(second, id="w1", ttl="1500ms") as later:
+            await world.until(lambda: "another live worker has this id" in caplog.text)
+            assert f"process {later.row.pid} on {later.row.host}" in caplog.text
+            await world.until(lambda: stage.begun()[run.id] == 2 and run.id not in stale.engine.sessions)
+            stage.leave.set()
+            assert await run.result("30s") == 2
+
+
+async def test_a_worker_that_comes_back_alone_is_no_second_one(still: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: neither the instance that was killed nor a lease that ran out is taken for another live worker."""
+    stage = Stage()
+    app = still.app(stage.work)
+    async with still.worker(app, id="w1", ttl=TTL) as worker:
+        await crash(worker)
+    async with still.worker(app, id="w1", ttl=TTL) as worker:
+        still.clock.advance(seconds(16))
+        assert worker._heartbeat is not None
+        await asyncio.to_thread(worker._heartbeat.beat)
+        await still.until(lambda: "its lease had run out" in caplog.text)
+        await still.until(lambda: not worker.engine._tasks)  # it has registered again
+    assert "another live worker" not in caplog.text

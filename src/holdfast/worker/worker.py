@@ -366,6 +366,20 @@ class Worker:
         definition: registering recalls them. Others may have taken what we held."""
         try:
             await self.store.register(self.row, self.options.ttl, takes_over="none")
+            await self._report_namesake()
         except StoreError as error:
             LOG.warning("worker %s: runs that were put off are not recalled yet: %s", self.options.id, error)
         await self.engine.check_held(self.options.instance)
+
+    async def _report_namesake(self) -> None:
+        """A later instance of this id ends an earlier one, which may be alive: only that one knows."""
+        for other in await self.store.workers():
+            is_later = other.instance != self.options.instance and other.started_at >= self.row.started_at
+            if other.is_live and other.worker == self.options.id and is_later:
+                LOG.warning(
+                    "worker %s: another live worker has this id, process %d on %s, and took its runs. Give each an id "
+                    "of its own.",
+                    self.options.id,
+                    other.pid,
+                    other.host,
+                )
