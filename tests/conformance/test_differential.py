@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import seed, settings
@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.core.status import Status
 from holdfast.ports.journal import Commit, Committed
-from holdfast.ports.leases import Claims, Taken, WorkerRow
+from holdfast.ports.leases import Claims, Taken, TakeOver, WorkerRow
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.ports.store import Store
 from holdfast.testing.conformance.world import START, TTL, Holder, World, publication, seconds, signal
@@ -184,8 +184,8 @@ class Twins(RuleBasedStateMachine):
     def begin(self) -> None:
         """Something to do, so that few steps are spent on empty stores."""
         self.open_both()
-        self.register("i0", "w0", DEFINITIONS[:4], takes_over=False)
-        self.register("i1", "w1", DEFINITIONS[:4], takes_over=False)
+        self.register("i0", "w0", DEFINITIONS[:4], takes_over="none")
+        self.register("i1", "w1", DEFINITIONS[:4], takes_over="none")
         for run, workflow, key in (("r0", "order", "k"), ("r1", "parcel", ""), ("r2", "stray", "")):
             self.create(run, workflow, "", key, 0, None, "", 0)
         self.claim("i0", limit=2)
@@ -194,10 +194,10 @@ class Twins(RuleBasedStateMachine):
         instance=instances,
         worker=st.sampled_from(["w0", "w1"]),
         definitions=st.sampled_from([DEFINITIONS[:4], DEFINITIONS[:4], DEFINITIONS[:1], DEFINITIONS]),
-        takes_over=st.booleans(),
+        takes_over=st.sampled_from(get_args(TakeOver)),
     )
     def register(
-        self, instance: str, worker: str, definitions: tuple[tuple[str, str], ...], *, takes_over: bool
+        self, instance: str, worker: str, definitions: tuple[tuple[str, str], ...], *, takes_over: TakeOver
     ) -> None:
         async def ask(world: World) -> Any:
             row = WorkerRow(

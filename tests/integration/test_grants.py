@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import App, Signal, current, step, workflow
 from holdfast.adapters.memory.grants import MemoryGrants
-from holdfast.ports.grants import Grant
+from holdfast.errors import StoreUnavailable
+from holdfast.ports.clock import Clock
+from holdfast.ports.grants import Acquiring, Grant, Releasing
+from holdfast.worker import granting
+from holdfast.worker.worker import Worker
 from tests.support.faults import FaultyStore
 from tests.support.world import World, crash, seconds
 
@@ -36,6 +44,53 @@ class Stage:
             return await slow()
 
         self.work = work
+
+
+class Behind(MemoryGrants):
+    """A manager whose clock is behind that of the store."""
+
+    def __init__(self, clock: Clock, behind: timedelta) -> None:
+        super().__init__(clock)
+        self._behind = behind
+
+    async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
+        answer = await super().acquire(run, worker, ttl)
+        return msgspec.structs.replace(answer, expires_at=answer.expires_at - self._behind)
+
+
+class SlowToLetGo(MemoryGrants):
+    """A manager to whom something happens before it lets grants go."""
+
+    asked = 0
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def release(self, run: str, worker: str) -> Releasing:
+        await self._happens()
+        return await super().release(run, worker)
+
+    async def release_all(self, worker: str) -> Sequence[str]:
+        await self._happens()
+        return await super().release_all(worker)
+
+    async def _happens(self) -> None:
+        self.asked += 1
+        if self.meanwhile is not None:
+            await self.meanwhile()
+
+
+async def look_around(world: World, worker: Worker, asked: FaultyStore) -> None:
+    """The worker, which asks this store, looks for due runs, and has done with those it finds."""
+
+    def has_looked(times: int) -> bool:
+        return asked.calls["due"] >= times
+
+    for times in range(asked.calls["due"] + 1, asked.calls["due"] + 3):  # the second begins when the first has ended
+        worker.work_hinted.set()
+        await world.until(partial(has_looked, times))
+
+
+async def out_of_reach() -> None:
+    raise StoreUnavailable("the manager is away")
 
 
 def calm(**options: Any) -> dict[str, Any]:
@@ -117,6 +172,31 @@ async def test_a_run_whose_owner_is_gone_is_taken_over_and_renamed(still: World)
         assert await run.result("30s") == 2
 
 
+@pytest.mark.parametrize("behind", [seconds(0), LEASE * 10], ids=["right", "behind"])
+async def test_a_grant_that_outlives_the_lease_is_waited_for_once(still: World, behind: timedelta) -> None:
+    """Promise: a worker that is killed between two heartbeats has grants that hold longer than its lease. Who finds its
+    runs writes it back and waits, whatever the manager's clock shows; then takes over."""
+    stage, grants, asked = Stage(), Behind(still.clock, behind), FaultyStore(still.store)
+    first = still.app(stage.work, leases=grants)
+    second = App(workflows=[stage.work], store=asked.store, leases=grants)
+    async with still.worker(first, id="w1", ttl=TTL) as worker:
+        still.clock.advance(LEASE / 3)
+        run = await first.start(stage.work())
+        await still.until(lambda: stage.began == [1])
+        await crash(worker)
+    async with still.worker(second, id="w2", **calm()) as worker:
+        still.clock.advance(LEASE * 2 / 3)
+        for _ in range(5):
+            await still.beat(worker)
+            await look_around(still, worker, asked)
+        assert (asked.calls["reinstate"], worker.recovery.count("contended")) == (1, 1)
+        still.clock.advance(LEASE / 3)
+        await still.beat(worker)
+        await still.until(lambda: stage.began == [1, 2])
+        stage.leave.set()
+        assert await run.result("30s") == 2
+
+
 @pytest.mark.spec("stepflow.L4", "stepflow.R1", "stepflow.L15")
 async def test_a_restarted_worker_has_its_grants_already(still: World) -> None:
     """Promise: the same id acquires what is its own at once, though the grant of the crashed instance still holds."""
@@ -148,6 +228,100 @@ async def test_a_stopping_worker_gives_its_grants_back(still: World) -> None:
     stage.leave.set()
     async with still.worker(other, id="w2", ttl=TTL):
         assert await run.result("30s") == 2
+
+
+@pytest.mark.spec("stepflow.C5", "stepflow.L7")
+async def test_a_stopping_worker_gives_its_grants_back_before_its_runs(still: World) -> None:
+    """Promise: whoever looks while the manager takes its time meets no run whose grant is not free yet, and so puts
+    none off: time stands still here."""
+    stage, grants, asked = Stage(), SlowToLetGo(still.clock), FaultyStore(still.store)
+    first = still.app(stage.work, leases=grants)
+    second = App(workflows=[stage.work], store=asked.store, leases=grants)
+    async with still.worker(first, id="w1", **calm(grace="10ms")) as owner:
+        run = await first.start(stage.work())
+        await still.until(lambda: stage.began == [1])
+        async with still.worker(second, id="w2", **calm()) as other:
+            grants.meanwhile = partial(look_around, still, other, asked)
+            await owner.stop()
+            grants.meanwhile = None
+            await still.until(lambda: stage.began == [1, 2])
+            assert other.recovery.count("contended") == 0
+            stage.leave.set()
+            assert await run.result("30s") == 2
+
+
+@pytest.mark.parametrize("broken", ["store", "manager"])
+async def test_what_is_not_given_back_to_one_is_given_back_to_the_other(still: World, broken: str) -> None:
+    """Promise: a store or a manager that does not answer a worker that goes keeps the other from nothing."""
+    stage, grants, faulty = Stage(), SlowToLetGo(still.clock), FaultyStore(still.store)
+    app = App(workflows=[stage.work], store=faulty.store, leases=grants)
+    async with still.worker(app, id="w1", grace="10ms"):
+        run = await app.start(stage.work())
+        await still.until(lambda: stage.began == [1])
+        await grants.acquire("another", "w1", LEASE)
+        if broken == "store":
+            faulty.fail("release_all", 1)
+        else:
+            grants.meanwhile = out_of_reach
+    is_free = (await still.row(run)).instance == ""
+    assert (is_free, await grants.get("another") is None) == (broken != "store", broken != "manager")
+
+
+async def test_a_grant_that_could_not_be_given_back_is_given_back_later(still: World) -> None:
+    """Promise: a manager that was away for a moment leaves no grant behind that nobody else can have."""
+    stage, grants = Stage(), SlowToLetGo(still.clock)
+    app = still.app(stage.work, leases=grants)
+    stage.leave.set()
+    grants.meanwhile = out_of_reach
+    async with still.worker(app, id="w1", ttl=TTL):
+        run = await app.start(stage.work())
+        assert await run.result("30s") == 1
+        await still.until(lambda: grants.asked >= 1)
+        assert await grants.get(run.id) is not None
+        grants.meanwhile = None
+
+        async def is_free() -> bool:
+            return await grants.get(run.id) is None
+
+        await still.until(is_free)
+
+
+async def test_an_own_run_of_a_missing_definition_is_counted_and_named(
+    still: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: a worker that comes back without a workflow says which of its runs it puts off, with a manager too."""
+    stage, grants = Stage(), MemoryGrants(still.clock)
+    app = still.app(stage.work, leases=grants)
+    async with still.worker(app, id="w1", ttl=TTL) as worker:
+        await app.start(stage.work(), id="homeless")
+        await still.until(lambda: stage.began == [1])
+        await crash(worker)
+
+    @workflow(name="something_else")
+    async def something_else() -> None: ...
+
+    async with still.worker(still.app(something_else, leases=grants), id="w1", ttl=TTL) as worker:
+        await still.until(lambda: worker.recovery.counts == {"missing definition": 1})
+        assert (await still.row("homeless")).bounces == 1
+    assert "run homeless: put off" in caplog.text
+
+
+async def test_an_own_run_that_another_has_is_counted_once(still: World) -> None:
+    """Promise: what the manager refuses is one contention, though the store then names the owner too."""
+    stage, grants = Stage(), MemoryGrants(still.clock)
+    app = still.app(stage.work, leases=grants)
+    async with still.worker(app, id="w1", ttl=TTL) as worker:
+        run = await app.start(stage.work())
+        await still.until(lambda: stage.began == [1])
+        await crash(worker)
+    await grants.release(run.id, "w1")
+    async with still.worker(still.app(leases=grants), id="w2", **calm()) as other:
+        assert isinstance(await grants.acquire(run.id, "w2", LEASE), Grant)
+        looked = FaultyStore(still.store)
+        async with still.worker(App(workflows=[stage.work], store=looked.store, leases=grants), id="w1") as worker:
+            await still.until(lambda: looked.calls["due"] > 0)  # its own runs were tried
+            assert worker.recovery.counts == {"contended": 1}
+            assert (await still.row(run)).instance == other.options.instance
 
 
 async def test_a_manager_that_is_wrong_never_doubles_a_run(still: World) -> None:
@@ -197,3 +371,36 @@ async def test_a_grant_that_goes_away_wakes_the_workers(still: World) -> None:
         assert await grants.get("r") is None
         stage.leave.set()
         assert await run.result("30s") == 1
+
+
+@pytest.mark.parametrize("is_error", [True, False])
+async def test_a_stream_of_orphans_that_ends_is_taken_up_again(
+    still: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_error: bool
+) -> None:
+    """Promise: a manager that was away tells of orphans again when it is back; that it was is said."""
+
+    class Interrupted(MemoryGrants):
+        streams = 0
+
+        def orphans(self) -> AsyncIterator[str]:
+            self.streams += 1
+            return self._cut_off() if self.streams < 3 else super().orphans()
+
+        async def _cut_off(self) -> AsyncIterator[str]:
+            yield "somebody's"
+            if is_error:
+                raise ConnectionResetError("by peer")
+
+    monkeypatch.setattr(granting, "PAUSE", 0.001)
+    stage, grants = Stage(), Interrupted(still.clock)
+    stage.leave.set()
+    app = still.app(stage.work, leases=grants)
+    await grants.acquire("r", "w9", LEASE)
+    run = await app.start(stage.work(), id="r")
+    async with still.worker(app, id="w1", **calm()) as worker:
+        await still.until(lambda: grants.streams == 3)
+        await still.until(lambda: worker.recovery.count("contended") >= 1)
+        still.clock.advance(LEASE)
+        assert await grants.get("r") is None
+        assert await run.result("30s") == 1
+    assert ("by peer" in caplog.text) == is_error

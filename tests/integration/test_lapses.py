@@ -83,7 +83,7 @@ async def test_a_run_in_hand_that_is_claimed_again_is_in_hand_once(still: World)
         await still.until(lambda: began == [1])
         still.clock.advance(901)
         stranger = msgspec.structs.replace(worker.row, instance="other", worker="w2", definitions=())
-        await still.store.register(stranger, worker.options.ttl, takes_over=False)
+        await still.store.register(stranger, worker.options.ttl, takes_over="none")
         assert still.store.heart("other", worker.options.ttl).beat().orphaned == 1
         worker.work_hinted.set()
         await still.until(lambda: began == [1, 2])

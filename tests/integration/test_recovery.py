@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 import pytest
@@ -18,6 +18,7 @@ from holdfast.core.recovery import Recovery, decode_recovery
 from holdfast.engine.asking import Asking
 from holdfast.ports.leases import Taken, Taking, WorkerRow
 from holdfast.ports.store import Store
+from holdfast.testing.conformance.leases import finished_pid
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
 from tests.support.faults import FaultyStore
@@ -69,17 +70,23 @@ async def met_by(world: World, worker: Worker) -> Recovery:
     return decode_recovery(next(row.recovery for row in rows if row.instance == worker.options.instance))
 
 
-async def damage(store: Store, run: str) -> None:
-    """Makes the last row of a run's journal unreadable, behind everybody's back."""
+Damage = Literal["unreadable", "without its last row", "empty"]
+
+
+async def damage(store: Store, run: str, how: Damage) -> None:
+    """Does that to a run's journal, or to its last row, behind everybody's back."""
     row = await store.get(run)
     assert row is not None
+    first = 1 if how == "empty" else row.next_ordinal - 1
     if isinstance(store, MemoryStore):
         rows = store._tables.rows[row.no]
-        rows[-1] = msgspec.structs.replace(rows[-1], body=b"\xff not an event")
+        last = msgspec.structs.replace(rows[-1], body=b"\xff not an event")
+        rows[first - 1 :] = [last] if how == "unreadable" else []
     else:
         assert isinstance(store, SqliteStore)
-        statement = "UPDATE events SET body = x'ff' WHERE run = ? AND ordinal = ?"
-        await store._write(lambda transaction: transaction.run(statement, (row.no, row.next_ordinal - 1)))
+        verb = "UPDATE events SET body = x'ff'" if how == "unreadable" else "DELETE FROM events"
+        statement = f"{verb} WHERE run = ? AND ordinal >= ?"
+        await store._write(lambda transaction: transaction.run(statement, (row.no, first)))
 
 
 # -- start-up ----------------------------------------------------------------------------------------------------------
@@ -148,16 +155,21 @@ async def test_start_up_recovery_takes_as_many_as_it_is_told(still: World) -> No
 @pytest.mark.spec("stepflow.C1", "stepflow.R20")
 @pytest.mark.parametrize(("id", "most"), [("w1", 0), ("w2", 100)])
 async def test_without_start_up_recovery_the_lease_decides(still: World, id: str, most: int) -> None:
-    """Promise: 0 turns it off, and another id has nothing to take back: the runs come when the earlier lease ends."""
+    """Promise: 0 turns it off, and another id has nothing to take back: the runs come when the earlier lease ends,
+    though the earlier process is known to be gone."""
     stage = Stage()
     app = still.app(stage.work, config=recovering(max_startup_recovery=most))
     async with still.worker(app, id="w1", ttl=TTL) as worker:
         run = await app.start(stage.work())
         await still.until(lambda: len(stage.begun()) == 1)
         await crash(worker)
+    gone = msgspec.structs.replace(worker.row, pid=finished_pid())
+    await still.store.register(gone, seconds(15), takes_over="none")
     async with still.worker(app, id=id, ttl=TTL) as worker:
         await still.beat(worker)
-        assert (await still.row(run)).epoch == 1
+        await worker.learn([])  # it registers again
+        row = await still.row(run)
+        assert (row.instance, row.epoch) == (gone.instance, 1)
         still.clock.advance(seconds(16))
         await still.beat(worker)
         await still.until(lambda: stage.begun()[run.id] == 2)
@@ -213,8 +225,10 @@ async def _beats_went_on(world: World, worker: Worker, before: Counter[Any]) -> 
 
 
 @pytest.mark.spec("stepflow.R8", "stepflow.R9", "stepflow.J11", "traps.A8")
-async def test_one_bad_run_never_stops_the_pass(still: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Promise: of runs taken back together the damaged one is paused with the reason; the others go on."""
+@pytest.mark.parametrize("how", get_args(Damage))
+async def test_one_bad_run_never_stops_the_pass(still: World, caplog: pytest.LogCaptureFixture, how: Damage) -> None:
+    """Promise: of runs taken back together the damaged one is paused with the reason; the others go on. Rows that are
+    missing at the end are damage too: the run's row says how many there were."""
     stage = Stage()
     app = still.app(stage.work)
     async with still.worker(app, id="w1", ttl=TTL) as worker:
@@ -222,11 +236,12 @@ async def test_one_bad_run_never_stops_the_pass(still: World, caplog: pytest.Log
             await app.start(stage.work(), id=f"run{count}")
         await still.until(lambda: len(stage.begun()) == 3)
         await crash(worker)
-    await damage(still.store, "run1")
+    await damage(still.store, "run1", how)
     stage.leave.set()
     async with still.worker(app, id="w1", ttl=TTL) as worker:
         assert [await (await app.get(f"run{n}", stage.work)).result("30s") for n in (0, 2)] == [2, 2]
-        await still.until_status("run1", Status.PAUSED)
+        row = await still.until_status("run1", Status.PAUSED)
+        assert row.instance == ""
         recovery = await met_by(still, worker)
         assert recovery.count("undecodable") == 1
         assert [(met.kind, met.run) for met in recovery.recent] == [("undecodable", "run1")]
@@ -298,7 +313,7 @@ async def test_own_runs_that_others_were_quicker_to_get_are_counted(still: World
         host="elsewhere",
         started_at=still.clock.now(),
     )
-    await still.store.register(thief, seconds(3600), takes_over=False)
+    await still.store.register(thief, seconds(3600), takes_over="none")
     stolen: list[Taking] = []
 
     async def before(name: str, _: tuple[Any, ...]) -> None:
@@ -377,3 +392,33 @@ def test_worker_ids_are_as_configured_and_instances_never_repeat() -> None:
     assert not any(options.is_configured for options in made)
     assert len({options.id for options in made}) == 1
     assert len({options.instance for options in (*configured, *made)}) == 100
+
+
+async def test_two_live_workers_of_one_id_are_safe_and_reported(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: the later one takes the runs of the earlier, which finds out and says who has its id."""
+    stage = Stage()
+    first, second = world.app(stage.work), world.app(stage.work)
+    async with world.worker(first, id="w1", ttl="1500ms") as stale:
+        run = await first.start(stage.work())
+        await world.until(lambda: len(stage.begun()) == 1)
+        async with world.worker(second, id="w1", ttl="1500ms") as later:
+            await world.until(lambda: "another live worker has this id" in caplog.text)
+            assert f"process {later.row.pid} on {later.row.host}" in caplog.text
+            await world.until(lambda: stage.begun()[run.id] == 2 and run.id not in stale.engine.sessions)
+            stage.leave.set()
+            assert await run.result("30s") == 2
+
+
+async def test_a_worker_that_comes_back_alone_is_no_second_one(still: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: neither the instance that was killed nor a lease that ran out is taken for another live worker."""
+    stage = Stage()
+    app = still.app(stage.work)
+    async with still.worker(app, id="w1", ttl=TTL) as worker:
+        await crash(worker)
+    async with still.worker(app, id="w1", ttl=TTL) as worker:
+        still.clock.advance(seconds(16))
+        assert worker._heartbeat is not None
+        await asyncio.to_thread(worker._heartbeat.beat)
+        await still.until(lambda: "its lease had run out" in caplog.text)
+        await still.until(lambda: not worker.engine._tasks)  # it has registered again
+    assert "another live worker" not in caplog.text

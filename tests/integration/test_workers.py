@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from holdfast import Signal, Status, current, sleep, step, workflow
+from holdfast import App, Signal, Status, current, sleep, step, workflow
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.adapters.memory.store import MemoryStore
 from holdfast.client.run import ClientRun
 from holdfast.core.projection import project
 from holdfast.core.run import fold
 from holdfast.engine.session import Session
 from holdfast.errors import InvalidInput
+from holdfast.testing.loop import VirtualLoop
 from holdfast.worker.claiming import claim_until_stopped
-from tests.support.world import START, World, crash, events, forget_programs, types
+from holdfast.worker.worker import Worker
+from tests.support.faults import FaultyStore
+from tests.support.world import START, BeatingWhenTold, World, crash, events, forget_programs, types
 
 go = Signal[int]("go")
 
@@ -299,6 +305,51 @@ async def test_shutdown_has_a_grace(world: World) -> None:
         await entered.wait()
     async with world.worker(app):
         assert await run.result("10s") == 2
+
+
+def test_the_grace_is_one_for_claims_and_bodies() -> None:
+    """Promise: a claim that the store does not answer and a body that does not end are waited for together, no longer
+    than the grace; and meanwhile no further step begins."""
+    clock = VirtualClock(START)
+    loop, faulty = VirtualLoop(clock), FaultyStore(MemoryStore(clock))
+    entered, leave, silent = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    ran: list[str] = []
+
+    @step
+    async def note(text: str) -> None:
+        ran.append(text)
+        entered.set()
+        await (leave if text == "first" else asyncio.Event()).wait()
+
+    @workflow
+    async def work(*texts: str) -> None:
+        for text in texts:
+            await note(text)
+
+    async def unanswered(name: str, _: tuple[Any, ...]) -> None:
+        if name == "claim" and ran:
+            silent.set()
+            await asyncio.Event().wait()
+
+    async def story() -> float:
+        faulty.before = unanswered
+        app = App(workflows=[work], store=faulty.store)
+        async with app.worker(grace="30s", ttl="1000d") as worker:
+            await app.start(work("first", "second"))
+            await app.start(work("stuck"))
+            await entered.wait()
+            await silent.wait()
+            began = loop.time()
+            stopping = asyncio.create_task(worker.stop())
+            await asyncio.sleep(1)
+            leave.set()
+            await stopping
+            return loop.time() - began
+
+    with patch.object(Worker, "heartbeat", BeatingWhenTold):
+        assert loop.finish(story(), "the story") == pytest.approx(30)
+    loop.end()
+    assert sorted(ran) == ["first", "stuck"]
 
 
 async def test_a_restarted_worker_with_a_configured_id_takes_its_runs_back(still: World) -> None:

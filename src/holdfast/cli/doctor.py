@@ -156,6 +156,7 @@ def _workers(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator[Findin
         if not worker.is_live and worker.active:
             text = f"{worker.worker} has gone and holds {worker.active} runs; a live worker frees them soon"
             yield Finding("workers", "warning", text)
+    yield from _namesakes(live)
     for worker in live:
         recovery = decode_recovery(worker.recovery)
         if recovery.recent:
@@ -164,6 +165,18 @@ def _workers(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator[Findin
             is_harmless = all(met.kind == "contended" for met in recovery.recent)
             text = f"{worker.worker} met {counted}; the last: run {last.run}, {last.detail}"
             yield Finding("recovery", "ok" if is_harmless else "warning", text)
+
+
+def _namesakes(live: Sequence[WorkerRow]) -> Iterator[Finding]:
+    """Ids that several live workers use. One that was not heard of since the latest began may be its earlier instance,
+    whose lease has not run out yet."""
+    for name in dict.fromkeys(worker.worker for worker in live):
+        latest, *earlier = sorted((x for x in live if x.worker == name), key=lambda x: x.started_at, reverse=True)
+        alive = [latest, *(x for x in earlier if x.seen_at is not None and x.seen_at > latest.started_at)]
+        if len(alive) > 1:
+            processes = " and ".join(f"{worker.pid} on {worker.host}" for worker in reversed(alive))
+            text = f"{name} is the id of {len(alive)} live workers, processes {processes}: each takes the other's runs"
+            yield Finding("workers", "warning", f"{text} when it starts. Give each an id of its own")
 
 
 def _waiting(backlog: Sequence[Backlog], workers: Sequence[WorkerRow], now: datetime) -> Iterator[Finding]:

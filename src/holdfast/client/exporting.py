@@ -134,7 +134,7 @@ class _Importing:
             host=gethostname(),
             started_at=self._store.clock.now(),
         )
-        await self._store.register(worker, TTL, takes_over=False)
+        await self._store.register(worker, TTL, takes_over="none")
 
     async def take(self, row: Row, *, is_last: bool) -> None:
         turn = decode_row(row)

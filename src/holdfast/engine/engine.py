@@ -167,8 +167,7 @@ class Engine:
                 events = [decode_event(message.body) for message in messages]
                 kept = warm.get(row.id)
                 if kept is None:
-                    is_known = known is not None and row.id in known
-                    journal = Journal([known[row.id]]) if known and is_known else journals[row.no]
+                    journal = Journal([known[row.id]]) if known and row.id in known else journals[row.no]
                     await self._open_cold(row, journal, events, last, notes)
                 else:
                     if events:
@@ -232,6 +231,8 @@ class Engine:
         self._put_offs.forget(row.id)
         telling.claimed(session)
         session.open(events, last)
+        if self.is_draining:  # it was claimed while the worker was told to go
+            session.drain()
 
     def pause_unopened(self, row: RunRow, run: Run, error: Exception | None) -> None:
         """Pauses a run that cannot be opened: diverged, undecodable, or one that killed its workers."""
@@ -369,13 +370,12 @@ class Engine:
 
     async def _rebuild(self, session: Session, inputs: list[e.AnyEvent]) -> None:
         close(session.program, session.run.id)
-        what = f"run {session.run.id}: its journal"
-        journals = await self.asking.journals({session.no: session.run.ordinal})
+        journals = await self.asking.journals({session.no: session.run.ordinal - 1})  # the last turn was refused
         loaded = await self.asking.load(session.no, session.run.id, journals[session.no])
         run = loaded.run
         program = await self.asking.replayed(loaded, self.spec_of(run))
         seen = session.inbox_seen
-        inbox = await self.asking.insist(lambda: self.store.unread({session.no: seen}), what)
+        inbox = await self.asking.insist(lambda: self.store.unread({session.no: seen}), f"run {run.id}: its inbox")
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
         events = await self.asking.with_payloads([decode_event(message.body) for message in fresh])
         consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
@@ -426,7 +426,7 @@ class Engine:
     # -- ending --------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Every session gives its run back as soon as it falls quiet."""
+        """Every session, also one that is still to be opened, gives its run back as soon as it falls quiet."""
         self.is_draining = True
         for session in list(self.sessions.values()):
             session.drain()

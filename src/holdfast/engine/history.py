@@ -30,10 +30,12 @@ class Loaded(msgspec.Struct):
 
 
 class Journal(msgspec.Struct):
-    """What was read of one journal: its rows, from those that the snapshot covers on if there is one."""
+    """What was read of one journal: its rows, from those that the snapshot covers on if there is one, and the ordinal
+    that it reaches at least, as far as somebody knows."""
 
     rows: list[Row]
     snapshot: Snapshot | None = None
+    end: int = 0
 
 
 async def read_journals(store: Store, wanted: Mapping[int, int], long: int) -> dict[int, Journal]:
@@ -43,11 +45,20 @@ async def read_journals(store: Store, wanted: Mapping[int, int], long: int) -> d
     snapshots: Mapping[int, Snapshot] = await store.snapshots(lengthy) if lengthy else {}
     first = {no: snapshots[no].ordinal if no in snapshots else 1 for no in wanted}
     rows = await store.read(first)
-    return {no: Journal(rows.get(no, []), snapshots.get(no)) for no in wanted}
+    return {no: Journal(rows.get(no, []), snapshots.get(no), end) for no, end in wanted.items()}
 
 
 async def load(store: Store, no: int, run_id: str, journal: Journal) -> Loaded:
-    """The run and its turns."""
+    """The run and its turns. A journal that ends too early is a `CorruptJournal`: every row that is left may hold, and
+    nobody can go on from there."""
+    loaded = await _load(store, no, run_id, journal)
+    if loaded.run.ordinal < journal.end:
+        found = f"ends with row {loaded.run.ordinal}" if loaded.run.ordinal else "is missing"
+        raise CorruptJournal(f"run {run_id}: {journal.end} row(s) of its journal were written, and it {found}")
+    return loaded
+
+
+async def _load(store: Store, no: int, run_id: str, journal: Journal) -> Loaded:
     if journal.snapshot is not None:
         try:
             past, tail = since_snapshot(run_id, journal.rows, journal.snapshot)

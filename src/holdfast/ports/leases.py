@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -82,6 +82,10 @@ class Over(msgspec.Struct, frozen=True, gc=False):
     status: Status
 
 
+TakeOver: TypeAlias = Literal["all", "gone", "none"]
+"""From which earlier instances of its id a worker that registers takes over, without waiting for their leases: all of
+them; those of its host whose process is gone under the same boot id; none."""
+
 Taking: TypeAlias = Taken | HeldBy | Over | None
 
 
@@ -115,11 +119,10 @@ class Heart(Protocol):
 class Leases(Protocol):
     """Claim, renew, release."""
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
-        """Makes a worker instance known, its lease beginning now. With `takes_over`, earlier instances of the same
-        worker id are ended and their runs freed at once; returns the ids of these, in any order. Without it they keep
-        theirs until expiry, except instances of this host whose process is gone under the same boot id. The cost is
-        that of the worker's own runs, however many the store holds.
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver) -> Sequence[str]:
+        """Makes a worker instance known, its lease beginning now. Earlier instances of the same worker id that it takes
+        over from are ended and their runs freed at once; returns the ids of these, in any order. Others keep theirs
+        until expiry. The cost is that of the worker's own runs, however many the store holds.
 
         Runs that were put off because nobody held a definition which this worker holds are available at once."""
         ...
@@ -145,8 +148,9 @@ class Leases(Protocol):
 
     async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
         """Whoever grants leases says that this worker has a run which the store believed free: its newest known
-        instance holds it again, epoch as it was, so that it goes on unfenced; without such an instance the run is only
-        put off until then. False, and no trace, if the run has ended, is held, or is not there."""
+        instance holds it again, epoch as it was, so that it goes on unfenced, and its lease lasts until then at least;
+        without such an instance the run is only put off until then. False, and no trace, if the run has ended, is
+        held, or is not there."""
         ...
 
     async def lease(self, run: str) -> Lease | None:

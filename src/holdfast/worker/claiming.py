@@ -6,8 +6,8 @@ It begins with the runs of the worker's own earlier instance. Whatever grants th
 is loaded only once it is ours.
 
 A claim takes runs in the order in which they came due. So that ten thousand children, started in one turn, do not keep
-everything else waiting until the last of them is taken, passes alternate while one workflow floods the queue: one for
-the others, one for whatever is due.
+everything else waiting until the last of them is taken, passes alternate while workflows flood the queue: one for
+whatever is due, one for those that have not had their turn. A run waits for two passes for each other workflow at most.
 """
 
 from __future__ import annotations
@@ -32,20 +32,23 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
 class Fairness:
-    """Which workflow fills whole passes by itself, and whose turn it is."""
+    """Whose turn it is. Workflows that had a part in a full pass stand back in every other one, until all the others
+    have had theirs; then a new round begins, in which nobody has."""
 
     def __init__(self) -> None:
-        self._flood: Definition | None = None
+        self._served: set[Definition] = set()
         self._is_turn_of_others = False
 
     def others(self, held: Sequence[Definition]) -> tuple[Definition, ...]:
         """Definitions to claim first in this pass; none if everything is due alike."""
-        self._is_turn_of_others = self._flood is not None and not self._is_turn_of_others
-        return tuple(x for x in held if x != self._flood) if self._is_turn_of_others else ()
+        self._is_turn_of_others = bool(self._served) and not self._is_turn_of_others
+        return tuple(x for x in held if x not in self._served) if self._is_turn_of_others else ()
 
     def pass_on(self) -> None:
-        """The others want nothing now."""
-        self._is_turn_of_others = False
+        """This pass is for everything. If it was the others', they want nothing now, and the round is over."""
+        if self._is_turn_of_others:
+            self._is_turn_of_others = False
+            self._served.clear()
 
     @property
     def has_more(self) -> bool:
@@ -53,9 +56,11 @@ class Fairness:
         return self._is_turn_of_others
 
     def learn(self, runs: Sequence[RunRow], limit: int) -> None:
-        """What a pass over everything gave."""
-        definitions = {(run.workflow, run.version) for run in runs}
-        self._flood = definitions.pop() if len(runs) == limit and len(definitions) == 1 else None
+        """What a pass gave. One that is not full left nobody waiting of those it was for."""
+        if len(runs) == limit:
+            self._served.update((run.workflow, run.version) for run in runs)
+        else:
+            self._served.clear()
 
 
 async def claim_until_stopped(worker: Worker) -> None:
@@ -109,7 +114,7 @@ async def _pass(worker: Worker, limit: int, fairness: Fairness) -> Claims:
     """One claim: of the worker's own runs as long as there are any, then of whatever is due."""
     own, worker.own_runs = worker.own_runs[:limit], worker.own_runs[limit:]
     try:
-        claims = await _fairly(worker, limit, fairness) if not own else await worker.claim(limit, own)
+        claims = await fairly(worker, limit, fairness) if not own else await worker.claim(limit, own)
     except BaseException:
         worker.own_runs = [*own, *worker.own_runs]
         raise
@@ -124,16 +129,19 @@ async def _pass(worker: Worker, limit: int, fairness: Fairness) -> Claims:
     return claims
 
 
-async def _fairly(worker: Worker, limit: int, fairness: Fairness) -> Claims:
-    others = fairness.others(worker.row.definitions)
-    if others:
+async def fairly(worker: Worker, limit: int, fairness: Fairness) -> Claims:
+    """One claim of whatever is due, or of those whose turn it is."""
+    put_off: tuple[tuple[str, str], ...] = ()
+    if others := fairness.others(worker.row.definitions):
         claims = await worker.claim(limit, definitions=others)
         if claims.runs:
+            fairness.learn(claims.runs, limit)
             return claims
-        fairness.pass_on()
+        put_off = claims.put_off
+    fairness.pass_on()
     claims = await worker.claim(limit)
     fairness.learn(claims.runs, limit)
-    return claims
+    return Claims(claims.runs, claims.next_due, (*put_off, *claims.put_off))
 
 
 async def _hint_or(hint: asyncio.Event, seconds: float) -> None:

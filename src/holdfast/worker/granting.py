@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
 
 LOG = logging.getLogger("holdfast.worker")
+PAUSE = 2.0
+"""Seconds after which a stream of orphans that ended is taken up again."""
+
+LEAST = timedelta(seconds=1)
+"""How long a run that another has is left alone at least: the manager's clock may be behind the store's."""
 
 
 class Granted:
@@ -31,6 +36,8 @@ class Granted:
         self._worker = worker
         self._held: set[str] = set()
         self._is_returning = False
+        self.refused: set[str] = set()
+        """Runs of the last claim that others have: met and counted there."""
 
     @property
     def _ttl(self) -> timedelta:
@@ -50,12 +57,13 @@ class Granted:
         await self.give_back()
         due = None if only else await worker.store.due(row, limit=limit)
         wanted = only if due is None else [run.id for run in due.runs]
+        self.refused.clear()
         may = [run for run in wanted if await self._may_try(run)]
         claims = Claims([], None if due is None else due.next_due, () if due is None else due.put_off)
         if may:
             max_claims = worker.engine.settings.max_claims
             taken = await worker.store.claim(row, limit=limit, max_claims=max_claims, only=may)
-            claims = Claims(taken.runs, claims.next_due, claims.put_off)
+            claims = Claims(taken.runs, claims.next_due, (*claims.put_off, *taken.put_off))
             await self._release(set(may) - {run.id for run in taken.runs})
         return claims
 
@@ -65,8 +73,10 @@ class Granted:
             return False  # it is executing here
         answer = await self._grants.acquire(run, worker.options.id, self._ttl)
         if isinstance(answer, OwnedBy):
+            self.refused.add(run)
             worker.met("contended", run, f"worker {answer.worker} has its lease until {answer.expires_at:%H:%M:%S}")
-            await worker.store.reinstate(run, worker=answer.worker, until=answer.expires_at)
+            until = max(answer.expires_at, worker.store.clock.now() + LEAST)
+            await worker.store.reinstate(run, worker=answer.worker, until=until)
             return False
         self._held.add(run)
         return True
@@ -92,18 +102,29 @@ class Granted:
 
     async def _release(self, runs: Iterable[str]) -> None:
         for run in runs:
-            self._held.discard(run)
-            await self._grants.release(run, self._worker.options.id)
+            self._held.discard(run)  # before the answer: asked for again meanwhile, it is held again
+            try:
+                await self._grants.release(run, self._worker.options.id)
+            except BaseException:
+                self._held.add(run)  # what the manager did not hear is said again
+                raise
 
     async def release_all(self) -> None:
-        """Everything, and the heartbeat: others need not wait."""
-        self._held.clear()
-        await self._grants.release_all(self._worker.options.id)
+        """Everything, and the heartbeat: others need not wait. What goes wrong is the manager's here too."""
+        try:
+            await self._grants.release_all(self._worker.options.id)
+        except Exception as error:  # noqa: BLE001 the manager's client may raise anything
+            LOG.warning("worker %s: grants not given back, they will run out: %s", self._worker.options.id, error)
 
     async def watch(self) -> None:
         """A grant that went away is a reason to look; which run it was says nothing about what is due."""
-        stream = self._grants.orphans()
-        if stream is None:
-            return
-        async for _ in stream:
-            self._worker.work_hinted.set()
+        while True:
+            try:
+                stream = self._grants.orphans()
+                if stream is None:
+                    return
+                async for _ in stream:
+                    self._worker.work_hinted.set()
+            except Exception as error:  # noqa: BLE001 the manager's client may raise anything
+                LOG.warning("worker %s: the lease manager tells of no orphans: %s", self._worker.options.id, error)
+            await asyncio.sleep(PAUSE)

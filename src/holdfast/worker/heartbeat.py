@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
+import msgspec
+
 from holdfast.errors import StoreError
 from holdfast.ports.leases import Beat, Heart
 
@@ -69,7 +71,8 @@ class Checks:
 class Heartbeat:
     """Beats every third of the lease, more often while the store does not answer.
 
-    `check_interval` None: it never looks after the runs of others.
+    `check_interval` None: it never looks after the runs of others. `also` is whom else to tell that the worker lives,
+    once the store has heard it.
     """
 
     def __init__(
@@ -85,7 +88,8 @@ class Heartbeat:
         also: Callable[[], None] = lambda: None,
     ) -> None:
         self._heart = heart
-        self._interval = ttl.total_seconds() / 3
+        self._ttl = ttl.total_seconds()
+        self._interval = self._ttl / 3
         self._checks = Checks(
             None if check_interval is None else check_interval.total_seconds(),
             spread=min(LONGEST_SPREAD, self._interval / 4),
@@ -96,6 +100,7 @@ class Heartbeat:
         self._on_beat = on_beat
         self._also = also
         self._beat_at = float("inf")
+        self._heard_at = float("inf")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="holdfast-heartbeat", daemon=True)
 
@@ -124,7 +129,8 @@ class Heartbeat:
     def begin(self) -> float:
         """Seconds until the first beat. Of a worker that looks after the runs of others it comes at once: somebody's
         lease may have run out already."""
-        self._beat_at = self.time() + (0.0 if self._checks.are_on else self._interval)
+        self._heard_at = self.time()
+        self._beat_at = self._heard_at + (0.0 if self._checks.are_on else self._interval)
         self._checks.begin(self.time())
         return self._pause()
 
@@ -132,8 +138,9 @@ class Heartbeat:
         """One beat, now; seconds until the next."""
         is_check = self.time() >= self._checks.at
         try:
-            self._also()
+            sent_at = self.time()
             beat = self._heart.beat(self._progress(), recovery=self._recovery(), frees=self._frees if is_check else 0)
+            self._also()  # who does not reach the store keeps no run from others
         except StoreError as error:
             pause = min(0.5, self._interval / 3)
             LOG.warning("heartbeat not accepted, trying again in %.1f s: %s", pause, error)
@@ -141,7 +148,10 @@ class Heartbeat:
         except Exception:
             LOG.exception("heartbeat broke")
             return self._put_off(self._interval)
-        self._beat_at = self.time() + self._interval
+        if sent_at - self._heard_at >= self._ttl:  # others may have prolonged the lease since
+            beat = msgspec.structs.replace(beat, has_lapsed=True)
+        self._heard_at = self.time()
+        self._beat_at = self._heard_at + self._interval
         self._checks.learn(beat, self.time(), random.random(), was_check=is_check)
         self._on_beat(beat)
         return self._pause()

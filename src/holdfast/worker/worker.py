@@ -25,7 +25,7 @@ from holdfast.engine.registry import Registry
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.errors import StoreError
 from holdfast.ports.grants import Grants
-from holdfast.ports.leases import Beat, Claims, WorkerRow
+from holdfast.ports.leases import Beat, Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import OTHERS, Store
 from holdfast.worker.claiming import claim_until_stopped
@@ -158,7 +158,7 @@ class Worker:
     async def _register(self) -> None:
         """Known to the store; the runs of an earlier instance of this worker are free, and the first to be claimed."""
         most = self.options.recovery.max_startup_recovery
-        takes_over = self.options.is_configured and most > 0
+        takes_over: TakeOver = "none" if not most else "all" if self.options.is_configured else "gone"
         freed = await self.store.register(self.row, self.options.ttl, takes_over=takes_over)
         self.own_runs = list(freed[:most])
         if freed:
@@ -179,10 +179,13 @@ class Worker:
 
     async def recovered(self, own: Sequence[str], taken: Collection[str]) -> None:
         """The runs of the earlier instance were tried: those that others were quicker to get are left to them."""
+        counted = self._granted.refused if self._granted is not None else ()
         for run in own:
             if run in taken:
                 self.met("own", run, "")
-            elif (lease := await self.store.lease(run)) is not None and lease.instance != self.options.instance:
+                continue
+            lease = None if run in counted else await self.store.lease(run)
+            if lease is not None and lease.instance != self.options.instance:
                 self.met("contended", run, f"worker {lease.worker} holds it")
 
     def met(self, kind: Kind, run: str, detail: str) -> None:
@@ -212,7 +215,7 @@ class Worker:
     async def _serve_more(self, resources: Iterable[Resource[Any]]) -> None:
         await self.surroundings.open(resources)
         self.row = msgspec.structs.replace(self.row, definitions=self.registry.held)
-        await self.store.register(self.row, self.options.ttl, takes_over=False)
+        await self.store.register(self.row, self.options.ttl, takes_over="none")
         self.work_hinted.set()
 
     async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Creation:
@@ -249,18 +252,20 @@ class Worker:
         )
 
     async def stop(self, *, grace: float | None = None) -> None:
-        """Stops in order: no more claims; runs given back as they fall quiet; the rest after the grace."""
+        """Stops in order: no more claims; runs given back as they fall quiet; the rest after the grace, which is one
+        for all: the claim that is still under way and the bodies that run."""
         if self.is_stopping:
             return
         self.is_stopping = True
         self.work_hinted.set()
         limit = self.options.grace.total_seconds() if grace is None else grace
+        until = asyncio.get_running_loop().time() + limit
+        self.engine.drain()
         if self._tasks:
             await asyncio.wait([self._tasks[0]], timeout=limit)
         self._all_quiet.clear()
-        self.engine.drain()
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout_at(until):
                 while not self.engine.is_quiet:
                     await self._all_quiet.wait()
                     self._all_quiet.clear()
@@ -294,10 +299,10 @@ class Worker:
             self._watchdog.stop()
         if self._heartbeat is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._heartbeat.stop)
+        if self._granted is not None:  # first: a run that is free and still granted to us is put off by whoever looks
+            await self._granted.release_all()
         try:
             await self.store.release_all(self.options.instance)
-            if self._granted is not None:
-                await self._granted.release_all()
         except StoreError as error:
             LOG.warning("worker %s: leases not released, they will run out: %s", self.options.id, error)
         await self.surroundings.close()
@@ -360,7 +365,21 @@ class Worker:
         """The lease had run out. While it had, runs may have been put off for want of somebody who holds their
         definition: registering recalls them. Others may have taken what we held."""
         try:
-            await self.store.register(self.row, self.options.ttl, takes_over=False)
+            await self.store.register(self.row, self.options.ttl, takes_over="none")
+            await self._report_namesake()
         except StoreError as error:
             LOG.warning("worker %s: runs that were put off are not recalled yet: %s", self.options.id, error)
         await self.engine.check_held(self.options.instance)
+
+    async def _report_namesake(self) -> None:
+        """A later instance of this id ends an earlier one, which may be alive: only that one knows."""
+        for other in await self.store.workers():
+            is_later = other.instance != self.options.instance and other.started_at >= self.row.started_at
+            if other.is_live and other.worker == self.options.id and is_later:
+                LOG.warning(
+                    "worker %s: another live worker has this id, process %d on %s, and took its runs. Give each an id "
+                    "of its own.",
+                    self.options.id,
+                    other.pid,
+                    other.host,
+                )

@@ -104,7 +104,7 @@ class Leases(RuleBasedStateMachine):
             started_at=self.clock.now(),
         )
         self.world.workers[instance] = row
-        self.ask(self.store.register(row, TTL, takes_over=False))
+        self.ask(self.store.register(row, TTL, takes_over="none"))
         self.renewed(instance)
 
     @rule(instance=st.sampled_from(INSTANCES))

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.core import events as e
 from holdfast.core.turn import Turn
 from holdfast.ports.journal import Commit
-from holdfast.ports.leases import WorkerRow
+from holdfast.ports.leases import TakeOver, WorkerRow
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 from tests.lab.sim.invariants import Wrong
@@ -52,9 +52,9 @@ class Holding:
 
     # -- instances -----------------------------------------------------------------------------------------------------
 
-    def registered(self, row: WorkerRow, ttl: timedelta, *, takes_over: bool) -> None:
-        """It is known, its lease begins; with `takes_over` the others of its id are ended."""
-        for name in [name for name, one in self._instances.items() if takes_over and one.worker == row.worker]:
+    def registered(self, row: WorkerRow, ttl: timedelta, *, takes_over: TakeOver) -> None:
+        """It is known, its lease begins; the others of its id are ended if it takes over from all."""
+        for name in [name for name, one in self._instances.items() if takes_over == "all" and one.worker == row.worker]:
             self.ended(name)
         self._renew(row.instance, row.worker, ttl)
 

@@ -86,6 +86,37 @@ def test_workers_are_listed_with_what_they_serve(cli: Cli) -> None:
     assert cli.ok("workers", "--all").split("\t")[1] == "gone"
 
 
+def test_an_id_that_two_live_workers_use_is_a_warning() -> None:
+    """Contract: who uses it is named. An instance that was not heard of since the later one began may be its past."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def found(*rows: tuple[str, int, int | None]) -> list[str]:
+        workers = [
+            WorkerRow(
+                instance=f"i{number}",
+                worker=worker,
+                queues=("default",),
+                definitions=(),
+                pid=number,
+                host="here",
+                started_at=now + timedelta(seconds=began),
+                is_live=heard is not None,
+                seen_at=now + timedelta(seconds=heard or 0),
+            )
+            for number, (worker, began, heard) in enumerate(rows)
+        ]
+        return [x.text for x in _workers(workers, has_work=False) if x.state == "warning"]
+
+    assert found(("w1", 0, 60), ("w2", 0, 60)) == []
+    assert found(("w1", 0, None), ("w1", 30, 60)) == []
+    assert found(("w1", 0, 29), ("w1", 30, 60)) == []
+    (text,) = found(("w1", 30, 60), ("w2", 0, 60), ("w1", 0, 31))
+    assert text == (
+        "w1 is the id of 2 live workers, processes 2 on here and 0 on here: each takes the other's runs when it "
+        "starts. Give each an id of its own"
+    )
+
+
 # -- doctor ------------------------------------------------------------------------------------------------------------
 
 

@@ -88,7 +88,7 @@ def test_a_quarantined_run_goes_on_when_resumed(cli: Cli) -> None:
                     host="elsewhere",
                     started_at=store.clock.now(),
                 )
-                await store.register(worker, timedelta(minutes=1), takes_over=True)
+                await store.register(worker, timedelta(minutes=1), takes_over="all")
                 if count < app.settings.max_claims:
                     assert (await store.claim(worker, limit=1, max_claims=99)).runs
 

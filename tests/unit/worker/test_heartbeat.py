@@ -157,6 +157,40 @@ def test_a_worker_that_begins_looks_at_once_after_the_dead() -> None:
     assert heart.freeing[:2] == [0, 10]
 
 
+class Timed(Heartbeat):
+    """Beats when it is told, at a time that the test moves."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+def test_only_who_reaches_the_store_tells_anybody_else_that_it_lives() -> None:
+    """Promise (N5): the grants of a worker without a store run out like its lease, so that others can go on."""
+    told: list[str] = []
+    heart = ScriptedHeart(StoreUnavailable("cut off"), RuntimeError("surprise"))
+    heartbeat = Timed(heart, timedelta(seconds=15), str, lambda _: None, also=lambda: told.append("alive"))
+    heartbeat.begin()
+    for _ in range(2):
+        heartbeat.beat()
+    assert told == []
+    heartbeat.beat()
+    assert told == ["alive"]
+
+
+def test_a_worker_that_was_silent_for_a_lease_knows_it() -> None:
+    """Promise: whoever was not heard for its whole lease has lapsed, though others wrote it back as an owner and the
+    store counts it among the living."""
+    seen: list[Beat] = []
+    heartbeat = Timed(ScriptedHeart(), timedelta(seconds=15), str, seen.append)
+    heartbeat.begin()
+    for silence in (0, 14, 15, 5):
+        heartbeat.now += silence
+        heartbeat.beat()
+    assert [beat.has_lapsed for beat in seen] == [False, False, True, False]
+
+
 def test_a_heartbeat_that_never_began_can_be_stopped() -> None:
     """Promise: stopping is safe at any time."""
     Heartbeat(ScriptedHeart(), timedelta(seconds=1), str, lambda _: None).stop()

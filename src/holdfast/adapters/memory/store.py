@@ -23,7 +23,7 @@ from holdfast.core.status import Status
 from holdfast.core.turn import Row
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Commit, Tree, Verdict
-from holdfast.ports.leases import Beat, Claims, Held, HeldBy, Lease, Over, Taken, Taking, WorkerRow
+from holdfast.ports.leases import Beat, Claims, Held, HeldBy, Lease, Over, Taken, TakeOver, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 
 __all__ = ["MemoryStore"]
@@ -159,7 +159,7 @@ class MemoryStore(Keeping):
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver) -> Sequence[str]:
         """See `ports.leases`."""
         boot, second = self._clock.boot()
         with self._writing() as write:
@@ -168,7 +168,8 @@ class MemoryStore(Keeping):
                 if other.worker.worker != worker.worker or other.worker.instance == worker.instance:
                     continue
                 is_here = (other.worker.host, other.boot) == (worker.host, boot)
-                if takes_over or (is_here and is_gone(other.worker.pid, other.mark)):
+                has_died = takes_over == "gone" and is_here and is_gone(other.worker.pid, other.mark)
+                if takes_over == "all" or has_died:
                     other.has_ended, other.seen_at = True, write.now
                     freed += write.free(self._held_by(other.worker.instance))
             until, mark = second + ttl.total_seconds(), process_mark(worker.pid)
@@ -249,9 +250,14 @@ class MemoryStore(Keeping):
             row = self._tables.run(run)
             if row is None or row.status.is_terminal or row.instance:
                 return False
-            known = [x.worker for x in self._tables.workers.values() if x.worker.worker == worker and not x.has_ended]
-            newest = max(known, key=lambda x: (x.started_at, x.instance), default=None)
-            write.reinstate(row, worker, newest.instance if newest else "", until)
+            known = [x for x in self._tables.workers.values() if x.worker.worker == worker and not x.has_ended]
+            newest = max(known, key=lambda x: (x.worker.started_at, x.worker.instance), default=None)
+            write.reinstate(row, worker, newest.worker.instance if newest else "", until)
+            if newest is not None:
+                boot, second = self._clock.boot()
+                granted_until = second + (until - write.now).total_seconds()
+                newest.until = max(newest.until, granted_until) if newest.boot == boot else granted_until
+                newest.boot = boot
             return True
 
     async def lease(self, run: str) -> Lease | None:

@@ -13,7 +13,7 @@ from holdfast.adapters.sql.rows import encoded, maybe_instant, run_row, worker_r
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.turn import instant, micros
 from holdfast.ports.inbox import Publication
-from holdfast.ports.leases import Claims, HeldBy, Lease, Over, Taken, Taking, WorkerRow
+from holdfast.ports.leases import Claims, HeldBy, Lease, Over, Taken, TakeOver, Taking, WorkerRow
 
 PROMOTED_A_CLAIM = 500
 BOUNCED_A_CLAIM = 100
@@ -25,14 +25,15 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def register(
-    link: Link, moments: Moments, worker: WorkerRow, ttl: timedelta, *, takes_over: bool
+    link: Link, moments: Moments, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver
 ) -> tuple[list[str], list[str]]:
     """The runs of earlier instances, which are free now, and those that somebody now can run."""
     boot, _ = moments.clock.boot()
+    siblings = link.ask(sql.SIBLINGS, (worker.worker, worker.instance)) if takes_over != "none" else ()
     replaced = [
         instance
-        for instance, pid, host, its_boot, mark in link.ask(sql.SIBLINGS, (worker.worker, worker.instance))
-        if takes_over or (its_boot == boot and host == worker.host and pid > 0 and is_gone(pid, mark))
+        for instance, pid, host, its_boot, mark in siblings
+        if takes_over == "all" or (its_boot == boot and host == worker.host and pid > 0 and is_gone(pid, mark))
     ]
     new = {
         "instance": worker.instance,

@@ -38,7 +38,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition, Schema
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Commit, Tree, Verdict
-from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
+from holdfast.ports.leases import Claims, Held, Lease, TakeOver, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 from holdfast.ports.store import OTHERS
 
@@ -246,7 +246,7 @@ class PostgresStore(Keeping, Lending):
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver) -> Sequence[str]:
         """See `ports.leases`."""
         freed, recalled = await self._run(
             lambda link: leases.register(link, self._moments, worker, ttl, takes_over=takes_over)
@@ -270,7 +270,8 @@ class PostgresStore(Keeping, Lending):
 
     async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
         """See `ports.leases`."""
-        ((is_done,),) = await self._rows(sql.REINSTATE, self._moments.wall(), run, worker, micros(until))
+        moments = self._moments
+        ((is_done,),) = await self._rows(sql.REINSTATE, moments.wall(), *moments.lease(), run, worker, micros(until))
         return bool(is_done)
 
     async def lease(self, run: str) -> Lease | None:

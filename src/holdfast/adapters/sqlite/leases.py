@@ -14,7 +14,7 @@ from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.turn import instant, micros
 from holdfast.ports.clock import Clock
-from holdfast.ports.leases import Beat, HeldBy, Lease, Over, Taken, Taking, WorkerRow
+from holdfast.ports.leases import Beat, HeldBy, Lease, Over, Taken, TakeOver, Taking, WorkerRow
 from holdfast.ports.runs import RunRow
 
 REMEMBERED = timedelta(days=1)
@@ -36,16 +36,18 @@ class Register(msgspec.Struct, frozen=True):
 
     worker: WorkerRow
     ttl: timedelta
-    takes_over: bool
+    takes_over: TakeOver
 
     def __call__(self, transaction: Transaction) -> list[str]:
         """The runs of earlier instances, which are free now."""
         worker, now = self.worker, transaction.now
         boot, second = boot_micros(transaction.clock)
         freed: list[str] = []
-        for instance, pid, host, mark, its_boot in transaction.rows(sql.SIBLINGS, (worker.worker, worker.instance)):
+        known = (worker.worker, worker.instance)
+        siblings = transaction.rows(sql.SIBLINGS, known) if self.takes_over != "none" else ()
+        for instance, pid, host, mark, its_boot in siblings:
             has_died = its_boot == boot and host == worker.host and pid > 0 and is_gone(pid, mark)
-            if self.takes_over or has_died:
+            if self.takes_over == "all" or has_died:
                 transaction.run(sql.END_WORKER, (now, instance))
                 freed += free(transaction, instance, _ALL)
         transaction.run(sql.FORGET_WORKERS, (now - REMEMBERED // _MICROSECOND, boot, second))
@@ -178,10 +180,15 @@ def release_all(transaction: Transaction, instance: str) -> int:
 
 
 def reinstate(transaction: Transaction, run: str, worker: str, until: int) -> bool:
-    """The worker's newest instance holds the run again; without one the run is put off."""
+    """The worker's newest instance holds the run again, and lives until then; without one the run is put off."""
     newest = transaction.row(sql.NEWEST_INSTANCE, (worker,))
     values = (worker, newest[0] if newest else "", until, transaction.now, run)
-    return transaction.row(sql.REINSTATE, values) is not None
+    if transaction.row(sql.REINSTATE, values) is None:
+        return False
+    if newest:
+        boot, second = boot_micros(transaction.clock)
+        transaction.run(sql.PROLONG, (boot, second + until - transaction.now, newest[0]))
+    return True
 
 
 def lease_of(ask: Ask, clock: Clock, run: str) -> Lease | None:

@@ -305,6 +305,9 @@ RETURNING id
 NEWEST_INSTANCE = """
 SELECT instance FROM workers WHERE worker = ? AND has_ended = 0 ORDER BY started_at DESC, instance DESC LIMIT 1
 """
+PROLONG = """
+UPDATE workers SET boot = ?1, expires = CASE WHEN boot = ?1 THEN max(expires, ?2) ELSE ?2 END WHERE instance = ?3
+"""
 LEASE_OF_RUN = """
 SELECT boot, expires, has_ended, runs.worker, runs.instance, runs.epoch FROM runs
 JOIN workers ON workers.instance = runs.instance WHERE runs.id = ? AND runs.instance <> ''

@@ -43,7 +43,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Commit, Tree, Verdict
-from holdfast.ports.leases import Claims, Held, Lease, Taking, WorkerRow
+from holdfast.ports.leases import Claims, Held, Lease, TakeOver, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 from holdfast.ports.transactions import holding
 
@@ -223,7 +223,7 @@ class SqliteStore(Keeping):
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver) -> Sequence[str]:
         """See `ports.leases`."""
         return await self._write(leases.Register(worker, ttl, takes_over))
 

@@ -224,7 +224,7 @@ class ClaimSuite(Suite):
             await world.store.release_all("i1")
             stranger = await world.worker("i2", definitions=())
         else:
-            stranger = await world.worker("i2", "w", definitions=(), takes_over=True)
+            stranger = await world.worker("i2", "w", definitions=(), takes_over="all")
         await world.claim(stranger)
         assert (await world.get("r")).bounces == 1
 

@@ -36,7 +36,7 @@ class StoreGrants:
             row = WorkerRow(
                 instance=worker, worker=worker, queues=("default",), definitions=(), pid=0, host="here", started_at=now
             )
-            await self._store.register(row, TTL, takes_over=False)
+            await self._store.register(row, TTL, takes_over="none")
             await self._store.release_all(worker)
 
     async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:

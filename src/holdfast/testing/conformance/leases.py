@@ -13,7 +13,7 @@ import pytest
 from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.ports.journal import Fenced, Park
-from holdfast.ports.leases import Held, HeldBy, Over, Taken
+from holdfast.ports.leases import Held, HeldBy, Over, Taken, TakeOver
 from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import ENDS, TTL, World, seconds, signal
 
@@ -196,7 +196,7 @@ class LeasesSuite(Suite):
         assert gone.started_at == world.workers["i1"].started_at
 
     async def test_a_restarted_worker_takes_its_runs_back(self, world: World) -> None:
-        """Contract: `takes_over` ends earlier instances of the id at once and frees their runs; nobody else's."""
+        """Contract: taking over from all ends the earlier instances of the id and frees their runs; nobody else's."""
         await world.worker("i1", "w")
         await world.worker("i2", "w")
         holders = [await world.held_run(name, instance=instance) for name, instance in (("a", "i1"), ("b", "i1"))]
@@ -212,14 +212,14 @@ class LeasesSuite(Suite):
             host="here",
             started_at=world.clock.now(),
         )
-        assert sorted(await world.store.register(fresh, TTL, takes_over=True)) == ["a", "b", "c"]
+        assert sorted(await world.store.register(fresh, TTL, takes_over="all")) == ["a", "b", "c"]
         assert {row.id: row.epoch for row in (await world.claim(fresh)).runs} == {"a": 2, "b": 2, "c": 2}
         assert isinstance(await holders[0].commit(), Fenced)
         assert set(await world.store.held("i3")) == {"other"}
         assert world.store.heart("i1", TTL).beat().has_lapsed
 
     async def test_two_live_instances_of_one_id_are_both_shown(self, world: World) -> None:
-        """Contract: without `takes_over` an earlier instance keeps its runs until expiry."""
+        """Contract: an earlier instance whose process lives keeps its runs until expiry, unless all are taken over."""
         await world.worker("i1", "w")
         holder = await world.held_run("r")
         second = await world.worker("i2", "w")
@@ -229,14 +229,21 @@ class LeasesSuite(Suite):
         assert set(await world.store.held("i1")) == {"r"}
 
     @pytest.mark.parametrize(
-        ("worker", "host", "is_rebooted", "freed"),
-        [("w", "here", False, 1), ("w", "there", False, 0), ("v", "here", False, 0), ("w", "here", True, 0)],
-        ids=["its own", "another host", "another id", "another boot"],
+        ("worker", "host", "is_rebooted", "takes_over", "freed"),
+        [
+            ("w", "here", False, "gone", 1),
+            ("w", "there", False, "gone", 0),
+            ("v", "here", False, "gone", 0),
+            ("w", "here", True, "gone", 0),
+            ("w", "here", False, "none", 0),
+        ],
+        ids=["its own", "another host", "another id", "another boot", "not asked for"],
     )
     async def test_the_runs_of_a_process_that_is_gone_are_freed_at_registration(
-        self, world: World, worker: str, host: str, is_rebooted: bool, freed: int
+        self, world: World, worker: str, host: str, is_rebooted: bool, takes_over: TakeOver, freed: int
     ) -> None:
-        """Contract: same worker id, same host, same boot, process gone: no need to wait for the lease."""
+        """Contract: same worker id, same host, same boot, process gone: no need to wait for the lease, unless whoever
+        registers wants to."""
         await world.worker("i1", "w", pid=finished_pid())
         await world.held_run("r")
         if is_rebooted:
@@ -251,7 +258,7 @@ class LeasesSuite(Suite):
             host=host,
             started_at=world.clock.now(),
         )
-        assert await world.store.register(fresh, TTL, takes_over=False) == ["r"] * freed
+        assert await world.store.register(fresh, TTL, takes_over=takes_over) == ["r"] * freed
         assert (await world.store.held("i1") == {}) == bool(freed)
 
     # -- giving back ---------------------------------------------------------------------------------------------------

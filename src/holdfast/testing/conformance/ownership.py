@@ -262,6 +262,38 @@ class OwnershipSuite(Suite):
         assert isinstance(await holder.commit(), Committed)
 
     @shows("stepflow.R4")
+    @pytest.mark.parametrize("is_rebooted", [False, True])
+    async def test_an_owner_written_back_is_alive_as_long_as_its_grant(self, world: World, is_rebooted: bool) -> None:
+        """Contract: the lease of the instance lasts until then, or the next heartbeat of anybody would free the run
+        again, and the one after that; then it is over like any other."""
+        await world.held_run("r")
+        if is_rebooted:
+            world.clock.reboot()
+        world.clock.advance(TTL * 2)
+        await world.worker("i2")
+        heart, until = world.store.heart("i2", TTL), world.clock.now() + TTL / 2
+        assert heart.beat().orphaned == 1
+        assert await world.store.reinstate("r", worker="w1", until=until)
+        lease = await world.store.lease("r")
+        assert lease is not None
+        assert (lease.instance, lease.expires_at) == ("i1", until)
+        beat = heart.beat()
+        assert (beat.orphaned, beat.next_expiry) == (0, until)
+        world.clock.advance(TTL / 2)
+        assert heart.beat().orphaned == 1
+
+    @shows("stepflow.R4")
+    async def test_a_grant_never_shortens_a_lease(self, world: World) -> None:
+        """Contract: who is alive for longer than its grant stays so."""
+        await world.worker("i1")
+        await world.make("r")
+        expires_at = world.clock.now() + TTL
+        assert await world.store.reinstate("r", worker="w1", until=world.clock.now() + seconds(1))
+        lease = await world.store.lease("r")
+        assert lease is not None
+        assert lease.expires_at == expires_at
+
+    @shows("stepflow.R4")
     async def test_a_run_of_an_unknown_owner_is_put_off(self, world: World) -> None:
         """Contract: the owner is noted, nobody holds it here, and it is looked at again when the grant may be over."""
         await world.make("r")
@@ -315,9 +347,9 @@ class OwnershipSuite(Suite):
     async def test_a_worker_of_another_id_gets_nothing_at_its_start(self, world: World) -> None:
         """Contract: the runs of a worker that went away come back with its id at once, else after its lease."""
         await world.held_run("r")
-        other = await world.worker("i2", takes_over=True)
+        other = await world.worker("i2", takes_over="all")
         assert (await world.claim(other)).runs == []
-        again = await world.worker("i3", "w1", takes_over=True)
+        again = await world.worker("i3", "w1", takes_over="all")
         assert await world.claimed_ids(again) == ["r"]
 
     @shows("stepflow.J1", "traps.B1")

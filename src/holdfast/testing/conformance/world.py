@@ -33,7 +33,7 @@ from holdfast.core.turn import (
 )
 from holdfast.ports.inbox import Message, Publication, Unconsumed
 from holdfast.ports.journal import Commit, Committed, Exposure, Park, Verdict
-from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.ports.leases import Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
 from holdfast.ports.store import Store
 
@@ -222,7 +222,7 @@ class World:
         definitions: tuple[tuple[str, str], ...] = (("order", ""), ("parcel", "")),
         pid: int = 0,
         host: str = "here",
-        takes_over: bool = False,
+        takes_over: TakeOver = "gone",
     ) -> WorkerRow:
         """A registered worker instance; its id is that of the instance with a w for the i."""
         row = WorkerRow(

@@ -202,7 +202,7 @@ async def test_recovery_costs_what_the_worker_has(
         steps = Steps()
         await store._writer.run(steps.attach)
         begin = time.perf_counter()
-        again = await world.worker("again", "w0", definitions=(("order", ""),), takes_over=True)
+        again = await world.worker("again", "w0", definitions=(("order", ""),), takes_over="all")
         taken = await store.claim(again, limit=100, max_claims=5, only=[f"held-{n * workers}" for n in range(1, 101)])
         took = time.perf_counter() - begin
         assert len(taken.runs) == 100

@@ -107,7 +107,7 @@ def test_a_forked_child_is_refused_and_harms_nothing(path: Path) -> None:
 
 
 async def test_a_worker_of_the_same_id_takes_over_from_a_dead_process(path: Path) -> None:
-    """Contract: without `takes_over`, runs of an instance whose process is gone are freed at once."""
+    """Contract: runs of an instance whose process is gone are freed at once, though its id promised nothing."""
     with started("hold_and_wait", path) as program:
         assert program.line() == "order-1"
         store = await open_sqlite(path, clock=VirtualClock(START))
