@@ -159,9 +159,11 @@ async def _append(
 
 
 async def _fold(client: Client, row: RunRow) -> Fold:
-    """The run; if its journal does not hold, as much of it as its row says: an operator can still end it."""
+    """The run; if its journal does not hold, or rows are missing at its end, as much of it as its row says: an operator
+    can still end it."""
     stored = (await client.store.read({row.no: 1}))[row.no]
     try:
-        return fold(row.id, decode_rows(stored))
+        run = fold(row.id, decode_rows(stored))
     except CorruptJournal:
         return run_of_row(row, stored)
+    return run_of_row(row, stored) if run.ordinal < row.next_ordinal - 1 else run
