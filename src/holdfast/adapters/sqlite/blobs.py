@@ -13,8 +13,8 @@ from holdfast.adapters.sqlite.connection import fetch
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.sqlite.upkeep_statements import KIND
 from holdfast.core.references import names_in
-from holdfast.errors import BlobNotFound, CorruptJournal
-from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.errors import CorruptJournal
+from holdfast.ports.blobs import BlobData, BlobKind, Stub, not_in_store
 from holdfast.ports.blobs import kind_of as brought_as
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -58,7 +58,7 @@ def refer(transaction: Transaction, no: int, body: bytes) -> None:
 def _read_blob(connection: apsw.Connection, name: str) -> bytes:
     rows = fetch(connection, sql.BLOB, (bytes.fromhex(name),)) if _NAME.fullmatch(name) else []
     if not rows or rows[0][0] is None:
-        raise BlobNotFound(f"no blob {name} in this store")
+        raise not_in_store(name, is_stub=bool(rows))
     data: bytes = rows[0][0]
     if sha256(data).hexdigest() != name:
         raise CorruptJournal(f"blob {name} does not hold the bytes of that name. Restore the store from a backup.")

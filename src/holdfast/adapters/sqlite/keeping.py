@@ -92,6 +92,13 @@ class Keeping(ABC):
         """See `ports.blobs`."""
         return self._read(lambda connection: kind_of(connection, name))
 
+    async def folder_mark(self, new: int = 0) -> int:
+        """See `ports.blobs`."""
+        if new:
+            await self._write(lambda transaction: transaction.run(sql.MARK_FOLDER, (new,)))
+        rows = self._read(lambda connection: fetch(connection, sql.FOLDER_MARK))
+        return int(rows[0][0]) if rows else 0
+
     # -- upkeep --------------------------------------------------------------------------------------------------------
 
     async def take_duty(self, duty: str, *, holder: str, ttl: timedelta) -> bool:
