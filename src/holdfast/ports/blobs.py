@@ -9,7 +9,8 @@ nothing refers to is removed by `Upkeep.collect`, after a grace that begins when
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -66,6 +67,10 @@ class Blobs(Protocol):
 
     async def blob_kind(self, name: str) -> BlobKind | None:
         """What the blob of that name is for; None if there is none."""
+        ...
+
+    async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
+        """Those of these names under which a blob is stored, wherever its bytes are; one question."""
         ...
 
     async def folder_mark(self, new: int = 0) -> int:

@@ -35,6 +35,9 @@ from holdfast.ports.store import Store
 from holdfast.ports.transactions import OpenTransaction, Settlement
 from holdfast.ports.upkeep import Collected
 
+UNHEARD = timedelta(hours=1)
+"""Bytes are in the folder before the store hears of them: so long their files stay, however short the grace."""
+
 
 async def with_blobs_in(store: Store, folder: Folder | None, mark: int) -> Store:
     """The same store, its blobs in the folder that is named, if any; `mark` is that of the folder it has, if any.
@@ -227,15 +230,36 @@ class _Elsewhere:
         return found
 
     async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
-        """See `ports.upkeep`: decided by the store, then the files; and what crashes left of both."""
-        if not is_dry:
-            await asyncio.to_thread(self._folder.check)
-        collected = await self._inner.collect(grace, limit=limit, is_dry=is_dry)
-        if not is_dry:
-            before = (self._inner.clock.now() - grace).timestamp()
-            await asyncio.to_thread(self._folder.remove, collected.names, before)
-            await asyncio.to_thread(self._folder.sweep)
-            for name in await asyncio.to_thread(self._folder.names, before):
-                if await self._inner.blob_kind(name) is None:
-                    await asyncio.to_thread(self._folder.remove, [name], before)
+        """See `ports.upkeep`: decided by the store, then the files; a young one is left to `collect_files`."""
+        if is_dry:
+            return await self._inner.collect(grace, limit=limit, is_dry=True)
+        await asyncio.to_thread(self._folder.check)
+        collected = await self._inner.collect(grace, limit=limit)
+        await asyncio.to_thread(self._folder.remove, collected.names, self._before(grace))
         return collected
+
+    async def collect_files(self, grace: timedelta, *, after: str = "", limit: int = 1000) -> str:
+        """See `ports.upkeep`: files that the store knows nothing of; and what crashes left beside them."""
+        await asyncio.to_thread(self._folder.check)
+        before = self._before(grace)
+        names, following = await asyncio.to_thread(self._old_files, after, before, limit)
+        for first in range(0, len(names), limit):
+            some = names[first : first + limit]
+            known = await self._inner.known_blobs(some)
+            await asyncio.to_thread(self._folder.remove, [name for name in some if name not in known], before)
+        return following
+
+    def _old_files(self, after: str, before: float, limit: int) -> tuple[list[str], str]:
+        """Those of so many parts as hold `limit` of them, and the last of these parts unless it was the last of all."""
+        names: list[str] = []
+        for part in self._folder.parts(after):
+            if len(names) >= limit:
+                return names, after
+            self._folder.sweep(part)
+            names += self._folder.names(part, before)
+            after = part
+        return names, ""
+
+    def _before(self, grace: timedelta) -> float:
+        """Files that are younger stay."""
+        return (self._inner.clock.now() - max(grace, UNHEARD)).timestamp()

@@ -146,25 +146,30 @@ class Folder:
                     gone += 1
         return gone
 
-    def sweep(self) -> int:
+    def parts(self, after: str = "") -> list[str]:
+        """The parts of the folder, in their order, after that one: blobs that begin alike lie together."""
+        found = [part for part in self.path.glob("[0-9a-f][0-9a-f]") if part.name > after]
+        return sorted(part.name for part in found if part.is_dir() and not part.is_symlink())
+
+    def sweep(self, part: str) -> int:
         """Removes what crashes left: files that were never given their name. What was moved aside goes back."""
         gone = 0
         now = time.time()  # nobody gave these files a time
-        for file in self.path.glob(f"*/*{_NEW}"):
+        for file in (self.path / part).glob(f"*{_NEW}"):
             with suppress(FileNotFoundError):
                 if file.lstat().st_ctime < now - STRAY:
                     file.unlink()
                     gone += 1
-        for file in self.path.glob(f"*/*{_ASIDE}"):
+        for file in (self.path / part).glob(f"*{_ASIDE}"):
             with suppress(FileNotFoundError):
                 if file.lstat().st_ctime < now - STRAY:
                     self._put_back(file, file.with_suffix(""))
         return gone
 
-    def names(self, before: float) -> list[str]:
-        """The blobs stored before that time."""
+    def names(self, part: str, before: float) -> list[str]:
+        """The blobs of a part that were stored before that time."""
         found: list[str] = []
-        for file in self.path.glob("[0-9a-f][0-9a-f]/*"):
+        for file in (self.path / part).iterdir():
             with suppress(FileNotFoundError):
                 if _NAME.fullmatch(file.name) and file.lstat().st_mtime < before:
                     found.append(file.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -137,6 +138,11 @@ class Keeping:
         with self._lock:
             blob = self._tables.blobs.get(name)
             return blob.kind if blob else None
+
+    async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
+        """See `ports.blobs`."""
+        with self._lock:
+            return self._tables.blobs.keys() & set(names)
 
     async def folder_mark(self, new: int = 0) -> int:
         """See `ports.blobs`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -110,6 +111,11 @@ class Keeping(ABC):
             return None
         rows = await self._keep(sql.KIND, bytes.fromhex(name))
         return rows[0][0] if rows else None
+
+    async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
+        """See `ports.blobs`."""
+        asked = [bytes.fromhex(name) for name in names if _NAME.fullmatch(name)]
+        return {name.hex() for (name,) in await self._keep(sql.KNOWN, asked)}
 
     async def folder_mark(self, new: int = 0) -> int:
         """See `ports.blobs`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 BLOBS = "SELECT name, data FROM {s}.blobs WHERE name = ANY (%b::bytea[])"
 KIND = "SELECT kind FROM {s}.blobs WHERE name = %b"
+KNOWN = "SELECT name FROM {s}.blobs WHERE name = ANY (%b::bytea[])"
 KEEP_BLOB = "SELECT {s}.keep_blob(%b::bigint, %b::bytea, %b::text, %b::bigint, %b::bytea, %b::bytea[])"
 
 FOLDER_MARK = "SELECT value FROM {s}.meta WHERE name = 'folder'"

@@ -31,6 +31,11 @@ def kind_of(connection: apsw.Connection, name: str) -> BlobKind | None:
     return rows[0][0] if rows else None
 
 
+def known(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
+    """Those of the names under which there is a blob."""
+    return {name for name in names if kind_of(connection, name) is not None}
+
+
 def keep_blobs(transaction: Transaction, blobs: Iterable[tuple[str, BlobData]], kind: BlobKind = "payload") -> None:
     """Stores the bytes under their names, and what they refer to; what is there stays, as if it were new."""
     for name, data in blobs:

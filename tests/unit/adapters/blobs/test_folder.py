@@ -162,10 +162,11 @@ def test_what_a_crash_left_is_swept(folder: Folder, monkeypatch: pytest.MonkeyPa
     stray.write_bytes(b"half")
     file_of(folder).replace(file_of(folder).with_suffix(".aside"))
     assert folder.get(NAME) == DATA
-    assert folder.sweep() == 0
+    assert folder.parts() == [NAME[:2]]
+    assert folder.sweep(NAME[:2]) == 0
     assert stray.exists()
     monkeypatch.setattr(module, "STRAY", -10.0)
-    assert folder.sweep() == 1
+    assert folder.sweep(NAME[:2]) == 1
     assert not stray.exists()
     assert file_of(folder).read_bytes() == DATA
 
