@@ -79,8 +79,11 @@ async def examine(target: str | None, url: str | None) -> AsyncIterator[Finding]
     try:
         app, is_default = store_app(target, url)
         refuse_private(app.url)
-        refuse_missing(app.url, is_default=is_default)
-        yield await _schema(app)
+        await refuse_missing(app.url, is_default=is_default)
+        schema = await _schema(app)
+        yield schema
+        if schema.state == "problem":  # to open it would be to migrate it
+            return
         async with app:
             client = await app.client()
             async for finding in _of_store(client):
