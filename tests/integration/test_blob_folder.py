@@ -13,9 +13,11 @@ from click.testing import CliRunner
 from holdfast import App, Signal, step, workflow
 from holdfast.adapters.blobs.folder import LABEL
 from holdfast.cli import growing
+from holdfast.client.verifying import verify_run
 from holdfast.config import Configuration, StoreSettings
 from holdfast.errors import RunNotFound, StoreRefused, StoreUnavailable
 from holdfast.ports.condition import Diagnosable
+from holdfast.ports.runs import Filter
 from holdfast.stores import open_store
 from tests.support.postgres import clean_url
 
@@ -135,6 +137,21 @@ async def test_compacting_without_the_folder_is_refused(shop: Shop) -> None:
         assert (await run.view()).turns == len(await (await app.client()).store.history("r"))
         await run.signal(go, "!")
         assert await run.result("30s") == sum(range(20)) + SIZE + 1
+
+
+async def test_a_run_is_not_called_damaged_by_whoever_cannot_see_its_payloads(shop: Shop, tmp_path: Path) -> None:
+    """Contract: `verify` says what keeps it from looking, never that the run does not hold."""
+    async with shop.told as app:
+        await app.start(measured("x" * SIZE), id="r")
+        store = (await app.client()).store
+        [row] = (await store.list(Filter())).runs
+        assert (await verify_run(store, row)).problem == ""
+        shop.folder.rename(tmp_path / "away")
+        with pytest.raises(StoreUnavailable, match="mounted"):
+            await verify_run(store, row)
+    async with shop.untold as app:
+        with pytest.raises(StoreRefused, match="folder"):
+            await verify_run((await app.client()).store, row)
 
 
 async def test_what_is_in_the_store_is_read_after_a_folder_was_named(shop: Shop) -> None:
