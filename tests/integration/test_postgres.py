@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import ClassVar
 
+import psycopg
 import pytest
+from psycopg import sql as quoting
 
 from holdfast import RunCancelled, Signal, Status, step, workflow
+from holdfast.client.verifying import verify_run
+from tests.support.postgres import server_url
 from tests.support.world import World, open_world
 
 go = Signal[str]("go")
@@ -75,3 +80,44 @@ async def test_two_workers_share_the_work(world: World) -> None:
         assert [await run.result(timeout="60s") for run in runs] == [number * 2 for number in range(40)]
     counts = await world.store.count()
     assert counts[Status.COMPLETED] == 40
+
+
+class Held:
+    """Where the second step waits, and what was done."""
+
+    gate: asyncio.Event
+    done: ClassVar[list[str]] = []
+
+
+@step
+async def noted(name: str) -> str:
+    Held.done.append(name)
+    if name == "second":
+        await Held.gate.wait()
+    return name
+
+
+@workflow
+async def two_steps() -> list[str]:
+    return [await noted("first"), await noted("second")]
+
+
+async def test_a_holder_of_lost_commits_begins_where_the_store_is(world: World) -> None:
+    """Promise (D2, K13): a failover, or a backup, took back the last commits of a run that a worker holds. What it
+    writes next is refused, not added to a history that it does not know; the run is given back, taken up again as it
+    is stored, and ends. What was lost is done again, as after any crash."""
+    Held.gate, Held.done = asyncio.Event(), []
+    app = world.app(two_steps)
+    async with world.worker(app):
+        run = await app.start(two_steps(), id="r")
+        await world.until(lambda: Held.done == ["first", "second"])
+        assert (await world.row(run)).next_ordinal == 4
+        schema = world.store.url.rpartition("schema=")[2].partition("&")[0]
+        with psycopg.connect(server_url(), autocommit=True) as server:
+            named = quoting.Identifier(schema)
+            server.execute(quoting.SQL("DELETE FROM {}.events WHERE ordinal = 3").format(named))
+            server.execute(quoting.SQL("UPDATE {}.runs SET next_ordinal = 3").format(named))
+        Held.gate.set()
+        assert await run.result(timeout="60s") == ["first", "second"]
+        assert Held.done == ["first", "second", "first", "second"]
+        assert not (await verify_run(world.store, await world.row(run))).problem
