@@ -14,21 +14,27 @@ async def open_store(url: str, settings: StoreSettings | None = None, *, blobs: 
     """The store of an address, its blobs where they are to be; adapters are imported where they are chosen."""
     chosen = settings or StoreSettings()
     address = blobs or chosen.blobs
-    if address == "store":
-        return await _open_store(url, chosen)
-    from holdfast.adapters.blobs.elsewhere import with_folder
-    from holdfast.adapters.blobs.folder import folder_of
+    folder = None
+    if address != "store":
+        from holdfast.adapters.blobs.folder import folder_of
 
-    if url.startswith("postgres") and not chosen.shared:
-        raise InvalidInput(
-            f"blobs={address!r}: on PostgreSQL workers are on many machines, and every one must see the same folder. "
-            "If they do, say [store] shared = true; if not, keep blobs in the store."
-        )
-    folder = folder_of(address)
-    if folder is None:
-        return await _open_store(url, chosen)
-    await asyncio.to_thread(folder.prepare)
-    return with_folder(await _open_store(url, chosen), folder)
+        if url.startswith("postgres") and not chosen.shared:
+            raise InvalidInput(
+                f"blobs={address!r}: on PostgreSQL workers are on many machines, and every one must see the same "
+                "folder. If they do, say [store] shared = true; if not, keep blobs in the store."
+            )
+        folder = folder_of(address)
+    store = await _open_store(url, chosen)
+    try:
+        mark = await store.folder_mark()
+        if folder is None and not mark:
+            return store
+        from holdfast.adapters.blobs.elsewhere import with_blobs_in
+
+        return await with_blobs_in(store, folder, mark)
+    except BaseException:
+        await store.close()
+        raise
 
 
 async def _open_store(url: str, chosen: StoreSettings) -> Store:

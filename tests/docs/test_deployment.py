@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,17 @@ def test_the_cluster_gives_a_worker_the_time_it_takes() -> None:
     assert grace is not None
     assert patience is not None
     assert parse_duration(f"{patience[1]}s", what="patience") > parse_duration(grace[1], what="grace")
+
+
+def test_the_cluster_names_the_store_that_the_app_opens(tmp_path: Path) -> None:
+    """Promise: the app of the page, with the variables of the pod, opens the database that the manifest names."""
+    variables = dict(re.findall(r'{name: (\w+), value: "([^"]+)"}', block("worker.yaml")))
+    (tmp_path / "shop.py").write_text(block("shop.py"))
+    asked = [sys.executable, "-c", "from shop import app; print(app.url)"]
+    environ = {**os.environ, **variables}
+    opened = subprocess.run(asked, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True).stdout.strip()
+    assert opened.startswith("postgresql://")
+    assert opened in variables.values()
 
 
 @pytest.mark.parametrize("place", [1, 2], ids=["one service", "two processes"])

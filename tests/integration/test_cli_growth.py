@@ -115,10 +115,10 @@ def test_gc_leaves_a_sweeping_worker_alone(url: str) -> None:
 
 def test_compact_makes_long_journals_short(url: str) -> None:
     """Contract: those with enough rows, or the one that is named; --dry-run only counts; the run goes on."""
-    assert records(growing.compact, "--url", url) == [{"dry_run": False, "runs": 0, "rows": 0}]
+    assert records(growing.compact, "--url", url) == [{"dry_run": False, "runs": 0, "rows": 0, "problems": 0}]
     assert records(growing.compact, "--url", url, "--rows", "20", "--dry-run") == [
         {"run": "long", "rows": 50},
-        {"dry_run": True, "runs": 1, "rows": 50},
+        {"dry_run": True, "runs": 1, "rows": 50, "problems": 0},
     ]
     assert records(growing.compact, "long", "--url", url)[0] == {"run": "long", "rows": 50}
     assert said(growing.compact, "long", "--url", url) == "compacted 0 runs, 0 journal rows less\n"
@@ -132,6 +132,36 @@ def test_compact_makes_long_journals_short(url: str) -> None:
             return await run.result("30s")
 
     assert asyncio.run(go_on()) == "on"
+
+
+def test_compact_goes_on_after_a_run_that_is_damaged(url: str) -> None:
+    """Contract: the others are compacted, the damaged one is named with what is wrong and left alone; exit code 1."""
+    app = App(url, workflows=[long], snapshot_every=0)
+
+    async def grow() -> None:
+        async with app.worker():
+            for name in ("after", "damaged"):
+                run = await app.start(long(20), id=name)
+                async with asyncio.timeout(30):
+                    while (await run.view()).turns < 22:
+                        await run.wait("10ms")
+
+    asyncio.run(grow())
+    connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    damage = "UPDATE events SET body = x'00' WHERE ordinal = 5 AND run = (SELECT no FROM runs WHERE id = 'damaged')"
+    execute(connection, damage)
+    connection.close()
+    answer = CliRunner().invoke(growing.compact, ["--url", url, "--rows", "20", "--json"], standalone_mode=False)
+    assert answer.return_value == 1
+    *found, last = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [one["run"] for one in found] == ["damaged", "after", "long"]
+    assert found[0]["problem"].startswith("the checksum of row 5 does not hold")
+    assert [one["rows"] for one in found[1:]] == [20, 50]
+    assert last == {"dry_run": False, "runs": 2, "rows": 70, "problems": 1}
+    answer = CliRunner().invoke(growing.compact, ["damaged", "--url", url], standalone_mode=False)
+    assert answer.return_value == 1
+    assert "run damaged: the checksum" in answer.stdout
+    assert "1 run is damaged" in answer.stdout
 
 
 def test_space_says_where_the_room_goes(url: str) -> None:

@@ -64,11 +64,14 @@ def _emptied(schema: str) -> bool:
         try:
             connection.execute("SET lock_timeout = '1s'")
             connection.execute(quoting.SQL(";").join(names) if names else "SELECT")
+            if names:
+                connection.execute(quoting.SQL(_NO_FOLDER).format(quoting.Identifier(schema, "meta")))
         except psycopg.errors.LockNotAvailable:
             return False
     return True
 
 
+_NO_FOLDER = "DELETE FROM {} WHERE name = 'folder'"
 _TABLES = """
 SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' AND relname <> 'meta'
 """

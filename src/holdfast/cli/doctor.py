@@ -22,7 +22,7 @@ from holdfast.client.client import Client
 from holdfast.config import Loaded, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import format_duration
-from holdfast.core.recovery import decode_recovery
+from holdfast.core.recovery import Recovery, decode_recovery
 from holdfast.core.status import Status
 from holdfast.errors import HoldfastError
 from holdfast.ports.condition import Backlog, Diagnosable
@@ -79,8 +79,11 @@ async def examine(target: str | None, url: str | None) -> AsyncIterator[Finding]
     try:
         app, is_default = store_app(target, url)
         refuse_private(app.url)
-        refuse_missing(app.url, is_default=is_default)
-        yield await _schema(app)
+        await refuse_missing(app.url, is_default=is_default)
+        schema = await _schema(app)
+        yield schema
+        if schema.state == "problem":  # to open it would be to migrate it
+            return
         async with app:
             client = await app.client()
             async for finding in _of_store(client):
@@ -161,10 +164,19 @@ def _workers(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator[Findin
         recovery = decode_recovery(worker.recovery)
         if recovery.recent:
             counted = ", ".join(f"{count} {kind}" for kind, count in recovery.counts.items())
-            last = recovery.recent[-1]
-            is_harmless = all(met.kind == "contended" for met in recovery.recent)
-            text = f"{worker.worker} met {counted}; the last: run {last.run}, {last.detail}"
-            yield Finding("recovery", "ok" if is_harmless else "warning", text)
+            state, named = _met(recovery)
+            yield Finding("recovery", state, f"{worker.worker} met {counted}; {named}")
+
+
+def _met(recovery: Recovery) -> tuple[Literal["ok", "warning"], str]:
+    """Runs that somebody has to look after, the latest first; if there are none, the last that somebody else had."""
+    troubled = [met for met in reversed(recovery.recent) if met.kind != "contended"]
+    if not troubled:
+        last = recovery.recent[-1]
+        return "ok", f"the last: run {last.run}, {last.detail}"
+    named = [f"run {met.run}: {met.detail}" for met in troubled[:LISTED]]
+    more = [f"and {len(troubled) - LISTED} more"] if len(troubled) > LISTED else []
+    return "warning", "; ".join([*named, *more])
 
 
 def _namesakes(live: Sequence[WorkerRow]) -> Iterator[Finding]:

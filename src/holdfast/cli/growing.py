@@ -20,6 +20,7 @@ from holdfast.config import load
 from holdfast.core.durations import format_duration
 from holdfast.engine.snapshots import compact as compact_run
 from holdfast.engine.sweeping import DUTY, TTL, Swept, sweep, sweepable
+from holdfast.errors import BlobNotFound, CorruptJournal
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.ports.upkeep import Space
 
@@ -106,26 +107,33 @@ def _say_swept(swept: Swept, out: Output, *, is_dry: bool) -> None:
 @asking("One object per run, the sum last.")
 @click.option("--rows", type=click.IntRange(min=2), default=ROWS, show_default=True, help="The least a journal has.")
 @_DRY
-def compact(run_id: str | None, target: str | None, url: str | None, is_json: bool, rows: int, is_dry: bool) -> None:
+def compact(run_id: str | None, target: str | None, url: str | None, is_json: bool, rows: int, is_dry: bool) -> int:
     """Replace the rows of long journals by one row each, holding all that a run needs to go on.
 
     RUN compacts that one, whatever its length. What is lost is who worked when: `show` begins where the journal now
-    begins. Workers do this by themselves for runs that grow past 10,000 rows.
+    begins. Workers do this by themselves for runs that grow past 10,000 rows. A journal that is damaged is named and
+    left as it is; exit code 1.
     """
     if run_id is not None and ":" in run_id and target is None:
         run_id, target = None, run_id
-    run_async(_compact(run_id, target, url, rows, is_dry, Output(is_json=is_json)))
+    return run_async(_compact(run_id, target, url, rows, is_dry, Output(is_json=is_json)))
 
 
 async def _compact(
     run_id: str | None, target: str | None, url: str | None, rows: int, is_dry: bool, out: Output
-) -> None:
-    runs = gone = 0
+) -> int:
+    runs = gone = problems = 0
     async with opened_client(target, url) as client:
         with _Progress(out) as progress:
             async for row, length in _long_journals(client, run_id, rows):
-                ends = row.next_ordinal - 1
-                one = length - 2 if is_dry else await compact_run(client.store, row.id, row.no, ends)
+                try:
+                    one = (
+                        length - 2 if is_dry else await compact_run(client.store, row.id, row.no, row.next_ordinal - 1)
+                    )
+                except (CorruptJournal, BlobNotFound) as error:  # the others still become short
+                    problems += 1
+                    _say_damaged(row.id, str(error).removeprefix(f"run {row.id}: "), out)
+                    continue
                 if one <= 0:
                     continue
                 runs, gone = runs + 1, gone + one
@@ -133,9 +141,20 @@ async def _compact(
                 if out.is_json:
                     out.record({"run": row.id, "rows": one})
     if out.is_json:
-        out.record({"dry_run": is_dry, "runs": runs, "rows": gone})
+        out.record({"dry_run": is_dry, "runs": runs, "rows": gone, "problems": problems})
     else:
         out.line(f"{'would compact' if is_dry else 'compacted'} {runs} runs, {gone} journal rows less")
+        if problems:
+            count = "1 run is" if problems == 1 else f"{problems} runs are"
+            out.line((f"{count} damaged and left alone. See: holdfast verify", "red"))
+    return 1 if problems else 0
+
+
+def _say_damaged(run: str, problem: str, out: Output) -> None:
+    if out.is_json:
+        out.record({"run": run, "problem": problem})
+    else:
+        out.line(("run ", "dim"), (run, "bold"), (f": {problem}", "red"))
 
 
 async def _long_journals(client: Client, run_id: str | None, least: int) -> AsyncIterator[tuple[RunRow, int]]:

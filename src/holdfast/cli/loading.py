@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from holdfast.app import App
+from holdfast.app import App, schema_of
 from holdfast.client.client import Client
 from holdfast.config import URL_VARIABLE, Loaded, load
 from holdfast.errors import HoldfastError
@@ -76,7 +76,7 @@ async def opened_client(target: str | None, url: str | None) -> AsyncGenerator[C
     """The client of a store that is there already: reading never makes one."""
     app, is_default = store_app(target, url)
     refuse_private(app.url)
-    refuse_missing(app.url, is_default=is_default)
+    await refuse_missing(app.url, is_default=is_default)
     async with app:
         yield await app.client()
 
@@ -129,18 +129,27 @@ def app_in(found: Any) -> App | None:
     return found.app if sync is not None and isinstance(found, sync.App) else None
 
 
-def refuse_missing(url: str, *, is_default: bool = False) -> None:
+async def refuse_missing(url: str, *, is_default: bool = False) -> None:
     """A command that only asks does not make a store."""
-    if not url.startswith("sqlite:"):
-        return
-    from holdfast.adapters.sqlite.location import locate
+    if url.startswith("sqlite:"):
+        from holdfast.adapters.sqlite.location import locate
 
-    path = locate(url).path
-    if not path.exists():
-        hint = (
-            f"Name the store with --url or ${URL_VARIABLE}, or give MODULE:APP." if is_default else "Is the path right?"
-        )
-        raise CommandError(f"there is no store at {url} (no file {path}). {hint}")
+        path = locate(url).path
+        if not path.exists():
+            hint = f"Name the store with --url or ${URL_VARIABLE}, or give MODULE:APP."
+            raise CommandError(
+                f"there is no store at {url} (no file {path}). {hint if is_default else 'Is the path right?'}"
+            )
+    elif url.startswith("postgres"):
+        schema = await schema_of(url)
+        if schema is not None and schema.version == 0:
+            from holdfast.adapters.postgres.address import parse_address
+
+            place = parse_address(url)
+            raise CommandError(
+                f"there is no store in schema {place.schema!r} of {place.url}. Is the address right? A worker, a start "
+                "or `holdfast migrate` makes one."
+            )
 
 
 # -- importing ---------------------------------------------------------------------------------------------------------

@@ -35,18 +35,18 @@ def command(target: str | None, observe: int, is_json: bool) -> None:
 
 
 async def _show(app: App, observe: int, out: Output) -> None:
-    if not observe or not _has_store(app):
+    if not observe or not await _has_store(app):
         _print(await app.manifest(observe=0), out)
         return
     async with app:
         _print(await app.manifest(observe=observe), out)
 
 
-def _has_store(app: App) -> bool:
+async def _has_store(app: App) -> bool:
     """Whether there is a store to look at: asking what an app can run never makes one."""
     try:
         refuse_private(app.url)
-        refuse_missing(app.url)
+        await refuse_missing(app.url)
     except CommandError:
         return False
     return True

@@ -13,7 +13,7 @@ from holdfast.core.run import fold
 from holdfast.core.turn import Row, decode_rows
 from holdfast.engine.history import Journal, load
 from holdfast.engine.loading import blobs_named
-from holdfast.errors import HoldfastError
+from holdfast.errors import BlobNotFound, CorruptJournal, HoldfastError
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
@@ -52,7 +52,7 @@ async def _missing(store: Store, row: RunRow, rows: Sequence[Row]) -> str:
         loaded = await load(store, row.no, row.id, Journal(list(rows)))
         for name in sorted(blobs_named(loaded.turns)):
             await store.get_blob(name)  # one after the other: the first that is missing or changed is named
-    except HoldfastError as error:
+    except (CorruptJournal, BlobNotFound) as error:  # a store out of reach says nothing about the run
         return str(error).removeprefix(f"run {row.id}: ")
     return ""
 

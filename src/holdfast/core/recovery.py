@@ -34,12 +34,15 @@ class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.counts.get(kind, 0)
 
     def with_one(self, kind: Kind, run: str, detail: str, at: datetime) -> Recovery:
-        """This, and one more. Runs that simply went on are counted and not named."""
+        """This, and one more. Runs that simply went on are counted and not named; those that somebody else had are
+        forgotten before those that need somebody."""
         counts: dict[Kind, int] = {**self.counts, kind: self.count(kind) + 1}
         if kind in {"own", "taken over"}:
             return Recovery(counts, self.recent)
-        others = tuple(met for met in self.recent if (met.kind, met.run) != (kind, run))
-        return Recovery(counts, (*others, Met(kind, run, detail, at))[-REMEMBERED:])
+        others = [met for met in self.recent if (met.kind, met.run) != (kind, run)]
+        if len(others) == REMEMBERED:
+            others.remove(next((met for met in others if met.kind == "contended"), others[0]))
+        return Recovery(counts, (*others, Met(kind, run, detail, at)))
 
 
 def encode_recovery(recovery: Recovery) -> str:

@@ -11,13 +11,13 @@ import msgspec
 
 from holdfast.ports.runs import Filter
 from holdfast.ports.store import Store
-from holdfast.ports.upkeep import Collected, Removed
+from holdfast.ports.upkeep import Collected, KeepsFiles, Removed
 
 DUTY = "sweep"
 TTL = timedelta(minutes=2)
 """How long a sweeper that says nothing keeps others from sweeping."""
 
-TREES, BLOBS = 20, 200
+TREES, BLOBS, FILES = 20, 200, 500
 """So much at a time."""
 
 GRACE = timedelta(days=1)
@@ -67,7 +67,19 @@ async def sweep(
         if found.blobs < BLOBS:
             break
         await asyncio.sleep(BREATH)
+    if isinstance(store, KeepsFiles):
+        await _sweep_files(store, grace, goes_on)
     return swept
+
+
+async def _sweep_files(store: KeepsFiles, grace: timedelta, goes_on: Callable[[], Awaitable[bool]]) -> None:
+    """What writers that died left beside the store."""
+    after = ""
+    while await goes_on():
+        after = await store.collect_files(grace, after=after, limit=FILES)
+        if not after:
+            break
+        await asyncio.sleep(BREATH)
 
 
 async def sweepable(store: Store, keep: timedelta | None, grace: timedelta = GRACE) -> Swept:

@@ -9,12 +9,14 @@ nothing refers to is removed by `Upkeep.collect`, after a grace that begins when
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from holdfast.core.definition import DefinitionBytes
+from holdfast.errors import BlobNotFound
 
 BlobKind: TypeAlias = Literal["payload", "definition", "user", "segment"]
 """What a blob is for: a large payload, a flow's definition, a step's own data, packed turns of a snapshot."""
@@ -22,7 +24,7 @@ BlobKind: TypeAlias = Literal["payload", "definition", "user", "segment"]
 
 class Stub(msgspec.Struct, frozen=True, gc=False):
     """A blob whose bytes are kept elsewhere (see `adapters.blobs`): the store keeps its name, size and age, and what it
-    refers to, but no bytes. Asked for them, it says `BlobNotFound`."""
+    refers to, but no bytes. Asked for them, it says `BlobNotFound`, and that they are elsewhere."""
 
     name: str
     size: int
@@ -37,6 +39,13 @@ def kind_of(data: BlobData, brought_as: BlobKind) -> BlobKind:
     """What bytes are stored as that a run, a turn, a message or a snapshot brings: a definition stays one."""
     is_definition = data.is_definition if isinstance(data, Stub) else isinstance(data, DefinitionBytes)
     return "definition" if is_definition else brought_as
+
+
+def not_in_store(name: str, *, is_stub: bool) -> BlobNotFound:
+    """What a store says that has no bytes of that name."""
+    if is_stub:
+        return BlobNotFound(f"blob {name} is not in this store but in the folder of its blobs, which is not used here")
+    return BlobNotFound(f"no blob {name} in this store")
 
 
 class Blobs(Protocol):
@@ -58,4 +67,16 @@ class Blobs(Protocol):
 
     async def blob_kind(self, name: str) -> BlobKind | None:
         """What the blob of that name is for; None if there is none."""
+        ...
+
+    async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
+        """Those of these names under which a blob is stored, wherever its bytes are; one question."""
+        ...
+
+    async def folder_mark(self, new: int = 0) -> int:
+        """The mark of the folder that holds the bytes of this store's blobs (see `adapters.blobs`); 0 if there is none.
+
+        A `new` one (64 bits, above 0) is kept if there was none, durably and for ever: of several that are given at the
+        same time all hear of the same one.
+        """
         ...

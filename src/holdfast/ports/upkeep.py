@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -110,4 +110,14 @@ class Upkeep(Protocol):
 
     async def space(self, *, largest: int = 10) -> Space:
         """Where the room goes; reads only, and may take as long as reading the whole store does."""
+        ...
+
+
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """A store whose blobs have files beside it, of which a crash may leave some that it never heard of."""
+
+    async def collect_files(self, grace: timedelta, *, after: str = "", limit: int = 1000) -> str:
+        """Looks at some `limit` files older than the grace, from the cursor `after` on, and removes those that the
+        store does not know. Returns the next cursor ("" at the end)."""
         ...

@@ -116,7 +116,8 @@ class Blobs(RuleBasedStateMachine):
         for file in self.folder.path.glob("*/*.new"):
             os.utime(file)
         with mock.patch.object(home, "STRAY", -1.0):
-            self.folder.sweep()
+            for part in self.folder.parts():
+                self.folder.sweep(part)
         assert not list(self.folder.path.glob("*/*.new"))
 
     @rule(data=contents)
@@ -147,7 +148,7 @@ class Blobs(RuleBasedStateMachine):
 
     @rule(age=st.sampled_from([0.0, GRACE]))
     def names(self, age: float) -> None:
-        found = set(self.folder.names(self.now - age))
+        found = {name for part in self.folder.parts() for name in self.folder.names(part, self.now - age)}
         told = {name for name, (_, at) in self.stored.items() if at < self.now - age and name not in self.damaged}
         assert told <= found
         assert found <= self.stored.keys() | self.perhaps.keys() | self.damaged

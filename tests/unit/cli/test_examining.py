@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import App
 from holdfast.adapters.sqlite.condition import condition_of
-from holdfast.cli.doctor import _clock, _workers  # pyright: ignore[reportPrivateUsage]
+from holdfast.cli.doctor import _clock, _met, _workers  # pyright: ignore[reportPrivateUsage]
 from holdfast.cli.flows import FlowGroup
 from holdfast.cli.root import COMMANDS
 from holdfast.core.recovery import Recovery, encode_recovery
@@ -40,7 +40,8 @@ def change(cli: Cli, statement: str, *values: object) -> None:
 
 @pytest.mark.spec("stepflow.R8")
 def test_what_recovery_met_is_shown() -> None:
-    """Contract: counts and the last run by name; a warning if somebody has to look after it, none for contention."""
+    """Contract: counts, and the runs by name that somebody has to look after, with a warning; of contention, which is
+    none, the last, if there is nothing else."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
 
     def found(recovery: Recovery) -> list[tuple[str, str]]:
@@ -62,7 +63,25 @@ def test_what_recovery_met_is_shown() -> None:
     damaged = contended.with_one("undecodable", "r2", "the checksum of row 3 does not hold", now)
     ((state, text),) = found(damaged)
     assert state == "warning"
-    assert "1 undecodable; the last: run r2, the checksum of row 3" in text
+    assert "1 undecodable; run r2: the checksum of row 3" in text
+    later = damaged.with_one("missing definition", "r3", "no worker has it", now)
+    for number in range(20):
+        later = later.with_one("contended", f"c{number}", "worker w2 holds it", now)
+    ((state, text),) = found(later)
+    assert state == "warning"
+    assert text == (
+        "w1 met 21 contended, 1 undecodable, 1 missing definition; run r3: no worker has it; run r2: the checksum of "
+        "row 3 does not hold"
+    )
+
+
+def test_many_that_recovery_met_are_named_as_far_as_a_line_goes() -> None:
+    """Contract: the latest, and how many more were met lately."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    recovery = Recovery()
+    for number in range(8):
+        recovery = recovery.with_one("undecodable", f"r{number}", "broken", now)
+    assert _met(recovery)[1] == "; ".join(f"run r{number}: broken" for number in (7, 6, 5, 4, 3)) + "; and 3 more"
 
 
 # -- workers -----------------------------------------------------------------------------------------------------------

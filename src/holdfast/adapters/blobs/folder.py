@@ -7,6 +7,9 @@ is right. A name is 64 hexadecimal digits or it never becomes a path, and what i
 Removing races with a writer who finds the file there and relies on it. So a writer gives the file it finds a new time,
 and the collector first moves it aside, then looks at its time: given since, the file goes back. A reader who comes in
 between looks aside too. Times are those of the store's clock, whatever the clocks of the hosts say.
+
+A folder belongs to one store: a label in it bears the mark that the store knows its folder by. So what lies under the
+path is known to be the folder, wherever a host has mounted it, before anything is written or counts as lost.
 """
 
 from __future__ import annotations
@@ -27,15 +30,58 @@ from holdfast.errors import BlobNotFound, CorruptJournal, DiskFull, InvalidInput
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _NEW, _ASIDE = ".new", ".aside"
+LABEL = "holdfast-store"
+"""The file that says to which store a folder belongs: its mark, and the address of the store for who reads it."""
+
 STRAY = 3600.0
 """Seconds after which a file that was never given its name is nobody's any more."""
 
 
 class Folder:
-    """A folder of blobs. Blocking: call it from a thread."""
+    """A folder of blobs. Blocking: call it from a thread. Without a mark (0) it is taken for what its path says."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mark: int = 0) -> None:
         self.path = path
+        self.mark = mark
+
+    def label(self, url: str) -> int:
+        """The mark of a folder that is to belong to that store; made, with its label, if there is none.
+
+        `StoreRefused` if it cannot be used, or belongs to another store.
+        """
+        self.prepare()
+        file = self.path / LABEL
+        try:
+            known = _read_label(file)
+            if known is None:
+                new = self.path / f"{secrets.token_hex(8)}{_NEW}"
+                self._write(new, f"{secrets.randbits(62) + 1}\n{url}\n".encode(), time.time())
+                _give_name(new, file)
+                _sync(self.path)
+                known = _read_label(file) or (0, "")
+        except OSError as error:
+            raise StoreRefused(f"cannot keep blobs in {self.path}: {error}. Name a folder of your own.") from error
+        mark, owner = known
+        if owner != url:
+            raise StoreRefused(
+                f"cannot keep blobs in {self.path}: it belongs to another store ({file} "
+                f"says {owner or 'nothing'}). Two stores would remove each other's blobs: name a folder of its own."
+            )
+        return mark
+
+    def check(self) -> None:
+        """`StoreUnavailable` unless what lies under the path now is the folder with the mark."""
+        if not self.mark:
+            return
+        try:
+            found = _read_label(self.path / LABEL)
+        except OSError as error:
+            raise StoreUnavailable(f"the folder of the blobs at {self.path} cannot be read: {error}") from error
+        if found is None or found[0] != self.mark:
+            raise StoreUnavailable(
+                f"what is at {self.path} is not the folder of this store's blobs. Is it mounted here, and is the path "
+                "right?"
+            )
 
     def prepare(self) -> None:
         """Makes the folder if it is missing. `StoreRefused` if it cannot be used."""
@@ -48,6 +94,7 @@ class Folder:
 
     def put(self, name: str, data: bytes, at: float) -> None:
         """Stores the bytes durably. If they are there, they are as if they were new."""
+        self.check()
         target = self._file(name)
         try:
             if self._touch(target, len(data), at):
@@ -78,6 +125,7 @@ class Folder:
         if data is None:
             data = _read(file)  # put back in between
         if data is None:
+            self.check()
             raise BlobNotFound(f"no blob {name} in {self.path}")
         if sha256(data).hexdigest() != name:
             raise CorruptJournal(f"blob {name} in {self.path} does not hold the bytes of that name. Restore it.")
@@ -98,25 +146,30 @@ class Folder:
                     gone += 1
         return gone
 
-    def sweep(self) -> int:
+    def parts(self, after: str = "") -> list[str]:
+        """The parts of the folder, in their order, after that one: blobs that begin alike lie together."""
+        found = [part for part in self.path.glob("[0-9a-f][0-9a-f]") if part.name > after]
+        return sorted(part.name for part in found if part.is_dir() and not part.is_symlink())
+
+    def sweep(self, part: str) -> int:
         """Removes what crashes left: files that were never given their name. What was moved aside goes back."""
         gone = 0
         now = time.time()  # nobody gave these files a time
-        for file in self.path.glob(f"*/*{_NEW}"):
+        for file in (self.path / part).glob(f"*{_NEW}"):
             with suppress(FileNotFoundError):
                 if file.lstat().st_ctime < now - STRAY:
                     file.unlink()
                     gone += 1
-        for file in self.path.glob(f"*/*{_ASIDE}"):
+        for file in (self.path / part).glob(f"*{_ASIDE}"):
             with suppress(FileNotFoundError):
                 if file.lstat().st_ctime < now - STRAY:
                     self._put_back(file, file.with_suffix(""))
         return gone
 
-    def names(self, before: float) -> list[str]:
-        """The blobs stored before that time."""
+    def names(self, part: str, before: float) -> list[str]:
+        """The blobs of a part that were stored before that time."""
         found: list[str] = []
-        for file in self.path.glob("[0-9a-f][0-9a-f]/*"):
+        for file in (self.path / part).iterdir():
             with suppress(FileNotFoundError):
                 if _NAME.fullmatch(file.name) and file.lstat().st_mtime < before:
                     found.append(file.name)
@@ -155,6 +208,29 @@ class Folder:
     def _put_back(self, aside: Path, file: Path) -> None:
         """If somebody has written the file anew meanwhile, that one has the same bytes."""
         aside.replace(file)
+
+
+def _read_label(file: Path) -> tuple[int, str] | None:
+    """Mark and address; None if there is no label. One that cannot be read is nobody's."""
+    try:
+        mark, _, rest = file.read_text(encoding="utf-8").partition("\n")
+        return int(mark), rest.strip()
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return 0, ""
+
+
+def _give_name(new: Path, file: Path) -> None:
+    """The name, unless somebody was faster: theirs stays."""
+    try:
+        os.link(new, file)
+    except FileExistsError:
+        pass
+    except OSError:  # no links on this filesystem: of two that come together the last one's stays
+        new.replace(file)
+        return
+    new.unlink()
 
 
 def _read(file: Path) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -10,13 +11,13 @@ from threading import Lock
 
 from holdfast.adapters.memory import upkeep
 from holdfast.adapters.memory.listing import backlog_of, cursor, position
-from holdfast.adapters.memory.tables import Duty, Tables
+from holdfast.adapters.memory.tables import Blob, Duty, Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row
-from holdfast.errors import BlobNotFound, CorruptJournal, InvalidInput, NotAllowedHere
-from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.errors import CorruptJournal, InvalidInput, NotAllowedHere
+from holdfast.ports.blobs import BlobData, BlobKind, Stub, not_in_store
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.runs import Creation, NewRun
@@ -130,13 +131,24 @@ class Keeping:
         """See `ports.blobs`."""
         with self._lock:
             found = {name: self._tables.blobs.get(name) for name in names}
-        return {name: _verified(name, blob.data if blob else None) for name, blob in found.items()}
+        return {name: _verified(name, blob) for name, blob in found.items()}
 
     async def blob_kind(self, name: str) -> BlobKind | None:
         """See `ports.blobs`."""
         with self._lock:
             blob = self._tables.blobs.get(name)
             return blob.kind if blob else None
+
+    async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
+        """See `ports.blobs`."""
+        with self._lock:
+            return self._tables.blobs.keys() & set(names)
+
+    async def folder_mark(self, new: int = 0) -> int:
+        """See `ports.blobs`."""
+        with self._lock:
+            self._tables.folder_mark = self._tables.folder_mark or new
+            return self._tables.folder_mark
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 
@@ -208,9 +220,9 @@ class Keeping:
                     listener(run)
 
 
-def _verified(name: str, data: bytes | None) -> bytes:
-    if data is None:
-        raise BlobNotFound(f"no blob {name} in this store")
-    if sha256(data).hexdigest() != name:
+def _verified(name: str, blob: Blob | None) -> bytes:
+    if blob is None or blob.data is None:
+        raise not_in_store(name, is_stub=blob is not None)
+    if sha256(blob.data).hexdigest() != name:
         raise CorruptJournal(f"blob {name} does not hold the bytes of that name")
-    return data
+    return blob.data

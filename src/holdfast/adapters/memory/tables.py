@@ -97,6 +97,7 @@ class Tables:
     exposed: dict[int, dict[str, tuple[bytes, str]]] = field(default_factory=dict[int, dict[str, tuple[bytes, str]]])
     snapshots: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
     blobs: dict[str, Blob] = field(default_factory=dict[str, Blob])
+    folder_mark: int = 0
     references: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -19,8 +20,8 @@ from holdfast.adapters.sql.listing import place, position
 from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros, segments_of
-from holdfast.errors import BlobNotFound, CorruptJournal
-from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.errors import CorruptJournal
+from holdfast.ports.blobs import BlobData, BlobKind, Stub, not_in_store
 from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
 
 T = TypeVar("T")
@@ -111,6 +112,16 @@ class Keeping(ABC):
         rows = await self._keep(sql.KIND, bytes.fromhex(name))
         return rows[0][0] if rows else None
 
+    async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
+        """See `ports.blobs`."""
+        asked = [bytes.fromhex(name) for name in names if _NAME.fullmatch(name)]
+        return {name.hex() for (name,) in await self._keep(sql.KNOWN, asked)}
+
+    async def folder_mark(self, new: int = 0) -> int:
+        """See `ports.blobs`."""
+        rows = await (self._keep(sql.MARK_FOLDER, new) if new else self._keep(sql.FOLDER_MARK))
+        return int(rows[0][0]) if rows else 0
+
     # -- upkeep --------------------------------------------------------------------------------------------------------
 
     async def take_duty(self, duty: str, *, holder: str, ttl: timedelta) -> bool:
@@ -170,7 +181,7 @@ def _read_blobs(link: Link, names: Sequence[str]) -> dict[str, bytes]:
     for name in names:
         data = found.get(name)
         if data is None:
-            raise BlobNotFound(f"no blob {name} in this store")
+            raise not_in_store(name, is_stub=name in found)
         if sha256(data).hexdigest() != name:
             raise CorruptJournal(f"blob {name} does not hold the bytes of that name. Restore the store from a backup.")
     return {name: found[name] for name in names}

@@ -5,7 +5,15 @@ from __future__ import annotations
 
 BLOBS = "SELECT name, data FROM {s}.blobs WHERE name = ANY (%b::bytea[])"
 KIND = "SELECT kind FROM {s}.blobs WHERE name = %b"
+KNOWN = "SELECT name FROM {s}.blobs WHERE name = ANY (%b::bytea[])"
 KEEP_BLOB = "SELECT {s}.keep_blob(%b::bigint, %b::bytea, %b::text, %b::bigint, %b::bytea, %b::bytea[])"
+
+FOLDER_MARK = "SELECT value FROM {s}.meta WHERE name = 'folder'"
+# mark folder: unless there is one. Locks its row, so that two who come together hear of the same.
+MARK_FOLDER = """
+INSERT INTO {s}.meta AS known (name, value) VALUES ('folder', %b::bigint)
+ON CONFLICT (name) DO UPDATE SET value = known.value RETURNING value
+"""
 
 SNAPSHOTS = "SELECT run, ordinal, checksum, body FROM {s}.snapshots WHERE run = ANY (%b::bigint[])"
 PUT_SNAPSHOT = """

@@ -13,8 +13,8 @@ from holdfast.adapters.sqlite.connection import fetch
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.sqlite.upkeep_statements import KIND
 from holdfast.core.references import names_in
-from holdfast.errors import BlobNotFound, CorruptJournal
-from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.errors import CorruptJournal
+from holdfast.ports.blobs import BlobData, BlobKind, Stub, not_in_store
 from holdfast.ports.blobs import kind_of as brought_as
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -29,6 +29,11 @@ def kind_of(connection: apsw.Connection, name: str) -> BlobKind | None:
     """What the blob is for; None if there is none."""
     rows = fetch(connection, KIND, (bytes.fromhex(name),)) if _NAME.fullmatch(name) else []
     return rows[0][0] if rows else None
+
+
+def known(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
+    """Those of the names under which there is a blob."""
+    return {name for name in names if kind_of(connection, name) is not None}
 
 
 def keep_blobs(transaction: Transaction, blobs: Iterable[tuple[str, BlobData]], kind: BlobKind = "payload") -> None:
@@ -58,7 +63,7 @@ def refer(transaction: Transaction, no: int, body: bytes) -> None:
 def _read_blob(connection: apsw.Connection, name: str) -> bytes:
     rows = fetch(connection, sql.BLOB, (bytes.fromhex(name),)) if _NAME.fullmatch(name) else []
     if not rows or rows[0][0] is None:
-        raise BlobNotFound(f"no blob {name} in this store")
+        raise not_in_store(name, is_stub=bool(rows))
     data: bytes = rows[0][0]
     if sha256(data).hexdigest() != name:
         raise CorruptJournal(f"blob {name} does not hold the bytes of that name. Restore the store from a backup.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
@@ -16,7 +17,7 @@ from holdfast.adapters.sql.listing import place, position
 from holdfast.adapters.sql.rows import encoded
 from holdfast.adapters.sqlite import upkeep
 from holdfast.adapters.sqlite import upkeep_statements as sql
-from holdfast.adapters.sqlite.blobs import keep_blobs, kind_of, read_blobs
+from holdfast.adapters.sqlite.blobs import keep_blobs, kind_of, known, read_blobs
 from holdfast.adapters.sqlite.connection import fetch
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.core.snapshot import Snapshot
@@ -91,6 +92,17 @@ class Keeping(ABC):
     async def blob_kind(self, name: str) -> BlobKind | None:
         """See `ports.blobs`."""
         return self._read(lambda connection: kind_of(connection, name))
+
+    async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
+        """See `ports.blobs`."""
+        return await asyncio.to_thread(self._read, lambda connection: known(connection, names))
+
+    async def folder_mark(self, new: int = 0) -> int:
+        """See `ports.blobs`."""
+        if new:
+            await self._write(lambda transaction: transaction.run(sql.MARK_FOLDER, (new,)))
+        rows = self._read(lambda connection: fetch(connection, sql.FOLDER_MARK))
+        return int(rows[0][0]) if rows else 0
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 

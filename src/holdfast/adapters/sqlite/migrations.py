@@ -213,7 +213,15 @@ ALTER TABLE workers ADD COLUMN recovery TEXT NOT NULL DEFAULT '';
 CREATE INDEX runs_by_worker ON runs (worker, created_at) WHERE worker <> '' AND ended_at IS NULL;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
+_THIRD = """
+-- What a store knows about itself. `folder`: the mark of the folder that its blobs are in, see `adapters.blobs`.
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

@@ -28,6 +28,12 @@ DROP_BEFORE = "DELETE FROM events WHERE run = ? AND ordinal < ?"
 # forget bodies: the ids of consumed messages stay, so that a sender's late retry is recognised. Locks inbox.
 FORGET_BODIES = "UPDATE inbox SET body = x'' WHERE run = ? AND consumed_ordinal <= ? AND body <> x''"
 
+# -- the folder of the blobs -------------------------------------------------------------------------------------------
+
+FOLDER_MARK = "SELECT value FROM meta WHERE name = 'folder'"
+# mark folder: unless there is one. Locks meta.
+MARK_FOLDER = "INSERT INTO meta (name, value) VALUES ('folder', ?) ON CONFLICT (name) DO NOTHING"
+
 # -- references --------------------------------------------------------------------------------------------------------
 
 BODIES = """

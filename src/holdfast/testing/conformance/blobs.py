@@ -8,10 +8,12 @@ import pytest
 
 from holdfast.core.definition import DefinitionBytes
 from holdfast.errors import BlobNotFound
+from holdfast.ports.blobs import Stub
 from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import World, new_run
 
 UNKNOWN = "0" * 64
+MARK = 2**63 - 1
 
 
 class BlobsSuite(Suite):
@@ -52,6 +54,21 @@ class BlobsSuite(Suite):
         name = await world.store.put_blob(b"here")
         with pytest.raises(BlobNotFound):
             await world.store.get_blobs([name, UNKNOWN])
+
+    async def test_a_store_says_which_blobs_it_knows(self, world: World) -> None:
+        """Contract: of many names those under which something is stored, stubs too; what cannot be a name is not."""
+        names = [await world.store.put_blob(b"%d" % count) for count in range(300)]
+        stub = sha256(b"elsewhere").hexdigest()
+        await world.store.put_blob(Stub(stub, 9))
+        assert await world.store.known_blobs([UNKNOWN, *names, stub, "../x", names[0]]) == {*names, stub}
+        assert await world.store.known_blobs([]) == set()
+
+    async def test_a_store_knows_the_folder_of_its_blobs(self, world: World) -> None:
+        """Contract: it has none until one is named; the first that is named stays, whoever comes later."""
+        assert await world.store.folder_mark() == 0
+        assert await world.store.folder_mark(MARK) == MARK
+        assert await world.store.folder_mark(1) == MARK
+        assert await world.store.folder_mark() == MARK
 
     @shows("stepflow.B2")
     async def test_a_definition_that_comes_with_a_run_is_kept_as_one(self, world: World) -> None:

@@ -3,7 +3,8 @@
 -- Times are microseconds since 1970, as everywhere in the store. There are no foreign keys: every write goes through the
 -- functions, which have locked the run's row, and a key check would lock it once more for each row.
 
--- version, oldest: see `migrating`. cluster, first_seq: see `settle`.
+-- version, oldest: see `migrating`. cluster, first_seq: see `settle`. folder: the mark of the folder that the blobs are in,
+-- see `adapters.blobs`.
 CREATE TABLE meta (
     name text PRIMARY KEY,
     value bigint NOT NULL
