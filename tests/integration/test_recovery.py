@@ -248,6 +248,21 @@ async def test_one_bad_run_never_stops_the_pass(still: World, caplog: pytest.Log
     assert "run1" in caplog.text
 
 
+@pytest.mark.parametrize("how", get_args(Damage))
+async def test_an_operator_can_end_a_run_whose_journal_is_damaged(still: World, how: Damage) -> None:
+    """Promise: whatever its journal has lost, a run that nobody can go on with is not there for ever."""
+    stage = Stage()
+    app = still.app(stage.work)
+    async with still.worker(app, id="w1", ttl=TTL) as worker:
+        await app.start(stage.work(), id="run")
+        await still.until(lambda: len(stage.begun()) == 1)
+        await crash(worker)
+    await app.start(stage.work(), id="newer")  # the newest row of all stays in a file of SQLite
+    await damage(still.store, "run", how)
+    await (await app.get("run")).kill()
+    assert (await still.row("run")).status is Status.CANCELLED
+
+
 @pytest.mark.spec("stepflow.R8", "stepflow.R9", "traps.A8")
 async def test_a_missing_definition_is_counted_and_named(still: World, caplog: pytest.LogCaptureFixture) -> None:
     """Promise: put off, never failed; the worker that met it says which run and which workflow."""

@@ -29,7 +29,7 @@ from holdfast.ports.blobs import BlobData, BlobKind, Stub
 from holdfast.ports.condition import Backlog, Condition, Diagnosable
 from holdfast.ports.inbox import Delivery, Message, Publication
 from holdfast.ports.journal import Commit, Verdict
-from holdfast.ports.leases import WorkerRow
+from holdfast.ports.leases import TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import Store
 from holdfast.ports.transactions import OpenTransaction, Settlement
@@ -106,7 +106,7 @@ class _Elsewhere:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: bool) -> Sequence[str]:
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver) -> Sequence[str]:
         """See `ports.leases`: a worker has to see the folder."""
         await asyncio.to_thread(self._folder.check)
         return await self._inner.register(worker, ttl, takes_over=takes_over)
