@@ -2,8 +2,11 @@
 
 A dialler belongs to one store. After a failed attempt nobody of this process tries again within half a second and a
 little more, so a server that comes back is not trampled by those who wait for it. Each connection is checked once: a
-standby is no store. And it is seen what lies between: a session that is ours alone keeps prepared statements, one that
-a pooler lends for a transaction keeps nothing.
+standby is no store. And it is seen what lies between: a session that is ours alone keeps settings and prepared
+statements, one that a pooler lends for a transaction keeps nothing.
+
+All that is written here relies on READ COMMITTED: a statement sees what was committed while the one before it waited
+for a lock. A role that prefers another isolation keeps it elsewhere; in a session of ours it is set.
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
     current_setting('default_transaction_isolation'), current_setting('fsync'), current_setting('synchronous_commit'),
     pg_backend_pid()
 """
+ISOLATION = "read committed"
+SET_ISOLATION = b"SET default_transaction_isolation = 'read committed'"
 
 
 class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
@@ -132,21 +137,37 @@ class Dialler:
             self._failed(first_line(error))
             raise self._unavailable() from None  # the cause may name more than people should see
         try:
-            (self.server,) = connection.execute(SERVER, binary=True).fetchall()
+            refusal = self._checked(connection)
         except psycopg.Error as error:
             connection.close()
             self._failed(first_line(error))
             raise self._unavailable() from None
-        if self.server[0]:
+        if refusal:
             connection.close()
-            self._failed("this server is a standby")
-            raise StoreRefused(
-                f"cannot open the store {self._address.url}: this server is a standby, which cannot be written. Use "
-                "the address of the primary, or name all servers: postgresql://a,b,c/database."
-            )
+            self._failed(refusal)
+            raise StoreRefused(f"cannot open the store {self._address.url}: {refusal}")
         self._not_before = 0.0
-        connection.is_ours = self.server[-1] == connection.info.backend_pid
         return connection
+
+    def _checked(self, connection: TimedConnection) -> str:
+        """Why there can be no store, if so. Sees whose the session is, and makes one of ours fit for use."""
+        (self.server,) = connection.execute(SERVER, binary=True).fetchall()
+        is_standby, _, isolation, *_, process = self.server
+        if is_standby:
+            return (
+                "this server is a standby, which cannot be written. Use the address of the primary, or name all "
+                "servers: postgresql://a,b,c/database."
+            )
+        connection.is_ours = process == connection.info.backend_pid
+        if isolation != ISOLATION and not connection.is_ours:
+            return (
+                f"transactions are {isolation!r} there by default, Holdfast needs {ISOLATION!r}, and behind a pooler "
+                f"it cannot choose. Let the server do it (ALTER ROLE {connection.info.user} SET "
+                f"default_transaction_isolation = {ISOLATION!r}), and the pooler connect anew."
+            )
+        if isolation != ISOLATION:
+            connection.execute(SET_ISOLATION)
+        return ""
 
     def _failed(self, problem: str) -> None:
         """Nobody tries again at once; who waits meanwhile is told why."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import quote
 
 import psycopg
 import pytest
 from psycopg import sql as quoting
 
+from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.dialling import Dialler
 from holdfast.adapters.postgres.migrating import Migration, bring_up_to_date, migrations
 from holdfast.adapters.postgres.store import schema_of
 from holdfast.errors import StoreRefused
-from tests.support.postgres import new_schema, server_url
+from holdfast.ports.runs import Lacking, Made
+from holdfast.testing.conformance.world import START, World
+from tests.support.pooler import Pooler
+from tests.support.postgres import new_schema, server_port, server_url
 
 
 def admin() -> psycopg.Connection[tuple[object, ...]]:
@@ -61,6 +66,43 @@ async def test_without_automatic_migration_a_missing_schema_is_refused() -> None
     with pytest.raises(StoreRefused, match="holdfast migrate"):
         await open_postgres(url, auto_migrate=False)
     assert schema_of(url).version == 0
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+async def test_a_role_may_prefer_another_isolation(level: str) -> None:
+    """Contract: whatever isolation the role has by default, any number of processes start at once, and one key makes
+    one run: each statement sees what was committed while it waited for its turn."""
+    chosen = quote(f"-c default_transaction_isolation={level.replace(' ', chr(92) + ' ')}")
+    url = f"{server_url(new_schema())}&notices=off&options={chosen}"
+    worlds = [
+        World(store, VirtualClock(START)) for store in await asyncio.gather(*(open_postgres(url) for _ in range(4)))
+    ]
+    for number in range(15):
+        creations = await asyncio.gather(
+            *(world.create(world.new(f"{number}-{place}", key=f"k{number}")) for place, world in enumerate(worlds))
+        )
+        assert [isinstance(creation, Made) for creation in creations].count(True) == 1
+        assert len({creation.run.id for creation in creations if not isinstance(creation, Lacking)}) == 1
+    for world in worlds:
+        await world.store.close()
+
+
+async def test_behind_a_pooler_another_isolation_is_refused() -> None:
+    """Contract: nothing can be set in a session that a pooler lends, so the store is not opened, and the error says
+    what to do; done, it is."""
+    role = new_schema()
+    name = quoting.Identifier(role)
+    setting = quoting.SQL("ALTER ROLE {} SET default_transaction_isolation = {}")
+    with admin() as connection:
+        connection.execute(quoting.SQL("CREATE ROLE {} LOGIN SUPERUSER").format(name))
+        connection.execute(setting.format(name, "repeatable read"))
+        with Pooler(server_port(), user=role) as pooler:
+            url = server_url(new_schema(), port=pooler.port).replace("postgres@", f"{role}@")
+            with pytest.raises(StoreRefused, match=rf"ALTER ROLE {role} SET default_transaction_isolation"):
+                await open_postgres(url)
+        connection.execute(setting.format(name, "read committed"))
+    with Pooler(server_port(), user=role) as pooler:
+        await (await open_postgres(server_url(new_schema(), port=pooler.port))).close()
 
 
 async def test_a_role_without_rights_is_told_so() -> None:
