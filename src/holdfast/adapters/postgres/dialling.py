@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEAST_PAUSE, MOST_PAUSE = 0.5, 0.75
+LEAST_PATIENCE = 1.0
 OLDEST_SERVER = 140000
 
 PREPARED_AFTER = 2
@@ -53,7 +54,8 @@ SET_ISOLATION = b"SET default_transaction_isolation = 'read committed'"
 class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up on an answer: behind a black hole no error would ever come."""
 
-    patience: float = 30.0
+    patience: float = 3.0
+    """Seconds an answer is waited for; these few until whoever uses it says how many: others wait for their turn."""
     is_ours: bool = False
     """Whether the session is nobody else's between two transactions."""
 
@@ -125,17 +127,18 @@ class Dialler:
                 if time.monotonic() + pause > deadline:
                     raise self._unavailable()
                 time.sleep(pause)
-            return self._attempt()
+            return self._attempt(deadline)
         finally:
             self._turn.release()
 
-    def _attempt(self) -> TimedConnection:
+    def _attempt(self, deadline: float) -> TimedConnection:
         self.attempts += 1
         try:
             connection = TimedConnection.connect(autocommit=True, prepare_threshold=None, **self._address.connecting)
         except psycopg.OperationalError as error:
             self._failed(first_line(error))
             raise self._unavailable() from None  # the cause may name more than people should see
+        connection.patience = min(connection.patience, max(deadline - time.monotonic(), LEAST_PATIENCE))
         try:
             refusal = self._checked(connection)
         except psycopg.Error as error:
