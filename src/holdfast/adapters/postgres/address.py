@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from holdfast.config.addresses import without_secrets
+from holdfast.config.addresses import options_in, without_secrets
 from holdfast.errors import InvalidInput
 
 DEFAULT_SCHEMA = "holdfast"
@@ -53,7 +53,7 @@ def parse_address(text: str) -> Address:
         raise InvalidInput(
             f"{without_secrets(base)!r} is no address of a PostgreSQL store. Use postgresql://user@host/database."
         )
-    options = dict(parse_qsl(query, keep_blank_values=True))
+    options = dict(options_in(query))
     schema = options.pop("schema", DEFAULT_SCHEMA)
     notices = options.pop("notices", "on")
     if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_NAME or schema.startswith("pg_"):

@@ -32,6 +32,15 @@ def test_our_options_are_not_libpqs() -> None:
     assert "schema" not in address.connecting
 
 
+def test_a_plus_is_a_plus() -> None:
+    """Contract: options are read as libpq reads them; what is shown of an address means the same place."""
+    text = f"postgresql://db/shop?user=a+b&options=-c%20x.y%3D1+1&schema=c+d&password={SECRET}+%2B%20"
+    for address in (parse_address(text), parse_address(parse_address(text).url)):
+        assert (address.schema, address.connecting["user"]) == ("c+d", "a+b")
+        assert address.connecting["options"] == "-c x.y=1+1"
+    assert parse_address(text).connecting["password"] == f"{SECRET}++ "
+
+
 def test_of_several_hosts_the_one_that_can_be_written_is_chosen() -> None:
     """Contract: failover needs no more than the names of all servers."""
     assert parse_address("postgresql://a,b:5433/shop").connecting["target_session_attrs"] == "read-write"
