@@ -110,6 +110,7 @@ class Dialler:
 
     def __init__(self, address: Address) -> None:
         self._address = address
+        self._servers = address.servers  # those that failed last are the last
         self._turn = threading.Lock()
         self._not_before = 0.0
         self._problem = ""
@@ -133,11 +134,7 @@ class Dialler:
 
     def _attempt(self, deadline: float) -> TimedConnection:
         self.attempts += 1
-        try:
-            connection = TimedConnection.connect(autocommit=True, prepare_threshold=None, **self._address.connecting)
-        except psycopg.OperationalError as error:
-            self._failed(first_line(error))
-            raise self._unavailable() from None  # the cause may name more than people should see
+        connection = self._connected(deadline)
         connection.patience = min(connection.patience, max(deadline - time.monotonic(), LEAST_PATIENCE))
         try:
             refusal = self._checked(connection)
@@ -151,6 +148,17 @@ class Dialler:
             raise StoreRefused(f"cannot open the store {self._address.url}: {refusal}")
         self._not_before = 0.0
         return connection
+
+    def _connected(self, deadline: float) -> TimedConnection:
+        """To the first server that lets us in."""
+        for _ in self._servers:
+            try:
+                return TimedConnection.connect(autocommit=True, prepare_threshold=None, **self._servers[0])
+            except psycopg.OperationalError as error:
+                self._failed(first_line(error))
+            if time.monotonic() >= deadline:
+                break
+        raise self._unavailable()  # without the cause: it may name more than people should see
 
     def _checked(self, connection: TimedConnection) -> str:
         """Why there can be no store, if so. Sees whose the session is, and makes one of ours fit for use."""
@@ -173,7 +181,9 @@ class Dialler:
         return ""
 
     def _failed(self, problem: str) -> None:
-        """Nobody tries again at once; who waits meanwhile is told why."""
+        """Nobody tries again at once; who waits meanwhile is told why. Of several servers this one is the last to be
+        asked from now on: a silent one is waited for once, not by everybody."""
+        self._servers = [*self._servers[1:], self._servers[0]]
         self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
         self._problem = problem
 

@@ -48,6 +48,21 @@ def test_of_several_hosts_the_one_that_can_be_written_is_chosen() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("postgresql://a,b:5433/shop", [("a", ""), ("b", "5433")]),
+        ("postgresql:///shop?host=a,/tmp,c&port=5433", [("a", "5433"), ("/tmp", "5433"), ("c", "5433")]),
+        ("postgresql://a:5433/shop", [("a", "5433")]),
+    ],
+)
+def test_each_of_several_hosts_has_its_port(text: str, places: list[tuple[str, str]]) -> None:
+    """Contract: as libpq pairs them."""
+    servers = parse_address(text).servers
+    assert [(server["host"], server["port"]) for server in servers] == places
+    assert {server["dbname"] for server in servers} == {"shop"}
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "postgresql://u@h/d?schema=",
@@ -55,6 +70,7 @@ def test_of_several_hosts_the_one_that_can_be_written_is_chosen() -> None:
         f"postgresql://u@h/d?schema={'x' * 64}",
         "postgresql://u@h/d?notices=maybe",
         "postgresql://u@h/d?colour=red",
+        "postgresql://u@a,b,c/d?port=1,2",
         "mysql://u@h/d",
     ],
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 
 import pytest
 
-from holdfast.adapters.postgres.address import parse_address
+from holdfast.adapters.postgres.address import Address, parse_address
 from holdfast.adapters.postgres.dialling import Dialler
 from holdfast.adapters.postgres.link import PATIENCE, Link
 from holdfast.adapters.postgres.statements import NOTHING, Texts
@@ -52,3 +53,36 @@ async def test_a_session_that_cannot_be_prepared_is_given_up_in_time() -> None:
         assert await asyncio.to_thread(link.ask, NOTHING) == [()]
         assert hush.has_begun.is_set()
         link.drop()
+
+
+async def test_a_silent_server_among_several_is_waited_for_once() -> None:
+    """Contract: the first of two takes connections and never answers. All who come together are served by the other
+    one, and from then on nobody asks the first."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        dialler = Dialler(both(silent.getsockname()[1], server_port()))
+        dialled = await asyncio.gather(*(asyncio.to_thread(dialler.dial, PATIENCE) for _ in range(4)))
+        assert {connection.info.port for connection in dialled} == {server_port()}
+        silent.settimeout(0)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    for connection in dialled:
+        connection.close()
+
+
+async def test_a_server_that_falls_silent_is_left_for_another() -> None:
+    """Contract: the same when it had served before: whoever has little patience is told so, and the next is served."""
+    is_silent = threading.Event()
+    with Proxy(server_port(), hangs=lambda _: is_silent.is_set()) as proxy:
+        dialler = Dialler(both(proxy.port, server_port()))
+        dialler.dial(PATIENCE).close()
+        is_silent.set()
+        with pytest.raises(StoreUnavailable):
+            await asyncio.to_thread(dialler.dial, 1.0)
+        served = await asyncio.to_thread(dialler.dial, 1.0)
+        assert served.info.port == server_port()
+        served.close()
+
+
+def both(first: int, second: int) -> Address:
+    return parse_address(f"postgresql://postgres@127.0.0.1:{first},127.0.0.1:{second}/postgres")
