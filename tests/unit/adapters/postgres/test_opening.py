@@ -36,20 +36,6 @@ async def test_any_number_of_processes_may_start_at_once() -> None:
     assert schema_of(url).pending == 0
 
 
-@pytest.mark.parametrize("name", ['with "quotes"', "with%sign", "Großes Schema", "select"])
-async def test_a_schema_may_have_any_name(name: str) -> None:
-    """Contract: the name is quoted everywhere, and two schemas of one database know nothing of each other."""
-    own = f"{name} {new_schema()}"
-    url = parse_address(server_url()).url + "?schema=" + "".join(f"%{byte:02x}" for byte in own.encode())
-    store = await open_postgres(url)
-    other = await open_postgres(server_url(new_schema()))
-    name_of_blob = await store.put_blob(b"mine")
-    assert await store.get_blob(name_of_blob) == b"mine"
-    assert await other.blob_kind(name_of_blob) is None
-    await store.close()
-    await other.close()
-
-
 async def test_a_schema_of_another_program_is_refused() -> None:
     """Contract: nothing is written where something else lives."""
     schema = new_schema()
