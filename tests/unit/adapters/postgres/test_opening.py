@@ -153,3 +153,25 @@ async def test_a_copy_in_another_cluster_counts_on() -> None:
         found = connection.execute("SELECT _next_seq(), _horizon()").fetchone()
     assert found is not None
     assert all(isinstance(each, int) and each > old for each in found)
+
+
+async def test_two_stores_joined_in_one_transaction_count_each_for_itself() -> None:
+    """Contract: one of them was copied from another cluster and counts from far beyond. A transaction that starts a run
+    in both, in turns, leaves each with rows in its own order."""
+    far, near = server_url(new_schema()), server_url(new_schema())
+    await (await open_postgres(far)).close()
+    with admin() as connection:
+        meta = quoting.Identifier(parse_address(far).schema, "meta")
+        connection.execute(
+            quoting.SQL("UPDATE {} SET value = value + {} WHERE name = 'first_seq'").format(meta, 1 << 30)
+        )
+    worlds = [World(await open_postgres(f"{url}&notices=off"), VirtualClock(START)) for url in (far, near)]
+    async with await psycopg.AsyncConnection.connect(server_url()) as connection:
+        for name in ("a", "b"):
+            for world in worlds:
+                await world.store.create_within(connection, world.new(name), key_since=START)
+    for world in worlds:
+        for name in ("a", "b"):
+            await (await world.holder(name)).commits()
+        await world.verify()
+        await world.store.close()

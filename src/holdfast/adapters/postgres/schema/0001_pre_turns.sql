@@ -16,11 +16,15 @@ CREATE FUNCTION _filled(halves jsonb, key text) RETURNS bytea LANGUAGE sql IMMUT
     SELECT decode(halves ->> 0, 'base64') || convert_to(to_json(key)::text, 'UTF8') || decode(halves ->> 1, 'base64')
 $$;
 
+-- The setting that holds the last seq of this transaction, and ends with it. Each store has its own: a caller's
+-- transaction may join several of one database, and they need not count from the same number.
+CREATE FUNCTION _seq_setting() RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'holdfast.seq_' || 'meta'::regclass::oid $$;
+
 -- The seq of the next row of this transaction: 43 bits for the transaction, counted from where the store began in this
--- cluster of servers (`settle`), and 20 for the row. The setting ends with the transaction. `rows`: so many are taken.
+-- cluster of servers (`settle`), and 20 for the row. `rows`: so many are taken.
 CREATE FUNCTION _next_seq(rows integer DEFAULT 1) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    last text := current_setting('holdfast.seq', true);
+    last text := current_setting(_seq_setting(), true);
     seq bigint;
 BEGIN
     IF last IS NULL OR last = '' THEN
@@ -28,7 +32,7 @@ BEGIN
     ELSE
         seq := last::bigint + 1;
     END IF;
-    PERFORM set_config('holdfast.seq', (seq + rows - 1)::text, true);
+    PERFORM set_config(_seq_setting(), (seq + rows - 1)::text, true);
     RETURN seq;
 END
 $$;
@@ -506,7 +510,7 @@ BEGIN
     FOR place IN 1 .. cardinality(nos) LOOP
         CONTINUE WHEN codes[place] = 0;
         IF extras IS NULL THEN  -- it takes the seq of its place
-            PERFORM set_config('holdfast.seq', (first_seq + place - 2)::text, true);
+            PERFORM set_config(_seq_setting(), (first_seq + place - 2)::text, true);
         END IF;
         SELECT * INTO verdict FROM _turn(
             moment, nos[place], epochs[place], ordinals[place], ats[place], formats[place], checksums[place],
