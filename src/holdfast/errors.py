@@ -37,6 +37,7 @@
     │   └── CircuitOpen               a circuit breaker refused the call (a Permanent)
     └── StoreError
         ├── StoreUnavailable          busy, locked or out of reach for too long
+        │   └── StoreContended        somebody holds what just this write needs; others may succeed
         ├── StoreRefused              read-only folder, network filesystem, not a database, newer schema, …
         ├── DiskFull
         └── CorruptJournal            a checksum or a payload does not hold
@@ -95,6 +96,7 @@ __all__ = [
     "StateFailed",
     "StepFailed",
     "StepLimitExceeded",
+    "StoreContended",
     "StoreError",
     "StoreRefused",
     "StoreUnavailable",
@@ -424,6 +426,10 @@ class StoreError(HoldfastError):
 
 class StoreUnavailable(StoreError):
     """The store is busy, locked or out of reach; the same call may succeed later."""
+
+
+class StoreContended(StoreUnavailable):
+    """Somebody holds a lock that this write needs, and nothing of it was written; writes of other runs may succeed."""
 
 
 class StoreRefused(StoreError):

@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import quote
 
 import psycopg
 import pytest
+from psycopg import sql as quoting
 
 from holdfast import App, RunCancelled, RunVar, Signal, Status, Topic, step, transaction, workflow
+from holdfast.client.verifying import verify_run
 from holdfast.engine.sweeping import sweep
 from tests.support.postgres import new_schema, server_url
 from tests.support.world import World, open_world
@@ -125,3 +128,44 @@ async def test_a_schema_may_have_any_name(name: str) -> None:
         store, other = (await app.client()).store, (await beside.client()).store
         assert await other.get(runs[0].id) is None
         assert (await sweep(store, timedelta(0), timedelta(0))).removed.trees == 3
+
+
+class Held:
+    """Where the second step waits, and what was done."""
+
+    gate: asyncio.Event
+    done: ClassVar[list[str]] = []
+
+
+@step
+async def noted(name: str) -> str:
+    Held.done.append(name)
+    if name == "second":
+        await Held.gate.wait()
+    return name
+
+
+@workflow
+async def two_steps() -> list[str]:
+    return [await noted("first"), await noted("second")]
+
+
+async def test_a_holder_of_lost_commits_begins_where_the_store_is(world: World) -> None:
+    """Promise (D2, K13): a failover, or a backup, took back the last commits of a run that a worker holds. What it
+    writes next is refused, not added to a history that it does not know; the run is given back, taken up again as it
+    is stored, and ends. What was lost is done again, as after any crash."""
+    Held.gate, Held.done = asyncio.Event(), []
+    app = world.app(two_steps)
+    async with world.worker(app):
+        run = await app.start(two_steps(), id="r")
+        await world.until(lambda: Held.done == ["first", "second"])
+        assert (await world.row(run)).next_ordinal == 4
+        schema = world.store.url.rpartition("schema=")[2].partition("&")[0]
+        with psycopg.connect(server_url(), autocommit=True) as server:
+            named = quoting.Identifier(schema)
+            server.execute(quoting.SQL("DELETE FROM {}.events WHERE ordinal = 3").format(named))
+            server.execute(quoting.SQL("UPDATE {}.runs SET next_ordinal = 3").format(named))
+        Held.gate.set()
+        assert await run.result(timeout="60s") == ["first", "second"]
+        assert Held.done == ["first", "second", "first", "second"]
+        assert not (await verify_run(world.store, await world.row(run))).problem

@@ -174,9 +174,10 @@ async def crash(worker: Worker) -> None:
         task.cancel()
     await asyncio.gather(*worker._tasks, return_exceptions=True)
     engine = worker.engine
-    if engine.committer._task is not None:
-        engine.committer._task.cancel()
-        await asyncio.wait([engine.committer._task])
+    committing = [task for task in (engine.committer._task, *engine.committer._aside) if task is not None]
+    for task in committing:
+        task.cancel()
+    await asyncio.gather(*committing, return_exceptions=True)
     for session in list(engine.sessions.values()):
         session._is_gone = True
     if worker._watchdog is not None:

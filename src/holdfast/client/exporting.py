@@ -187,10 +187,12 @@ class _Importing:
 def _commit(run: Run, no: int, row: Row, turn: Turn, park: Park | None) -> Commit:
     """The turn as its worker would have committed it, without what it sent: that is in the rows of others."""
     watched = [key for key, wait in run.waits.items() if wait.kind == "topic"]
+    after = run.checksum
     run.apply(turn)
     return Commit(
         no=no,
         row=msgspec.structs.replace(row, seq=0),
+        after=after,
         projection=project(run),
         is_terminal=run.end is not None,
         exposed=tuple(Exposure(x.name, bytes(x.value), x.blob) for x in _of(turn.events, e.Exposed)),

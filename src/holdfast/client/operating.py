@@ -19,7 +19,7 @@ from holdfast.core.passes import last_start, settled_prefix
 from holdfast.core.run import Run as Fold
 from holdfast.core.run import fold
 from holdfast.core.status import Status
-from holdfast.core.turn import GENESIS, decode_rows
+from holdfast.core.turn import decode_rows
 from holdfast.engine.history import Journal, load
 from holdfast.engine.turns import Draft, finish, new_run, run_of_row
 from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound
@@ -164,4 +164,4 @@ async def _fold(client: Client, row: RunRow) -> Fold:
     try:
         return fold(row.id, decode_rows(stored))
     except CorruptJournal:
-        return run_of_row(row, stored[-1].checksum if stored else GENESIS)
+        return run_of_row(row, stored)

@@ -14,7 +14,8 @@ from typing import Literal, TypeAlias, assert_never
 import msgspec
 
 from holdfast.core.durations import format_duration
-from holdfast.core.run import OpenStep, Run
+from holdfast.core.opened import OpenStep
+from holdfast.core.run import Run
 from holdfast.core.status import Status
 
 SHOWN = 4

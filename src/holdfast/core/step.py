@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.opened import OpenStep
 from holdfast.core.retry import LATEST, Retry
-from holdfast.core.run import OpenStep
 
 UNKNOWN = "OutcomeUnknown"
 STOPPED = "Stopped"

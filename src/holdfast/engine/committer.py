@@ -3,15 +3,20 @@
 There is no timer. Turns that are ready in the same pass of the event loop, and those that queue while the last
 transaction is under way, go together. A turn whose outcome is unknown is sent again unchanged, for as long as it
 takes: the store says whether it was ours.
+
+While the store is away all wait for it, in their order. If it is there and refuses a transaction, one turn may have
+spoilt it, by a lock that somebody holds on its run or by what it brings: then each goes by itself, and those that are
+refused again wait aside, so that one run never stops the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from holdfast.errors import StoreError
+from holdfast.errors import DiskFull, StoreContended, StoreError, StoreRefused, StoreUnavailable
 from holdfast.ports.journal import Commit, Journal, Verdict
 
 LOG = logging.getLogger("holdfast.worker")
@@ -20,6 +25,8 @@ MOST = 500
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
+Turn: TypeAlias = tuple[Commit, Callable[[Verdict], None]]
+
 
 class Committer:
     """The one way from a session to the journal."""
@@ -27,8 +34,9 @@ class Committer:
     def __init__(self, journal: Journal, is_alone: Callable[[], bool] = lambda: False) -> None:
         self._journal = journal
         self._is_alone = is_alone
-        self._queue: list[tuple[Commit, Callable[[Verdict], None]]] = []
+        self._queue: list[Turn] = []
         self._task: asyncio.Task[None] | None = None
+        self._aside: set[asyncio.Task[None]] = set()
 
     def submit(self, commit: Commit, answer: Callable[[Verdict], None]) -> None:
         """Queues a turn; `answer` is called with its verdict, at once if no other run could share the transaction."""
@@ -52,16 +60,15 @@ class Committer:
         try:
             while self._queue:
                 batch = self._next_batch()
-                verdicts = await self._commit([commit for commit, _ in batch])
-                for (commit, answer), verdict in zip(batch, verdicts, strict=True):
-                    try:
-                        answer(verdict)
-                    except Exception:
-                        LOG.exception("run %s: its session broke on a verdict", commit.row.run)
+                if await self._send(batch):
+                    continue
+                for turn in batch:
+                    if len(batch) == 1 or not await self._send([turn]):
+                        self._put_aside(turn)
         finally:
             self._task = None
 
-    def _next_batch(self) -> list[tuple[Commit, Callable[[Verdict], None]]]:
+    def _next_batch(self) -> list[Turn]:
         """What goes together: of each run one turn. A worker that took a run a second time, while the store did not
         answer, may have a turn of each time in the queue."""
         runs: set[str] = set()
@@ -74,25 +81,59 @@ class Committer:
         batch, self._queue = self._queue[:size], self._queue[size:]
         return batch
 
-    async def _commit(self, commits: list[Commit]) -> list[Verdict]:
+    def _put_aside(self, turn: Turn) -> None:
+        again = asyncio.get_running_loop().create_task(self._send_until_taken(turn))
+        self._aside.add(again)
+        again.add_done_callback(self._aside.discard)
+
+    async def _send_until_taken(self, turn: Turn) -> None:
         pause = FIRST_PAUSE
-        while True:
-            try:
-                return list(await self._journal.commit(commits))
-            except StoreError as error:
-                LOG.warning("commit of %d turn(s) not accepted, trying again in %.2f s: %s", len(commits), pause, error)
-            except Exception:
-                LOG.exception("commit of %d turn(s) broke, trying again in %.2f s", len(commits), pause)
+        taken = False
+        while not taken:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+            taken = await self._send([turn])
+
+    async def _send(self, batch: Sequence[Turn]) -> bool:
+        """Commits them, and tells each its verdict. False if the store is there and refuses: nothing was written."""
+        pause = FIRST_PAUSE
+        commits = [commit for commit, _ in batch]
+        while True:
+            try:
+                verdicts = await self._journal.commit(commits)
+            except Exception as error:
+                which = f"run {commits[0].row.run}: its turn" if len(commits) == 1 else f"{len(commits)} turns"
+                if not _is_away(error):
+                    is_known = isinstance(error, StoreError)
+                    LOG.warning("%s not accepted, tried apart from others: %s", which, error, exc_info=not is_known)
+                    return False
+                LOG.warning("%s not accepted, trying again in %.2f s: %s", which, pause, error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+                continue
+            for (commit, answer), verdict in zip(batch, verdicts, strict=True):
+                try:
+                    answer(verdict)
+                except Exception:
+                    LOG.exception("run %s: its session broke on a verdict", commit.row.run)
+            return True
 
     async def settle(self, limit: float) -> None:
         """Waits until everything submitted so far has its verdict, but not for ever: a store that accepts nothing
         must not keep a worker from stopping. What was not accepted never happened, and runs again elsewhere."""
-        if self._task is None:
-            return
-        _, unsettled = await asyncio.wait([self._task], timeout=limit)
-        for task in unsettled:
+        deadline = asyncio.get_running_loop().time() + limit
+        while under_way := [task for task in (self._task, *self._aside) if task is not None]:
+            left = deadline - asyncio.get_running_loop().time()
+            done, unsettled = await asyncio.wait(under_way, timeout=max(0.0, left))
+            if done or not unsettled:
+                continue
             LOG.warning("turns not accepted within %.1f s are given up; their runs go on elsewhere", limit)
-            task.cancel()
-            await asyncio.wait([task])
+            for task in unsettled:
+                task.cancel()
+            await asyncio.wait(unsettled)
+            return
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether the store takes nothing from anybody now."""
+    return isinstance(error, StoreUnavailable | DiskFull | StoreRefused) and not isinstance(error, StoreContended)

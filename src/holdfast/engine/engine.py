@@ -19,7 +19,7 @@ from holdfast.core.program import Program
 from holdfast.core.recovery import Kind
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
-from holdfast.core.turn import GENESIS, Row
+from holdfast.core.turn import Row
 from holdfast.engine import parking, telling
 from holdfast.engine.asking import Asking, Notes
 from holdfast.engine.beginning import Beginnings
@@ -210,8 +210,7 @@ class Engine:
         except HoldfastError as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
-            stored = journal.rows
-            self.pause_unopened(row, run or run_of_row(row, stored[-1].checksum if stored else GENESIS), error)
+            self.pause_unopened(row, run or run_of_row(row, journal.rows), error)
             return
         if any(not step.is_unstarted for step in run.in_flight):
             self.met("taken over", row.id, "")
@@ -307,7 +306,8 @@ class Engine:
                 self.fetch_inbox(session)
 
     def doubt(self) -> None:
-        """The answer of a claim was lost: the store may count runs as ours that nobody here knows of."""
+        """The answer of a claim was lost, or what was committed: the store may count runs as ours that nobody here
+        knows of."""
         self._doubts = 2
 
     async def _give_strays_back(self, instance: str, held: Mapping[str, Held]) -> None:
@@ -325,7 +325,7 @@ class Engine:
                 continue
             if name in self.sessions or name in self.opening or self.beginnings.found(row):
                 continue
-            LOG.warning("run %s: its claim was not answered; given back", name)
+            LOG.warning("run %s: ours by the store, but not known here; given back", name)
             await self.store.release(row.no, epoch=row.epoch, until=self.clock.now(), inbox_seen=row.inbox_read)
             self.freed()
 

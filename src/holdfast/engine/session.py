@@ -282,8 +282,7 @@ class Session:
         settling = self._flight.settling
         settling.settled(verdict)
         self._is_committing = False
-        draft, park = self._draft, self._park
-        self._draft = self._park = None
+        draft, park, self._draft, self._park = self._draft, self._park, None, None
         assert draft is not None
         if self._is_gone:
             settling.give_up_all()
@@ -292,6 +291,8 @@ class Session:
             case Committed():
                 self._durable(draft, park, verdict)
             case Fenced():
+                if verdict.epoch == self.epoch:  # nobody took it: the store has lost rows, and may count it as ours
+                    self.engine.doubt()
                 self.drop(f"fenced by epoch {verdict.epoch}")
             case Unread() | RolledBack():
                 kept = [x for x in draft.inputs if not isinstance(x, deciding.NOT_KEPT)]

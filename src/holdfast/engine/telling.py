@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import events as e
-from holdfast.core.run import OpenStep
+from holdfast.core.opened import OpenStep
 from holdfast.engine.bodies import Outcome, Succeeded
 from holdfast.ports.journal import Park
 from holdfast.ports.runs import RunRow

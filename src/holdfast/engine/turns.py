@@ -53,6 +53,7 @@ def finish(
 ) -> Commit:
     """Applies the draft to the fold and makes the commit of it."""
     watching = [key for key, wait in run.waits.items() if wait.kind == "topic"] if run.waits else ()
+    after = run.checksum
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
     was_due, is_terminal = run.round == "due", draft.is_terminal
     in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if is_terminal and run.waits else ()
@@ -68,6 +69,7 @@ def finish(
     return Commit(
         no=no,
         row=row,
+        after=after,
         projection=project(run),
         inbox_seen=inbox_seen,
         is_consuming=is_consuming,
@@ -211,8 +213,10 @@ def _no_more_rounds(run: Run, child: str) -> Message:
     return Message(run=child, id=sender, kind="signal", body=encode_event(body))
 
 
-def run_of_row(row: RunRow, checksum: bytes) -> Run:
-    """As much of a fold as a row can give: for pausing a run whose journal cannot be read."""
+def run_of_row(row: RunRow, stored: Sequence[Row]) -> Run:
+    """As much of a fold as a row can give: for pausing a run whose journal, of which this much is stored, cannot be
+    read. What is written follows its last row, if that is there."""
+    is_whole = bool(stored) and stored[-1].ordinal == row.next_ordinal - 1
     return Run(
         row.id,
         workflow=row.workflow,
@@ -226,5 +230,5 @@ def run_of_row(row: RunRow, checksum: bytes) -> Run:
         created_at=row.created_at,
         ordinal=row.next_ordinal - 1,
         epoch=row.epoch,
-        checksum=checksum,
+        checksum=stored[-1].checksum if is_whole else b"",
     )

@@ -33,12 +33,15 @@ class Exposure(msgspec.Struct, frozen=True, gc=False):
 class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One turn of one run, and everything that becomes visible with it.
 
-    Fenced by `row.epoch` and `row.ordinal`: it applies only if the run's epoch is `row.epoch`, its next ordinal is
-    `row.ordinal`, and it has not ended.
+    Fenced by `row.epoch`, `row.ordinal` and `after`: it applies only if the run's epoch is `row.epoch`, its next
+    ordinal is `row.ordinal`, the row before that has the checksum `after` (empty: there is none), and it has not ended.
+    Epochs do not tell the holders of two histories apart, which there are once a store has lost its last commits (to a
+    failover, or a backup): both count on from the same number.
     """
 
     no: int
     row: Row
+    after: bytes
     projection: Projection
     inbox_seen: int = 0
     is_consuming: bool = False

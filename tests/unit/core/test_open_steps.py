@@ -11,8 +11,9 @@ import pytest
 
 from holdfast.core import events as e
 from holdfast.core.doing import doing
+from holdfast.core.opened import OpenStep
 from holdfast.core.program import Program
-from holdfast.core.run import OpenStep, Run, folded, unfolded
+from holdfast.core.run import Run, folded, unfolded
 from holdfast.engine.deciding import brought_by_time
 from holdfast.engine.parking import next_wake
 from tests.unit.core.journals import BOOM, Journal, at, attempt_failed, done, raw, started, step

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import events as e
+from holdfast.core.opened import OpenStep
 from holdfast.core.retry import LATEST, Retry
-from holdfast.core.run import OpenStep
 from holdfast.core.step import (
     STOPPED,
     UNKNOWN,

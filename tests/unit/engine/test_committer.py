@@ -12,7 +12,7 @@ from holdfast.core.projection import Projection
 from holdfast.core.turn import Row
 from holdfast.engine import committer as module
 from holdfast.engine.committer import Committer
-from holdfast.errors import DiskFull, StoreError, StoreUnavailable
+from holdfast.errors import DiskFull, StoreContended, StoreError, StoreUnavailable
 from holdfast.ports.journal import Commit, Committed, Fenced, Journal, Verdict
 
 
@@ -35,7 +35,7 @@ class ScriptedJournal:
 
 def turn(run: str) -> Commit:
     row = Row(run, 2, 1, 0, 1, b"", b"[]")
-    return Commit(no=1, row=row, projection=cast("Projection", None))
+    return Commit(no=1, row=row, after=b"", projection=cast("Projection", None))
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +95,55 @@ async def test_the_same_commit_is_sent_again_until_it_is_answered(error: StoreEr
     assert [run for run, _ in heard] == ["a", "b"]
 
 
+class PickyJournal(ScriptedJournal):
+    """Refuses whatever holds a turn of these runs."""
+
+    def __init__(self, error: Exception, *refused: str) -> None:
+        super().__init__()
+        self.error = error
+        self.refused = set(refused)
+
+    async def commit(self, batch: Sequence[Commit]) -> list[Verdict]:
+        verdicts = await super().commit(batch)
+        if any(commit.row.run in self.refused for commit in batch):
+            raise self.error
+        return verdicts
+
+
+@pytest.mark.parametrize(
+    "error", [StoreContended("locked"), StoreError("no such value"), ValueError("a bug of the adapter")]
+)
+async def test_a_turn_that_is_refused_stops_no_other(error: Exception) -> None:
+    """Promise: if one turn spoils the transaction it shares, by somebody's lock or by what it brings, the others are
+    written without it, those that come later too, and it is tried again until it is taken."""
+    journal, heard = PickyJournal(error, "b"), list[tuple[str, Verdict]]()
+    committer = Committer(cast("Journal", journal))
+    for run in "abc":
+        committer.submit(turn(run), _hears(heard, run))
+    await _until(lambda: len(heard) == 2)
+    committer.submit(turn("d"), _hears(heard, "d"))
+    await _until(lambda: len(heard) == 3)
+    assert [run for run, _ in heard] == ["a", "c", "d"]
+    assert journal.sent[:4] == [["a", "b", "c"], ["a"], ["b"], ["c"]]
+    journal.refused.clear()
+    await committer.settle(5)
+    assert [run for run, _ in heard] == ["a", "c", "d", "b"]
+    assert not any("b" in batch and len(batch) > 1 for batch in journal.sent[1:])
+
+
+async def test_settling_gives_up_turns_that_wait_aside(caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: a turn that is never taken keeps no worker from stopping."""
+    journal, heard = PickyJournal(StoreContended("locked"), "a"), list[tuple[str, Verdict]]()
+    committer = Committer(cast("Journal", journal))
+    committer.submit(turn("a"), _hears(heard, "a"))
+    await _until(lambda: len(journal.sent) > 2)
+    await committer.settle(0.01)
+    assert "given up" in caplog.text
+    sent = len(journal.sent)
+    await committer.settle(5)
+    assert (heard, len(journal.sent)) == ([], sent)
+
+
 async def test_a_session_that_breaks_on_its_verdict_takes_no_other_with_it(caplog: pytest.LogCaptureFixture) -> None:
     """Promise: the others hear their verdicts."""
     committer, _, heard = started()
@@ -128,6 +177,12 @@ async def test_settling_ends_although_the_store_does_not_answer(caplog: pytest.L
     assert heard == []
     assert "given up" in caplog.text
     await committer.settle(5)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 another task works
+            await asyncio.sleep(0)
 
 
 def _hears(heard: list[tuple[str, Verdict]], run: str) -> Callable[[Verdict], None]:

@@ -145,6 +145,9 @@ class Transaction:
             return Committed(stored.seq, run.inbox_last)
         if (run.epoch, run.next_ordinal) != (row.epoch, row.ordinal) or run.ended_at is not None:
             return Fenced(run.epoch, run.next_ordinal)
+        before = self.stored(run.no, row.ordinal - 1)
+        if (b"" if before is None else before.checksum) != commit.after:
+            return Fenced(run.epoch, run.next_ordinal)
         if commit.is_terminal and run.inbox_last > commit.inbox_seen:
             return Unread(run.inbox_last)
         self.keep_blobs(commit.blobs.items())

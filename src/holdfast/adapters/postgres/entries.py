@@ -149,7 +149,12 @@ class Entrance:
         if alone is None:
             return
         entry, answer = alone
-        came = self._entries.now(entry) if isinstance(entry, NewEntry) else entry
+        try:
+            came = self._entries.now(entry) if isinstance(entry, NewEntry) else entry
+        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+            if not answer.done():
+                answer.set_exception(error)
+            return
         if isinstance(came, NewEntry | Message):
             self.lane.put(came, answer)
         elif not answer.done():

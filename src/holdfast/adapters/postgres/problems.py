@@ -5,13 +5,18 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors as pg
 
-from holdfast.errors import DiskFull, HoldfastError, InvalidInput, StoreError, StoreRefused, StoreUnavailable
-
-NOTHING_WRITTEN = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable, pg.QueryCanceled)
-"""The transaction was undone."""
+from holdfast.errors import (
+    DiskFull,
+    HoldfastError,
+    InvalidInput,
+    StoreContended,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+)
 
 WORTH_ANOTHER_TRY = (pg.DeadlockDetected, pg.SerializationFailure)
-"""And the same may succeed at once."""
+"""The transaction was undone, and the same may succeed at once."""
 
 _GONE = ("08", "57P")  # connection exceptions; the server is shutting down, has crashed, or is starting
 
@@ -44,6 +49,8 @@ def translated(error: BaseException) -> HoldfastError:
             )
         case pg.DataError() if error.sqlstate is None:
             return InvalidInput(f"PostgreSQL cannot hold this value: {first_line(error)}.")
+        case pg.DeadlockDetected() | pg.SerializationFailure() | pg.LockNotAvailable() | pg.QueryCanceled():
+            return StoreContended(f"the PostgreSQL server did not do it ({first_line(error)}). Try again.")
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return StoreUnavailable(f"the PostgreSQL server did not do it ({first_line(error)}). Try again.")
         case _:
@@ -52,7 +59,7 @@ def translated(error: BaseException) -> HoldfastError:
 
 def is_of_one(error: BaseException) -> bool:
     """Whether one of several who share a transaction may have spoilt it: a lock it waits for, a value."""
-    return not isinstance(error, StoreUnavailable) or isinstance(error.__cause__, NOTHING_WRITTEN)
+    return isinstance(error, StoreContended) or not isinstance(error, StoreUnavailable)
 
 
 def first_line(error: BaseException) -> str:

@@ -13,6 +13,11 @@ from holdfast.adapters.postgres.binary import Statement
 
 NOTHING = "SELECT"
 LOCK_TIMEOUT = "SET lock_timeout = '3s'"  # in a session of ours; as the functions have it
+# is locked: whether somebody holds the row of a run that is there. Locks it, if not, for this moment, and never waits.
+IS_LOCKED = """
+SELECT EXISTS (SELECT FROM {s}.runs WHERE no = %b::bigint)
+    AND NOT EXISTS (SELECT FROM {s}.runs WHERE no = %b::bigint FOR NO KEY UPDATE SKIP LOCKED)
+"""
 # commit plain: a turn that brings nothing, of a run that goes on, or ends and nobody adopted it: what `_turn` comes to
 # then. No row: it was not as expected, and `commit_one` says why. All that is judged is in the run's own row, so a turn
 # that waited for the lock judges what it finds then. Locks that row alone.
@@ -28,6 +33,7 @@ COMMIT_PLAIN = """
             WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
             ELSE ready END
     WHERE no = $1::bigint AND epoch = $2::bigint AND next_ordinal = $3::bigint AND ended_at IS NULL
+        AND coalesce((SELECT checksum FROM {s}.events WHERE run = $1 AND ordinal = $3 - 1), '') = $17::bytea
         AND ($16 & 2 = 0 OR (inbox_last <= $15::bigint AND NOT is_adopted))
     RETURNING no, inbox_last),
 unwatched AS (DELETE FROM {s}.watchers USING moved WHERE $16 & 2 > 0 AND run = moved.no)
@@ -39,20 +45,20 @@ RETURNING seq, (SELECT inbox_last FROM moved)
 COMMIT_ONE = """
 SELECT code, first, second, hints FROM {s}.commit_one(
     %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bytea, %b::bytea, %b::text, %b::text,
-    %b::text, %b::bytea, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bigint, %b::text::jsonb,
-    %b::text::jsonb)
+    %b::text, %b::bytea, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bytea, %b::bigint,
+    %b::text::jsonb, %b::text::jsonb)
 """
 COMMIT_MANY = """
 SELECT codes, firsts, seconds, hints FROM {s}.commit_many(
     %b::bigint, %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::bytea[], %b::bytea[],
     %b::text[], %b::text[], %b::text[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[],
-    %b::integer[], %b::bigint[], %b::text::jsonb, %b::text::jsonb)
+    %b::integer[], %b::bytea[], %b::bigint[], %b::text::jsonb, %b::text::jsonb)
 """
 COMMIT_WITHIN = """
 SELECT code, first, second, hints FROM {s}.commit_within(
     %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bytea, %b::bytea, %b::text, %b::text,
-    %b::text, %b::bytea, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bigint, %b::text::jsonb,
-    %b::text::jsonb)
+    %b::text, %b::bytea, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::integer, %b::bytea, %b::bigint,
+    %b::text::jsonb, %b::text::jsonb)
 """
 OUTCOME_OF = "SELECT code, first, second FROM {s}.outcome_of(%b::bigint, %b::bigint, %b::bigint, %b::bytea)"
 CREATE = """

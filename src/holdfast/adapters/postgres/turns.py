@@ -3,6 +3,9 @@
 A lone turn that brings nothing is one statement (`COMMIT_PLAIN`). If that does not find the run as the turn expects it,
 the function says why. The outcome of a lost answer is found by sending the same again: the function recognises a turn
 by its checksum. So a lone turn may also be written by whoever asks, without a thread in between (`lone`).
+
+Somebody's lock on a run is waited for once, by all who share the transaction; from then on turns of that run are apart
+from others, and are not sent while its row is held.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from holdfast.adapters.postgres.knowing import ask_knowing
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.lone import Lone
 from holdfast.adapters.postgres.problems import is_of_one
-from holdfast.errors import StoreError
+from holdfast.errors import StoreContended, StoreError
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 
 
@@ -29,6 +32,7 @@ class Turns:
         self._moments = moments
         self._tell = tell
         self._lone = Lone(link)
+        self._suspects: set[int] = set()  # runs of which a turn met somebody's lock
 
     def connect(self) -> None:
         """Opens the connection before the first turn comes, which then finds the session as the second would."""
@@ -53,12 +57,18 @@ class Turns:
 
     def perform(self, work: Sequence[Sequence[Commit]]) -> Sequence[Any]:
         """The verdicts of each batch. All share one transaction; if that breaks, each has its own."""
-        together = [commit for batch in work for commit in batch]
+        suspected = [len(batch) == 1 and batch[0].no in self._suspects for batch in work]
+        others = iter(self._together([batch for batch, is_apart in zip(work, suspected, strict=True) if not is_apart]))
+        return [
+            self._alone(batch) if is_apart else next(others) for batch, is_apart in zip(work, suspected, strict=True)
+        ]
+
+    def _together(self, work: Sequence[Sequence[Commit]]) -> Sequence[Any]:
         try:
-            verdicts = self._commit(together)
+            verdicts = self._commit([commit for batch in work for commit in batch])
         except StoreError as error:
             if len(work) == 1 or not is_of_one(error):
-                raise
+                return [error] * len(work)
             return [self._alone(batch) for batch in work]
         answers: list[Any] = []
         for batch in work:
@@ -75,8 +85,22 @@ class Turns:
     def _commit(self, commits: Sequence[Commit]) -> list[Verdict]:
         if not commits:
             return []
+        try:
+            verdicts = self._written(commits)
+        except StoreContended:
+            self._suspects.update(commit.no for commit in commits)
+            raise
+        if self._suspects:
+            self._suspects.difference_update(commit.no for commit in commits)
+        return verdicts
+
+    def _written(self, commits: Sequence[Commit]) -> list[Verdict]:
         statement, values = question(commits)
         with self._lone.turn:
+            if len(commits) == 1 and (no := commits[0].no) in self._suspects:
+                ((is_locked,),) = self._link.ask(sql.IS_LOCKED, (no, no))
+                if is_locked:
+                    raise StoreContended(f"somebody still has the row of run {commits[0].row.run} locked. Try again.")
             plain = wire.plain(commits[0]) if len(commits) == 1 and self._link.takes_plain else None
             if plain is not None:
                 verdict = self._committed(commits[0], self._link.ask(sql.COMMIT_PLAIN, plain))

@@ -98,7 +98,7 @@ def plain_run(
         goes_on = plain(first)
         if goes_on is None or first.is_terminal or not instance:
             return None
-        _, epoch, ordinal, *begun, workflow, version, status, doing, since, updated, _, _, flags = goes_on
+        _, epoch, ordinal, *begun, workflow, version, status, doing, since, updated, _, _, flags, _ = goes_on
         if (epoch, ordinal) != (1, 2):
             return None
         facts = (1, 3, status, workflow, version, 0 if flags & IS_PROGRESS else 1)
@@ -188,11 +188,12 @@ def turn(commit: Commit) -> tuple[Any, ...]:
         maybe_micros(facts.ended_at),
         commit.inbox_seen,
         flags,
+        commit.after,
         maybe_micros(park.until) if park is not None else None,
     )
 
 
-OF_NO_RUN: tuple[Any, ...] = (0, 0, 0, 0, 0, b"", b"", "", "", "", b"", None, 0, None, 0, 0)
+OF_NO_RUN: tuple[Any, ...] = (0, 0, 0, 0, 0, b"", b"", "", "", "", b"", None, 0, None, 0, 0, b"")
 """As `plain` of a turn that nobody can take: numbers of runs begin with 1."""
 
 

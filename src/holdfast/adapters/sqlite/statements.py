@@ -27,24 +27,27 @@ HAS_TABLES = "SELECT 1 FROM sqlite_schema LIMIT 1"
 # advance: the turn of a running run that goes on. Locks runs. Fence and projection in one statement; it changes no
 # indexed column, and applies only if the indexed and rare ones stay as they are.
 ADVANCE = """
-UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?, updated_at = ?, claims = 0, inbox_read = max(inbox_read, ?)
-WHERE no = ? AND epoch = ? AND next_ordinal = ? AND ended_at IS NULL
-    AND status = ? AND workflow = ? AND version = ? AND started_at IS ?
+UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
+    inbox_read = max(inbox_read, ?3)
+WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
+    AND coalesce((SELECT checksum FROM events WHERE run = ?4 AND ordinal = ?6 - 1), x'') = ?11
+    AND status = ?7 AND workflow = ?8 AND version = ?9 AND started_at IS ?10
 RETURNING inbox_last
 """
 
 # move: any turn that keeps the lease. Locks runs. A paused run is no longer claimable, whoever holds it; one that goes
 # on after a pause is, if nobody holds it.
-# A turn that only takes in-flight steps up again (?12 = 0) is no progress: the count of claims stays.
+# A turn that only takes in-flight steps up again (?13 = 0) is no progress: the count of claims stays.
 MOVE = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2,
-    claims = CASE ?12 WHEN 1 THEN 0 ELSE claims END,
-    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
+    claims = CASE ?13 WHEN 1 THEN 0 ELSE claims END,
+    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
     ready = CASE
         WHEN ?7 = 'paused' THEN NULL
         WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
         ELSE ready END
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
+    AND coalesce((SELECT checksum FROM events WHERE run = ?4 AND ordinal = ?6 - 1), x'') = ?11
 RETURNING inbox_last
 """
 
@@ -52,15 +55,16 @@ RETURNING inbox_last
 # senders bump inbox_last in this same row, so none can slip in between.
 PARK = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
-    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
+    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
     instance = '',
-    available_at = CASE WHEN inbox_last > ?12 THEN ?14 ELSE ?13 END,
+    available_at = CASE WHEN inbox_last > ?13 THEN ?15 ELSE ?14 END,
     ready = CASE
         WHEN ?7 NOT IN ('pending', 'running') THEN NULL
-        WHEN inbox_last > ?12 THEN 1
-        WHEN ?13 IS NULL THEN NULL
-        ELSE ?13 <= ?14 END
+        WHEN inbox_last > ?13 THEN 1
+        WHEN ?14 IS NULL THEN NULL
+        ELSE ?14 <= ?15 END
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
+    AND coalesce((SELECT checksum FROM events WHERE run = ?4 AND ordinal = ?6 - 1), x'') = ?11
 RETURNING inbox_last
 """
 
@@ -68,9 +72,10 @@ RETURNING inbox_last
 # reading the row. Says whether the run watches a topic, and whether somebody adopted it: most do not.
 FINISH = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
-    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?11,
+    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
     instance = '', available_at = NULL, ready = NULL
-WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL AND inbox_last <= ?12
+WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
+    AND coalesce((SELECT checksum FROM events WHERE run = ?4 AND ordinal = ?6 - 1), x'') = ?11 AND inbox_last <= ?13
 RETURNING inbox_last, EXISTS (SELECT 1 FROM watchers WHERE run = ?4), EXISTS (SELECT 1 FROM adoptions WHERE run = ?4)
 """
 

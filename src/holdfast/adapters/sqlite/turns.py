@@ -1,8 +1,8 @@
 """Commit: one turn of one run, and everything that becomes visible with it.
 
 The common turn is two statements: the fenced update of the run and the insert of its row. What else a turn may bring
-costs only the turns that bring it. Every update is the fence: it finds the run at this epoch and ordinal, and not
-ended, or nothing is written and the row says why.
+costs only the turns that bring it. Every update is the fence: it finds the run at this epoch and ordinal, after the row
+that the turn follows, and not ended, or nothing is written and the row says why.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
         facts.workflow,
         facts.version,
         started_at,
+        commit.after,
     )
     is_common = commit.is_progress and commit.park is None and not commit.is_terminal
     if is_common and row.ordinal > 2:  # the first turn of a worker is never common
@@ -94,7 +95,8 @@ def _refusal(transaction: Transaction, commit: Commit) -> Verdict:
         return Fenced(0, 0)
     epoch, next_ordinal, inbox_last, ended_at = run
     if (epoch, next_ordinal) == (row.epoch, row.ordinal):
-        return Unread(inbox_last) if ended_at is None else Fenced(epoch, next_ordinal)
+        is_unread = ended_at is None and commit.is_terminal and inbox_last > commit.inbox_seen
+        return Unread(inbox_last) if is_unread else Fenced(epoch, next_ordinal)
     stored = transaction.row(sql.STORED_TURN, (commit.no, row.ordinal))
     if stored is not None and stored[1:] == (row.epoch, row.checksum):
         return Committed(stored[0], inbox_last)

@@ -181,11 +181,29 @@ class JournalSuite(Suite):
         await holder.commits(DONE)
         ended, rows = await world.get("r"), await world.store.history("r")
         row = chained(rows[-1].checksum, "r", rows[-1].ordinal + 1, holder.epoch, world.clock.now(), events)
-        late = msgspec.structs.replace(early, row=row)
+        late = msgspec.structs.replace(early, row=row, after=rows[-1].checksum)
         verdict, *rest = await world.store.commit([late, *(other.turn() for other in others)])
         assert verdict == Fenced(holder.epoch, row.ordinal)
         assert [type(each).__name__ for each in rest] == ["Committed"] * company
         assert (await world.get("r"), await world.store.history("r")) == (ended, rows)
+
+    @pytest.mark.parametrize("company", [0, 2], ids=["alone", "among others"])
+    @pytest.mark.parametrize("what", ["goes on", "brings something", "parks", "ends"])
+    async def test_a_turn_follows_the_row_it_was_made_after(self, world: World, what: str, company: int) -> None:
+        """Contract: a holder whose last rows the store has lost, to a failover or a backup, is fenced, also if somebody
+        got the same epoch and came to the same place since: nothing is written into a history that it does not know."""
+        others = [await world.held_run(f"other{count}") for count in range(company)]
+        holder = await world.held_run("r")
+        await holder.commits(STEP)
+        exposed = (e.Exposed(name="p", value=msgspec.Raw(b"1")),) if what == "brings something" else ()
+        turn = holder.turn(*((DONE,) if what == "ends" else exposed), park=Park(None) if what == "parks" else None)
+        before = await world.get("r"), await world.store.history("r")
+        elsewhere = msgspec.structs.replace(turn, after=bytes(16))
+        verdict, *rest = await world.store.commit([elsewhere, *(other.turn() for other in others)])
+        assert verdict == Fenced(holder.epoch, turn.row.ordinal)
+        assert [type(each).__name__ for each in rest] == ["Committed"] * company
+        assert (await world.get("r"), await world.store.history("r")) == before
+        assert isinstance(await holder.submit(turn), Committed)
 
     async def test_a_fenced_turn_does_not_disturb_its_batch(self, world: World) -> None:
         """Contract: the others of its batch are committed."""

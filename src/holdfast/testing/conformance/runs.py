@@ -67,7 +67,7 @@ def _first_turn(world: World, new: NewRun, *events: e.AnyEvent, **rest: Any) -> 
     row = chained(new.row.checksum, new.row.run, 2, 1, world.clock.now(), (e.Claimed(worker="w1"), *events))
     is_terminal = any(isinstance(event, e.TERMINAL) for event in events)
     projection = project(fold(new.row.run, [*turns, decode_row(row)]))
-    return Commit(no=0, row=row, projection=projection, is_terminal=is_terminal, **rest)
+    return Commit(no=0, row=row, after=new.row.checksum, projection=projection, is_terminal=is_terminal, **rest)
 
 
 class RunsSuite(Suite):

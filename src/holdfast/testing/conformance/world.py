@@ -136,6 +136,7 @@ class Holder:
         return Commit(
             no=self.no,
             row=row,
+            after=run.checksum,
             projection=self._projection(row),
             is_terminal=any(isinstance(event, e.TERMINAL) for event in events),
             exposed=tuple(

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.postgres import PostgresStore, open_postgres
-from holdfast.errors import StoreUnavailable
+from holdfast.core import events as e
+from holdfast.errors import StoreContended, StoreUnavailable
 from holdfast.ports.inbox import Accepted
-from holdfast.ports.journal import Committed
+from holdfast.ports.journal import Committed, Verdict
 from holdfast.ports.runs import Made
 from holdfast.ports.store import OTHERS
 from holdfast.testing.conformance.world import DONE, START, World, seconds
@@ -168,6 +169,39 @@ async def test_a_locked_row_delays_only_whoever_wants_it(server: Server) -> None
     assert (await world.get("a")).next_ordinal == 2
     await world.verify()
     await world.store.close()
+
+
+async def test_a_locked_row_is_waited_for_once(server: Server) -> None:
+    """Promise: who keeps a run's row locked holds up the turns that share its transaction once, for as long as a lock
+    is waited for. From then on that run is tried apart, and nothing of it is sent while the row is held: a worker's
+    other runs go on. When the lock is gone its turn is written."""
+    checksums: list[bytes] = []
+    sent: list[bytes] = []
+
+    def noted(data: bytes) -> bool:
+        sent.extend(checksum for checksum in checksums if checksum in data)
+        return False
+
+    with Proxy(server.port, drops=noted) as proxy:
+        world = await opened(server_url("waited", port=proxy.port) + "&notices=off")
+        held, other = await world.held_run("a"), await world.held_run("b")
+        turn = held.turn(e.Resumed(actor="me"))  # unlike those of the other run, whose checksum would be the same
+        checksums.append(turn.row.checksum)
+        with psycopg.connect(server_url(port=server.port)) as foreign:
+            foreign.execute("SELECT 1 FROM waited.runs WHERE id = 'a' FOR NO KEY UPDATE")
+            with pytest.raises(StoreContended):
+                await world.store.commit([turn, other.turn()])
+            assert len(sent) == 1
+            stuck, done = await asyncio.gather(
+                world.store.commit([turn]), world.store.commit([other.turn()]), return_exceptions=True
+            )
+            assert isinstance(stuck, StoreContended)
+            assert [type(verdict) for verdict in cast("list[Verdict]", done)] == [Committed]
+            assert len(sent) == 1
+        assert [type(verdict) for verdict in await world.store.commit([turn])] == [Committed]
+        assert len(sent) == 2
+        await world.verify()
+        await world.store.close()
 
 
 async def test_a_commit_still_on_its_way_is_waited_for(server: Server) -> None:

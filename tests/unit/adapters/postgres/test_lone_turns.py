@@ -16,6 +16,7 @@ from psycopg import sql as quoting
 from holdfast.adapters.postgres import lone, wire
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.adapters.postgres.entries import Entries
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.statements import COMMIT_PLAIN, Texts
 from holdfast.errors import StoreUnavailable
@@ -200,3 +201,14 @@ async def test_a_late_answer_is_never_taken_for_that_of_another_start(
     several = await asyncio.gather(*(world.create(world.new("s")) for _ in range(5)), world.create(new))
     assert [type(one) for one in several].count(Made) == 1
     await world.verify()
+
+
+async def test_a_start_that_breaks_is_not_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: whatever goes wrong on the way, whoever starts a run hears of it."""
+
+    def breaks(*_: object) -> None:
+        raise ValueError("what nobody thought of")
+
+    monkeypatch.setattr(Entries, "now", breaks)
+    with pytest.raises(ValueError, match="nobody thought of"):
+        await world.create(world.new("r"))

@@ -12,8 +12,8 @@
 CREATE FUNCTION commit_within(
     given bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
-    new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, until bigint,
-    extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
+    new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, turn_after bytea,
+    until bigint, extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     whole bigint := pg_current_xact_id()::text::bigint;
@@ -39,7 +39,8 @@ BEGIN
         _seq_setting(), ((SELECT value FROM meta WHERE name = 'first_seq') + part << 20)::text, true);
     SELECT * INTO code, first, second, hints FROM _turn(
         _now(given), turn_no, turn_epoch, turn_ordinal, turn_at, turn_format, turn_checksum, turn_body, new_workflow,
-        new_version, new_status, new_doing, new_started, new_updated, new_ended, seen, flags, until, extra, known);
+        new_version, new_status, new_doing, new_started, new_updated, new_ended, seen, flags, turn_after, until,
+        extra, known);
 END
 $$;
 

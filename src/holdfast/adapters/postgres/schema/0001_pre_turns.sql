@@ -150,7 +150,7 @@ BEGIN
     is_due := coalesce(it.available_at <= _insert_run.at, true);
     is_claimed := is_due AND new_instance <> '';
     goes_on := coalesce(
-        is_claimed AND turn -> 17 = 'null' AND (turn ->> 15)::integer & 11 = 0
+        is_claimed AND turn -> 18 = 'null' AND (turn ->> 15)::integer & 11 = 0
         AND (turn ->> 1, turn ->> 2) = ('1', '2') AND turn ->> 9 IN ('pending', 'running'), false);
     INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready, queue,
         priority, worker, key, input_hash, parent, parent_key, root, code, codec, deadline, created_at, started_at,
@@ -289,8 +289,8 @@ $$;
 CREATE FUNCTION _turn(
     at bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
-    new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, until bigint,
-    extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
+    new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, turn_after bytea,
+    until bigint, extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     moved record;
@@ -316,6 +316,7 @@ BEGIN
             WHEN inbox_last > seen THEN 1
             ELSE (until <= _turn.at)::int END
     WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND ended_at IS NULL
+        AND coalesce((SELECT checksum FROM events WHERE run = turn_no AND ordinal = turn_ordinal - 1), '') = turn_after
         AND NOT (is_terminal AND inbox_last > seen)
     RETURNING id, inbox_last INTO moved;
     IF NOT FOUND THEN
@@ -324,7 +325,9 @@ BEGIN
             code := 1; first := 0; second := 0;
             RETURN;
         END IF;
-        IF (moved.epoch, moved.next_ordinal) = (turn_epoch, turn_ordinal) AND moved.ended_at IS NULL THEN
+        IF (moved.epoch, moved.next_ordinal) = (turn_epoch, turn_ordinal) AND moved.ended_at IS NULL
+            AND is_terminal AND moved.inbox_last > seen
+        THEN
             code := 2; first := moved.inbox_last;
             RETURN;
         END IF;
@@ -430,8 +433,8 @@ $$;
 CREATE FUNCTION commit_one(
     given bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
-    new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, until bigint,
-    extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
+    new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, turn_after bytea,
+    until bigint, extra jsonb, known jsonb, OUT code integer, OUT first bigint, OUT second bigint, OUT hints text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 BEGIN
     IF extra IS NOT NULL OR flags & 2 > 0 THEN
@@ -440,7 +443,8 @@ BEGIN
     END IF;
     SELECT * INTO code, first, second, hints FROM _turn(
         _now(given), turn_no, turn_epoch, turn_ordinal, turn_at, turn_format, turn_checksum, turn_body, new_workflow,
-        new_version, new_status, new_doing, new_started, new_updated, new_ended, seen, flags, until, extra, known);
+        new_version, new_status, new_doing, new_started, new_updated, new_ended, seen, flags, turn_after, until,
+        extra, known);
 END
 $$;
 
@@ -451,7 +455,8 @@ $$;
 CREATE FUNCTION commit_many(
     given bigint, nos bigint[], epochs bigint[], ordinals bigint[], ats bigint[], formats integer[], checksums bytea[],
     bodies bytea[], workflows text[], versions text[], statuses text[], doings bytea[], started bigint[],
-    updated bigint[], ended bigint[], seen bigint[], flags integer[], until bigint[], extras jsonb, known jsonb,
+    updated bigint[], ended bigint[], seen bigint[], flags integer[], afters bytea[], until bigint[], extras jsonb,
+    known jsonb,
     OUT codes integer[], OUT firsts bigint[], OUT seconds bigint[], OUT hints text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -482,10 +487,13 @@ BEGIN
                         WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
                         ELSE ready END
                 FROM unnest(nos, epochs, ordinals, ats, formats, checksums, bodies, workflows, versions, statuses,
-                        doings, started, updated, ended, commit_many.seen, commit_many.flags) WITH ORDINALITY
+                        doings, started, updated, ended, commit_many.seen, commit_many.flags, afters) WITH ORDINALITY
                     AS turn(no, epoch, ordinal, at, format, checksum, body, workflow, version, status, doing,
-                        started_at, updated_at, ended_at, seen, flag, place)
+                        started_at, updated_at, ended_at, seen, flag, after, place)
                 WHERE runs.no = turn.no AND runs.epoch = turn.epoch AND runs.next_ordinal = turn.ordinal
+                    AND turn.after = coalesce((
+                        SELECT before.checksum FROM events AS before
+                        WHERE before.run = turn.no AND before.ordinal = turn.ordinal - 1), '')
                     AND runs.ended_at IS NULL AND CASE
                         WHEN turn.flag & 11 = 0 THEN turn.status IN ('pending', 'running')
                         WHEN turn.flag & 3 = 2 THEN inbox_last <= turn.seen AND NOT is_adopted
@@ -515,7 +523,7 @@ BEGIN
         SELECT * INTO verdict FROM _turn(
             moment, nos[place], epochs[place], ordinals[place], ats[place], formats[place], checksums[place],
             bodies[place], workflows[place], versions[place], statuses[place], doings[place], started[place],
-            updated[place], ended[place], seen[place], flags[place], until[place],
+            updated[place], ended[place], seen[place], flags[place], afters[place], until[place],
             nullif(extras -> (place - 1), 'null'), known);
         codes[place] := verdict.code;
         firsts[place] := verdict.first;
@@ -536,7 +544,8 @@ BEGIN
             at, run_no, (turn ->> 1)::bigint, (turn ->> 2)::bigint, (turn ->> 3)::bigint, (turn ->> 4)::integer,
             decode(turn ->> 5, 'base64'), decode(turn ->> 6, 'base64'), turn ->> 7, turn ->> 8, turn ->> 9,
             decode(turn ->> 10, 'base64'), (turn ->> 11)::bigint, (turn ->> 12)::bigint, (turn ->> 13)::bigint,
-            (turn ->> 14)::bigint, (turn ->> 15)::integer, (turn ->> 16)::bigint, nullif(turn -> 17, 'null'), known);
+            (turn ->> 14)::bigint, (turn ->> 15)::integer, decode(turn ->> 16, 'base64'), (turn ->> 17)::bigint,
+            nullif(turn -> 18, 'null'), known);
     END IF;
 END
 $$;
