@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from pathlib import Path
 from typing import Any, cast
@@ -15,8 +15,8 @@ import apsw
 import psycopg
 import pytest
 import sqlalchemy
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import Session
+from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import holdfast.sync as hs
 from holdfast import App, Conflict, RunNotFound, Status, workflow
@@ -272,6 +272,9 @@ async def test_connections_that_cannot_be_joined_are_refused(postgres: World, tm
     finally:
         connection.execute("DROP DATABASE elsewhere WITH (FORCE)")
     connection.autocommit = False
+    with connection.pipeline():
+        await refused(connection, r"pipeline mode.*before or after")
+    connection.rollback()
     with pytest.raises(psycopg.Error):
         connection.execute("SELECT 1 / 0")
     await refused(connection, "has failed.*Roll back")
@@ -285,6 +288,23 @@ async def test_connections_that_cannot_be_joined_are_refused(postgres: World, tm
     connection.close()
     await refused(connection, "closed")
     assert [view.id async for view in app.runs()] == ["in-a-block"]
+
+
+async def test_sessions_that_are_another_one_elsewhere_are_refused(postgres: World) -> None:
+    """Promise: of SQLAlchemy's scoped sessions each thread or task has one of its own; whoever gives the registry would
+    commit another than the one that was joined. The one of this moment is taken."""
+    app = postgres.app(greet)
+    engine, blocking = create_async_engine(alchemy()), sqlalchemy.create_engine(alchemy())
+    session = async_scoped_session(async_sessionmaker(engine), scopefunc=asyncio.current_task)
+    for scoped in (session, scoped_session(sessionmaker(blocking))):
+        with pytest.raises(InvalidInput, match=r"scoped_session.*connection=session\(\)"):
+            await app.start(greet("ann"), id="r", connection=scoped)
+    await app.start(greet("ann"), id="r", connection=session())
+    await session.commit()
+    assert await postgres.store.get("r") is not None
+    await session.remove()
+    await engine.dispose()
+    blocking.dispose()
 
 
 async def test_on_sqlite_only_its_own_connection_is_joined(sqlite: World, tmp_path: Path) -> None:
@@ -321,16 +341,27 @@ async def test_memory_has_no_transaction_to_share(tmp_path: Path) -> None:
 async def test_whoever_holds_the_transaction_does_not_wait_for_itself(sqlite: World) -> None:
     """Promise: on SQLite another write in the block is an error that says so, not a standstill; afterwards it works."""
     app = sqlite.app(greet)
-    async with app.connection() as connection:
+    async with app.connection():
         with pytest.raises(NotAllowedHere, match="connection=…"):
             await app.start(greet("ann"))
-        with pytest.raises(apsw.ConstraintError):
-            await say(connection, "COMMIT")
-        with pytest.raises(NotAllowedHere, match="ended by the code"):
-            await app.start(greet("ann"), connection=connection)
-        await say(connection, "BEGIN")
     run = await app.start(greet("ann"))
     assert await run.status() is Status.PENDING
+
+
+async def test_a_borrower_who_commits_by_a_statement_is_told(shared: World) -> None:
+    """Promise: by the next verb or at the end of the block; a run that was started after it is not there."""
+    app = shared.app(greet)
+
+    async def commits() -> None:
+        async with app.connection() as connection:
+            with suppress(apsw.ConstraintError):
+                await say(connection, "COMMIT")
+            await app.start(greet("ann"), id="r", connection=connection)
+
+    with pytest.raises(NotAllowedHere, match="ended by the code"):
+        await commits()
+    assert await shared.store.get("r") is None
+    await app.start(greet("ann"), id="r")
 
 
 async def test_the_borrower_cannot_commit(postgres: World) -> None:

@@ -451,6 +451,34 @@ async def test_an_error_the_body_swallowed_is_not_forgotten(postgres: World) -> 
     assert await noted(postgres) == []
 
 
+@pytest.mark.parametrize("said", [[b"COMMIT"], [b"COMMIT", b"BEGIN"], [b"ROLLBACK", b"BEGIN"]])
+async def test_a_body_that_ends_its_transaction_fails_for_good(postgres: World, said: list[bytes]) -> None:
+    """Promise: a COMMIT or ROLLBACK as SQL in the body fails the step, whatever its policy: another attempt would write
+    once more what the database let the first one commit. The error says what to use instead."""
+    attempts = count()
+
+    @step(tx=True, retry=quick())
+    async def ends_it() -> None:
+        next(attempts)
+        await write("a")
+        for statement in said:
+            await transaction(psycopg.AsyncConnection).execute(statement)
+
+    @workflow
+    async def flow() -> str:
+        try:
+            await ends_it()
+        except StepFailed as failed:
+            return str(failed)
+        return "nobody noticed"
+
+    async with postgres.serving(flow) as app:
+        error = await (await app.start(flow())).result(timeout=30)
+    assert "ended by the code that borrowed it" in error
+    assert await noted(postgres) == ["a"] * (said[0] == b"COMMIT")
+    assert next(attempts) == 1
+
+
 # -- stale owners, crashes, lost answers -------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psycopg
 from psycopg import sql as quoting
@@ -71,6 +71,20 @@ def _emptied(schema: str) -> bool:
 
 _TABLES = """
 SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' AND relname <> 'meta'
+"""
+
+
+def waiting_for(connection: psycopg.Connection[Any]) -> int:
+    """How many sessions wait for a lock of this one, or of one that does."""
+    ((count,),) = connection.execute(_WAITING).fetchall()
+    return int(count)
+
+
+_WAITING = """
+WITH RECURSIVE behind (pid) AS (
+    SELECT pg_backend_pid()
+    UNION SELECT a.pid FROM pg_stat_activity AS a, behind WHERE behind.pid = ANY (pg_blocking_pids(a.pid)))
+SELECT count(*) - 1 FROM behind
 """
 
 

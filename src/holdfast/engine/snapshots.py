@@ -1,7 +1,7 @@
 """Snapshots and compaction of the runs a worker holds, beside them: they read the journal, never a session.
 
-A snapshot is a function of rows, so whoever makes it makes the same one, and it needs no lease. Nothing here delays a
-turn or fails one: what goes wrong is reported, and the run goes on without.
+A snapshot is a function of rows, so whoever makes it makes the same one, and it needs no lease. Nothing here fails a
+turn, and none waits but for the transaction of a compaction: what goes wrong is reported, and the run goes on without.
 """
 
 from __future__ import annotations

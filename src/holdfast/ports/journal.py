@@ -160,11 +160,11 @@ class Journal(Protocol):
         commit with an unknown outcome is recognised). Likewise unless all its segments are stored, which are kept from
         then on: a snapshot that was dropped meanwhile may have taken them along. The stand-in keeps the seq of the row
         it replaces. Needs no lease and disturbs no holder: what a holder writes next follows rows that stay as they
-        are. Consumed messages of the rows that went keep their ids, so that a late retry of a sender is still
-        recognised, and lose their bodies.
+        are; it may have to wait for the end of this. Consumed messages of the rows that went keep their ids, so that a
+        late retry of a sender is still recognised, and lose their bodies.
 
         The blobs the run refers to are then those that the rows left, its inbox, its exposed values and its snapshot
-        name; the others begin their grace (see `Upkeep.collect`).
+        name, whoever writes to it meanwhile; the others begin their grace (see `Upkeep.collect`).
         """
         ...
 

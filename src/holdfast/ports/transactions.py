@@ -13,7 +13,8 @@ from holdfast.ports.runs import Creation, NewRun
 
 
 class RolledBack(msgspec.Struct, frozen=True, gc=False):
-    """The transaction did not commit, and never will: nothing of it was kept. `error` says why."""
+    """The transaction did not commit, and never will: nothing of it was kept, but for what its borrower committed by a
+    statement of their own where the database lets them. `error` says why."""
 
     error: Exception
 
@@ -26,7 +27,8 @@ class OpenTransaction(Protocol):
 
     @property
     def connection(self) -> Any:
-        """What the borrower writes with: a connection of the store's driver. It cannot commit or roll back."""
+        """What the borrower writes with: a connection of the store's driver. It does not commit or roll back. Who does
+        so by a statement of their own has ended the loan: `commit` then says so, with `NotAllowedHere`."""
         ...
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from holdfast.adapters.postgres import statements as sql
@@ -122,15 +122,19 @@ async def _driver_connection(given: Any) -> Joined:
     found: Any = await _alchemy_connection(given) if _is_of(given, "sqlalchemy") else given
     if _is_ours(found):
         return found
-    kind = f"{type(found).__module__}.{type(found).__qualname__}"
-    via = "" if found is given else f" under {type(given).__module__}.{type(given).__qualname__}"
-    raise InvalidInput(f"connection= is a {kind}{via}, whose transaction cannot be joined. {HOW}.")
+    via = "" if found is given else f" under {_kind(given)}"
+    raise InvalidInput(f"connection= is a {_kind(found)}{via}, whose transaction cannot be joined. {HOW}.")
 
 
 async def _alchemy_connection(given: Any) -> Any:
     """The driver's connection in one of SQLAlchemy's, which has begun its transaction: else its commit() would not know
     that there is something to commit."""
     found: Any = given
+    if hasattr(found, "registry"):  # async_scoped_session, scoped_session
+        raise InvalidInput(
+            f"connection= is a {_kind(found)}, which is another session in each thread or task. Give the one of this "
+            "moment, and commit that: connection=session()."
+        )
     if hasattr(found, "sync_session"):  # AsyncSession
         found = await found.connection()
     elif not hasattr(found, "exec_driver_sql") and hasattr(found, "connection"):  # Session
@@ -149,6 +153,11 @@ async def _alchemy_connection(given: Any) -> Any:
 def _check_state(joined: Joined) -> None:
     if joined.closed:
         raise InvalidInput(f"connection= is closed. {HOW}.")
+    if joined.pgconn.pipeline_status != PipelineStatus.OFF:
+        raise InvalidInput(
+            "connection= is in pipeline mode, where no answer comes before the next question. Start the run before or "
+            "after the block of `connection.pipeline()`."
+        )
     status = joined.pgconn.transaction_status
     if status == TransactionStatus.INERROR:
         raise InvalidInput(
@@ -181,6 +190,10 @@ def _check_place(found: Sequence[Any], entry: NewEntry, home: Home) -> None:
 
 def _is_ours(found: Any) -> TypeGuard[Joined]:
     return isinstance(found, psycopg.Connection | psycopg.AsyncConnection)
+
+
+def _kind(given: object) -> str:
+    return f"{type(given).__module__}.{type(given).__qualname__}"
 
 
 def _is_of(given: object, package: str) -> bool:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import psycopg
+from psycopg import errors as pg
 from psycopg.pq import PGconn, TransactionStatus
 from psycopg.rows import tuple_row
 
@@ -35,6 +36,7 @@ from holdfast.ports.transactions import RolledBack, Settlement
 T = TypeVar("T")
 
 NOT_THERE = 3
+NOT_LENT = "HF002"
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 _NOWHERE = b"host=/nowhere"
 _log = logging.getLogger("holdfast.store")
@@ -168,7 +170,7 @@ class LentTransaction:
         """See `ports.transactions`."""
         if self._is_open:
             with suppress(RuntimeError):
-                self._threads.submit(self._cancel)
+                self._threads.submit(self._alone, self._cancel)
 
     async def _off_the_loop(self, work: Callable[[], T]) -> T:
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))
@@ -180,6 +182,8 @@ class LentTransaction:
     # -- in a thread ---------------------------------------------------------------------------------------------------
 
     def _cancel(self) -> None:
+        if not self._is_open:  # what runs on the connection now is somebody else's
+            return
         with suppress(psycopg.Error):
             self._dialled.cancel_safe(timeout=5)
 
@@ -200,6 +204,9 @@ class LentTransaction:
     def _commit(self, turn: Commit | None) -> Settlement:
         if not self._is_open:
             raise StoreUnavailable("this transaction is over.")
+        if self._dialled.pgconn.transaction_status == TransactionStatus.IDLE:
+            self._end()
+            return RolledBack(_ended_by_borrower())
         hints: Iterable[str] = ()
         verdict: Verdict = Committed(0, 0)
         if turn is not None:
@@ -214,12 +221,9 @@ class LentTransaction:
                 self._roll_back()
                 return verdict
         try:
-            answer = self._dialled.execute(self._texts[sql.COMMIT]).statusmessage
+            self._dialled.execute(self._texts[sql.COMMIT])
         except psycopg.Error as error:
             return self._not_committed(turn, error)
-        if answer != "COMMIT":  # a statement failed and the borrower went on: the server has rolled back
-            self._end()
-            return RolledBack(StoreError("a statement of the transaction had failed, so nothing of it was kept."))
         woken = [*self._loan.woken, *hints]
         self._end()
         self._tell(dict.fromkeys(woken))
@@ -239,7 +243,7 @@ class LentTransaction:
     def _not_committed(self, turn: Commit | None, error: psycopg.Error) -> Settlement:
         if not is_lost(error):
             self._roll_back()
-            return RolledBack(error)
+            return RolledBack(_refusal(error))
         self._dialled.close()
         self._end()
         return RolledBack(error) if turn is None else self._found_out(turn, error)
@@ -269,6 +273,21 @@ class LentTransaction:
         self._is_open = False
         self._loan.pgconn = PGconn.connect(_NOWHERE)
         self._give_back(self._dialled)
+
+
+def _refusal(error: psycopg.Error) -> Exception:
+    """Why the server did not commit: the driver's own error, unless we know more."""
+    if isinstance(error, pg.InFailedSqlTransaction):  # and the borrower went on
+        return StoreError("a statement of the transaction had failed, so nothing of it was kept.")
+    return _ended_by_borrower() if error.sqlstate == NOT_LENT else error
+
+
+def _ended_by_borrower() -> NotAllowedHere:
+    return NotAllowedHere(
+        "the transaction was ended by the code that borrowed it. Only what that code committed itself was kept, and "
+        "nothing of the journal. It commits when its block or step ends, together with the journal: leave out COMMIT "
+        "and ROLLBACK, and use `connection.transaction()` (a savepoint) around what may fail."
+    )
 
 
 def _problem(error: HoldfastError) -> Exception:

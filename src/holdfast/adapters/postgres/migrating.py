@@ -11,7 +11,8 @@ work done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -22,7 +23,7 @@ from psycopg import errors as pg
 
 from holdfast.adapters.postgres.address import Address
 from holdfast.adapters.postgres.dialling import OLDEST_SERVER, TimedConnection
-from holdfast.adapters.postgres.problems import translated
+from holdfast.adapters.postgres.problems import first_line, translated
 from holdfast.errors import StoreRefused
 from holdfast.ports.condition import Schema
 
@@ -47,11 +48,15 @@ def migrations() -> tuple[Migration, ...]:
     return (Migration(_texts(*(f"0001_pre_{part}.sql" for part in parts))),)
 
 
-# state: what is there. Locks nothing. A schema without `meta` is new, or somebody else's.
+# state: what is there. Locks nothing. A schema without `meta` and `settle` is new, or somebody else's: others too may
+# have a table of that name.
 _STATE = b"""
-SELECT to_regclass(format('%%I.meta', %s::text)) IS NOT NULL,
+SELECT to_regclass(format('%%I.meta', %s::text)) IS NOT NULL
+        AND to_regprocedure(format('%%I.settle()', %s::text)) IS NOT NULL,
     EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(%s)))
 """
+# asking: who we are to the server, and whether the schema is there. Needs no rights.
+_ASKING = b"SELECT quote_ident(current_user), quote_ident(%s), to_regnamespace(quote_ident(%s)) IS NOT NULL"
 _NUMBERS = b"SELECT name, value FROM {s}.meta"
 # alone: whoever migrates this schema waits here for whoever does so already. Ends with the transaction.
 _ALONE = b"SELECT pg_advisory_xact_lock(%s)"
@@ -71,7 +76,7 @@ def bring_up_to_date(
     """Migrates the schema if need be. `StoreRefused` if this code must not touch it."""
     known = migrations() if steps is None else tuple(steps)
     connection.patience = PATIENCE
-    try:
+    with _explained(connection, address):
         _check_server(connection, address)
         version, _ = _check(connection, address, len(known))
         if version >= len(known):
@@ -89,20 +94,14 @@ def bring_up_to_date(
             if version < len(known):
                 _migrate(connection, address, known, version, oldest)
             connection.execute(_named(_SETTLE, address))
-    except pg.InsufficientPrivilege as error:
-        raise StoreRefused(
-            f"cannot open the store {address.url}: this role may not make or change the schema {address.schema!r} "
-            f"({str(error).splitlines()[0]}). Let a role that may do it open the store once, or grant CREATE."
-        ) from error
-    except psycopg.Error as error:
-        raise translated(error) from error
 
 
 def schema_version(connection: TimedConnection, address: Address) -> Schema:
     """How far the schema has got. `StoreRefused` if this code must not touch it. Writes nothing."""
     latest = len(migrations())
     connection.patience = PATIENCE
-    version, _ = _check(connection, address, latest)
+    with _explained(connection, address):
+        version, _ = _check(connection, address, latest)
     return Schema(min(version, latest), latest)
 
 
@@ -126,7 +125,7 @@ def _run_all(connection: TimedConnection, texts: Sequence[str]) -> None:
 
 def _check(connection: TimedConnection, address: Address, latest: int) -> tuple[int, int]:
     """The numbers of the schema, or zeros if it is new."""
-    ((is_ours, has_tables),) = connection.execute(_STATE, (address.schema, address.schema)).fetchall()
+    ((is_ours, has_tables),) = connection.execute(_STATE, (address.schema,) * 3).fetchall()
     if not is_ours:
         if has_tables:
             raise StoreRefused(
@@ -142,6 +141,32 @@ def _check(connection: TimedConnection, address: Address, latest: int) -> tuple[
             f"{oldest}, this one knows up to {latest}. A newer Holdfast migrated it: upgrade this one."
         )
     return version, oldest
+
+
+@contextmanager
+def _explained(connection: TimedConnection, address: Address) -> Generator[None]:
+    """What the server refuses, in our words."""
+    try:
+        try:
+            yield
+        except pg.InsufficientPrivilege as error:
+            asking = connection.execute(_ASKING, (address.schema,) * 2).fetchall()
+            raise _without_rights(address, first_line(error), *asking[0]) from error
+    except psycopg.Error as error:
+        raise translated(error) from error
+
+
+def _without_rights(address: Address, problem: str, role: str, schema: str, is_there: bool) -> StoreRefused:
+    if not is_there:
+        return StoreRefused(
+            f"cannot open the store {address.url}: this role may not make the schema {address.schema!r} ({problem}). "
+            "Let a role that may do it open the store once (holdfast migrate), or grant CREATE on the database."
+        )
+    return StoreRefused(
+        f"cannot open the store {address.url}: this role may not use the schema {address.schema!r}, or not change it "
+        f"({problem}). Let its owner bring it up to date (holdfast migrate) and give this role its rights: "
+        f"GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}."
+    )
 
 
 def _check_server(connection: TimedConnection, address: Address) -> None:

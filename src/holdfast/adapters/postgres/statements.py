@@ -118,13 +118,14 @@ RELEASE_ALL = "SELECT {s}.release_all(%b::bigint, %b::text)"
 # -- of a transaction that is not ours alone. Under the savepoint one question may fail without the rest ---------------
 
 BEGIN = """
-BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL holdfast.is_lent = 'yes';
 SET LOCAL tcp_keepalives_idle = 3; SET LOCAL tcp_keepalives_interval = 1; SET LOCAL tcp_keepalives_count = 3
 """
 SAVEPOINT = "SAVEPOINT holdfast"
 KEEP = "RELEASE SAVEPOINT holdfast"
 UNDO = "ROLLBACK TO SAVEPOINT holdfast"
-COMMIT = "COMMIT"
+# commit: refused if the borrower has ended the transaction that was lent, and this is another.
+COMMIT = "SELECT {s}.check_lent(); COMMIT"
 ROLLBACK = "ROLLBACK"
 DISCARD = "DISCARD ALL"
 

@@ -73,6 +73,7 @@ class LentTransaction:
         self._connection: apsw.Connection | None = None
         self._transaction: Transaction | None = None
         self._may_end = False
+        self._was_ended = False
         self._is_open = False
 
     @property
@@ -84,7 +85,7 @@ class LentTransaction:
     @property
     def transaction(self) -> Transaction:
         """For operations of the store in the same transaction."""
-        if self._transaction is None or not self.connection.in_transaction:
+        if self._transaction is None or self._was_ended:
             raise _ended_by_borrower()
         return self._transaction
 
@@ -132,6 +133,7 @@ class LentTransaction:
             return
         self._transaction = Transaction(connection, self._clock)
         connection.set_commit_hook(lambda: not self._may_end)  # True turns a COMMIT into a rollback
+        connection.set_rollback_hook(self._note_end)
         self._is_open = True
         if not _tell(self._granted, None, unwanted=self.give_up):
             self.give_up()
@@ -149,6 +151,9 @@ class LentTransaction:
         while not self._orders.empty():  # somebody gave up at the same moment
             _tell(self._orders.get().answer, None)
 
+    def _note_end(self) -> None:
+        self._was_ended = True
+
     def _answered(self, order: _Order) -> Settlement | StoreUnavailable | None:
         connection = self.connection
         try:
@@ -163,7 +168,8 @@ class LentTransaction:
 
     def _committed(self, turn: Commit | None) -> Settlement | StoreUnavailable:
         connection = self.connection
-        if not connection.in_transaction:
+        if self._was_ended:  # and another begun, perhaps
+            roll_back(connection)
             return RolledBack(_ended_by_borrower())
         verdict: Verdict = Committed(0, 0)
         if turn is not None:

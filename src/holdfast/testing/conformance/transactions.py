@@ -5,12 +5,15 @@ A run made within stands for the borrower's own writes: it is there exactly if t
 
 from __future__ import annotations
 
+import inspect
+from contextlib import suppress
+
 import pytest
 
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import HoldfastError, InvalidInput, NotAllowedHere
 from holdfast.ports.journal import Committed, Fenced, Unread
 from holdfast.ports.runs import Creation, Existing, Made
-from holdfast.ports.transactions import OpenTransaction
+from holdfast.ports.transactions import OpenTransaction, RolledBack
 from holdfast.testing.conformance.suite import Suite
 from holdfast.testing.conformance.world import DONE, WINDOW, World, signal
 
@@ -22,6 +25,13 @@ async def begun(world: World) -> OpenTransaction:
 async def within(world: World, transaction: OpenTransaction, run: str, **facts: str) -> Creation:
     since = world.clock.now() - WINDOW
     return await world.store.create_within(transaction.connection, world.new(run, **facts), key_since=since)
+
+
+async def say(transaction: OpenTransaction, statement: str) -> None:
+    """What a borrower says to the database by a statement of their own."""
+    answer = transaction.connection.execute(statement)
+    if inspect.isawaitable(answer):
+        await answer
 
 
 class TransactionsSuite(Suite):
@@ -146,6 +156,25 @@ class TransactionsSuite(Suite):
         assert again.run.id == "new"
         assert isinstance(await transaction.commit(), Committed)
         assert {run.id for run in await world.runs()} == {"r", "new"}
+
+    async def test_a_borrower_who_ends_it_gets_nothing_committed(self, world: World) -> None:
+        """Contract: of a transaction that the borrower ended by statements of their own, begun again or not, no turn is
+        kept, and the answer says whose mistake it was, so that nobody tries again."""
+        holder = await world.held_run("r")
+        before = await world.get("r")
+        for said in (["ROLLBACK"], ["COMMIT"], ["ROLLBACK", "BEGIN"], ["COMMIT", "BEGIN"]):
+            for turn in (holder.turn(), None):
+                transaction = await begun(world)
+                await within(world, transaction, "written")
+                for statement in said:
+                    with suppress(Exception):  # a store that can refuse it may do so
+                        await say(transaction, statement)
+                settled = await transaction.commit(turn)
+                assert isinstance(settled, RolledBack), said
+                assert isinstance(settled.error, NotAllowedHere), said
+                assert not transaction.is_open
+        assert await world.get("r") == before
+        await holder.commits()
 
     async def test_only_its_own_connections_are_joined(self, world: World) -> None:
         """Contract: anything else is refused before anything is written, and so is a transaction that is over."""

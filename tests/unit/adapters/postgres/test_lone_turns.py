@@ -23,7 +23,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.ports.journal import Committed, Fenced, Park
 from holdfast.ports.runs import Existing, Made
 from holdfast.testing.conformance.world import DONE, World
-from tests.support.postgres import server_url
+from tests.support.postgres import server_url, waiting_for
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_a_run_that_is_adopted_while_it_ends_tells_its_watcher(world: Worl
     with _locked(world, child.no) as connection:
         ending = asyncio.ensure_future(child.commits(DONE))
         async with asyncio.timeout(30):
-            while not _somebody_waits(connection):  # noqa: ASYNC110 another connection stands before the lock
+            while not waiting_for(connection):  # noqa: ASYNC110 another connection stands before the lock
                 await asyncio.sleep(0.01)
         adoptions = quoting.Identifier(parse_address(world.store.url).schema, "adoptions")
         adopt = quoting.SQL("INSERT INTO {} (run, watcher, key, message) VALUES (%s, 'parent', 'k', 'ended:k:1')")
@@ -130,13 +130,6 @@ async def test_a_run_that_is_adopted_while_it_ends_tells_its_watcher(world: Worl
     [told] = (await world.store.unread({parent.no: 0}))[parent.no]
     assert told.id == "ended:k:1"
     await world.verify()
-
-
-def _somebody_waits(connection: psycopg.Connection[Any]) -> bool:
-    row = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
-    ).fetchone()
-    return row is not None and bool(row[0])
 
 
 def _refused(dialler: Dialler, patience: float) -> TimedConnection:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from datetime import timedelta
+from typing import LiteralString
 from urllib.parse import quote
 
 import psycopg
@@ -17,7 +20,8 @@ from holdfast.adapters.postgres.migrating import Migration, bring_up_to_date, mi
 from holdfast.adapters.postgres.store import schema_of
 from holdfast.errors import StoreRefused
 from holdfast.ports.runs import Lacking, Made
-from holdfast.testing.conformance.world import START, World
+from holdfast.testing.conformance.snapshots import long_run, snapshot_of, stand_in_for
+from holdfast.testing.conformance.world import DONE, START, World
 from tests.support.pooler import Pooler
 from tests.support.postgres import new_schema, server_port, server_url
 
@@ -36,14 +40,26 @@ async def test_any_number_of_processes_may_start_at_once() -> None:
     assert schema_of(url).pending == 0
 
 
-async def test_a_schema_of_another_program_is_refused() -> None:
-    """Contract: nothing is written where something else lives."""
+@pytest.mark.parametrize(
+    "table",
+    [
+        "CREATE TABLE {}.theirs (a int)",
+        "CREATE TABLE {}.meta (key text, content text)",
+        "CREATE TABLE {}.meta (name text, value bigint)",
+        "CREATE TABLE {}.meta AS SELECT 'version' AS name, '2.1' AS value",
+    ],
+)
+async def test_a_schema_of_another_program_is_refused(table: LiteralString) -> None:
+    """Contract: nothing is written where something else lives, whatever it calls its tables; those who only ask are
+    told so too."""
     schema = new_schema()
     with admin() as connection:
         connection.execute(quoting.SQL("CREATE SCHEMA {}").format(quoting.Identifier(schema)))
-        connection.execute(quoting.SQL("CREATE TABLE {} (a int)").format(quoting.Identifier(schema, "theirs")))
+        connection.execute(quoting.SQL(table).format(quoting.Identifier(schema)))
     with pytest.raises(StoreRefused, match="another program"):
         await open_postgres(server_url(schema))
+    with pytest.raises(StoreRefused, match="another program"):
+        schema_of(server_url(schema))
 
 
 async def test_without_automatic_migration_a_missing_schema_is_refused() -> None:
@@ -96,8 +112,35 @@ async def test_a_role_without_rights_is_told_so() -> None:
     role = new_schema()
     with admin() as connection:
         connection.execute(quoting.SQL("CREATE ROLE {} LOGIN").format(quoting.Identifier(role)))
-    with pytest.raises(StoreRefused, match="may not make or change"):
+    with pytest.raises(StoreRefused, match=r"may not make the schema.*holdfast migrate"):
         await open_postgres(server_url(new_schema()).replace("postgres@", f"{role}@"))
+
+
+async def test_a_role_that_may_not_use_a_schema_is_told_what_to_grant() -> None:
+    """Contract: where the schema is there already, to open it once more as its owner would change nothing. What the
+    error says to grant is enough for everything that clients and workers do."""
+    schema, role = new_schema(), f'{new_schema()} "x"'
+    await (await open_postgres(server_url(schema))).close()
+    url = server_url(schema).replace("postgres@", f"{quote(role)}@")
+    with admin() as connection:
+        connection.execute(quoting.SQL("CREATE ROLE {} LOGIN").format(quoting.Identifier(role)))
+        with pytest.raises(StoreRefused, match="may not use the schema"):
+            schema_of(url)
+        with pytest.raises(StoreRefused, match="may not use the schema") as refused:
+            await open_postgres(url)
+        told = re.findall("GRANT[^;.]*", str(refused.value))
+        assert len(told) == 2
+        for grant in told:
+            connection.execute(grant.encode())
+    world = World(await open_postgres(url, clock=(clock := VirtualClock(START))), clock)
+    holder = await long_run(world)
+    await world.store.put_snapshot(holder.no, *(await snapshot_of(world, "r", 4)))
+    await world.store.compact(holder.no, await stand_in_for(world, "r", 4))
+    await holder.commits(DONE)
+    clock.advance(timedelta(days=1))
+    assert (await world.store.remove(["r"], timedelta(0))).runs == 1
+    await world.store.collect(timedelta(0))
+    await world.store.close()
 
 
 def test_code_before_a_migration_goes_on_until_its_second_half() -> None:

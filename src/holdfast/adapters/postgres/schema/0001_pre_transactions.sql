@@ -44,6 +44,17 @@ BEGIN
 END
 $$;
 
+-- check_lent: refuses whatever ends with this statement unless the transaction is still the one that was lent. Its
+-- borrower may have ended that by a COMMIT or ROLLBACK of their own, and the driver begun another; the mark that the
+-- first began with ended with it. Locks nothing.
+CREATE FUNCTION check_lent() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF coalesce(current_setting('holdfast.is_lent', true), '') = '' THEN
+        RAISE EXCEPTION 'the transaction that was lent is over' USING ERRCODE = 'HF002';
+    END IF;
+END
+$$;
+
 -- outcome_of: what became of a turn whose COMMIT was sent and not answered. Waits for the lock of the run's row: the
 -- first transaction may still be on its way, and it holds that lock until it has ended.
 -- Codes as of `_turn`; 3: it is not there, and never will be.

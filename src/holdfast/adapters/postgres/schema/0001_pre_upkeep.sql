@@ -1,14 +1,17 @@
 -- Snapshots, compaction, retention, the collection of blobs, and duties. Off the path of runs.
 --
--- Locks: a run's row FOR KEY SHARE where something of it is replaced, which disturbs no commit and keeps retention away;
--- retention takes the rows of a tree whole (FOR UPDATE), and leaves the tree if somebody else has one of them.
+-- Locks: a run's row FOR KEY SHARE where something comes beside it, which disturbs no commit and keeps retention away. Where
+-- something goes, FOR UPDATE, before anything else: what is left is seen by one statement and the rest forgotten by
+-- another, and whoever referred to a blob between the two would lose it. So turns, messages and snapshots of that run
+-- wait meanwhile. Retention takes the rows of a tree so too, and leaves the tree if somebody else has one of them.
 
 -- The names of blobs in a body: every JSON string that could be one, as `core.references` finds them.
 CREATE FUNCTION _names_in(body bytea) RETURNS SETOF bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT DISTINCT decode(found[1], 'hex') FROM regexp_matches(encode(body, 'escape'), '"([0-9a-f]{64})"', 'g') AS found
 $$;
 
--- The run refers to what is left of it; the rest lost a reference, and its grace begins.
+-- The run refers to what is left of it; the rest lost a reference, and its grace begins. The caller has locked the run's
+-- row against all who refer to blobs.
 CREATE FUNCTION _refer_anew(at bigint, run_no bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     kept bytea[];
@@ -55,14 +58,18 @@ BEGIN
 END
 $$;
 
--- drop_snapshots: of these runs, or (null) of all.
+-- drop_snapshots: of these runs, or (null) of all. Locks the runs, in order; one that comes meanwhile stays.
 CREATE FUNCTION drop_snapshots(given bigint, nos bigint[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
+    locked bigint[];
     dropped bigint[];
     one bigint;
 BEGIN
-    WITH gone AS (DELETE FROM snapshots WHERE nos IS NULL OR run = ANY (nos) RETURNING run)
+    locked := ARRAY(
+        SELECT no FROM runs WHERE no IN (SELECT run FROM snapshots WHERE nos IS NULL OR run = ANY (nos))
+        ORDER BY no FOR UPDATE);
+    WITH gone AS (DELETE FROM snapshots WHERE run = ANY (locked) RETURNING run)
     SELECT coalesce(array_agg(run ORDER BY run), '{}') INTO dropped FROM gone;
     FOREACH one IN ARRAY dropped LOOP
         PERFORM _refer_anew(_now(given), one);
@@ -72,7 +79,8 @@ END
 $$;
 
 -- compact: fenced by the row it replaces, which is not the newest of its run, and by its segments, which are locked
--- against being collected. The ids of consumed messages stay, so that a sender's late retry is recognised.
+-- against being collected. Locks the run's row: what comes after the rows that stay waits, and is not overlooked. The ids
+-- of consumed messages stay, so that a sender's late retry is recognised.
 CREATE FUNCTION compact(
     given bigint, run_no bigint, of_ordinal bigint, of_epoch bigint, of_at bigint, of_checksum bytea,
     new_format integer, new_body bytea, segments bytea[])
@@ -80,7 +88,7 @@ RETURNS bigint LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = 
 DECLARE
     gone bigint;
 BEGIN
-    PERFORM 1 FROM runs WHERE no = run_no FOR KEY SHARE;
+    PERFORM 1 FROM runs WHERE no = run_no FOR UPDATE;
     PERFORM 1 FROM blobs WHERE name = ANY (segments) ORDER BY name FOR KEY SHARE;
     GET DIAGNOSTICS gone = ROW_COUNT;
     IF gone < cardinality(segments) THEN
