@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import quote
 
 import psycopg
 import pytest
 from psycopg import sql as quoting
 
-from holdfast import RunCancelled, Signal, Status, step, workflow
+from holdfast import App, RunCancelled, RunVar, Signal, Status, Topic, step, transaction, workflow
 from holdfast.client.verifying import verify_run
-from tests.support.postgres import server_url
+from holdfast.engine.sweeping import sweep
+from tests.support.postgres import new_schema, server_url
 from tests.support.world import World, open_world
 
 go = Signal[str]("go")
+news = Topic[str]("news")
+progress = RunVar[int]("progress")
 
 
 @step
@@ -37,6 +42,25 @@ async def parent(count: int) -> list[int]:
 @workflow
 async def waiting() -> str:
     return await go.wait()
+
+
+@step
+def large(text: str) -> str:
+    return text * 100_000
+
+
+@step(tx=True)
+async def written(number: int) -> int:
+    await (await transaction(psycopg.AsyncConnection).execute("SELECT 1")).fetchall()
+    return number
+
+
+@workflow
+async def everything(text: str) -> tuple[int, int, list[int], str, str]:
+    """Something of each kind that a store is asked for."""
+    progress.set(1)
+    size = len(await asyncio.to_thread(large, text))
+    return size, await written(1), await parent(3), await go.wait(), await news.wait()
 
 
 @pytest.fixture
@@ -80,6 +104,30 @@ async def test_two_workers_share_the_work(world: World) -> None:
         assert [await run.result(timeout="60s") for run in runs] == [number * 2 for number in range(40)]
     counts = await world.store.count()
     assert counts[Status.COMPLETED] == 40
+
+
+@pytest.mark.parametrize(
+    "name", ['with "quotes"', "it's", "with%sign", "%s %% %b %(x)s", "{s} $1::text ?", "Großes\nSchema", "select"]
+)
+async def test_a_schema_may_have_any_name(name: str) -> None:
+    """Promise: the name is quoted everywhere: runs, children, blobs, signals, topics, transactions, retention; and two
+    schemas of one database know nothing of each other."""
+    own = f"{server_url()}?schema={quote(f'{name} {new_schema()}')}"
+    app = App(own, workflows=[everything, parent, child], snapshot_every=2, compact_after=2)
+    beside = App(server_url(new_schema()), workflows=[everything])
+    async with app, beside, app.worker():
+        runs = [await app.start(everything("ab"), key=f"k{number}", attributes={"a": "b"}) for number in range(3)]
+        for run in runs:
+            await run.signal(go, "now")
+        async with asyncio.timeout(60):
+            while len(await app.waiting(news)) < len(runs):
+                pass
+        await app.publish(news, "late")
+        results = [await run.result("60s") for run in runs]
+        assert results == [(200_000, 1, [0, 2, 4], "now", "late")] * 3
+        store, other = (await app.client()).store, (await beside.client()).store
+        assert await other.get(runs[0].id) is None
+        assert (await sweep(store, timedelta(0), timedelta(0))).removed.trees == 3
 
 
 class Held:

@@ -28,11 +28,13 @@ class _Backend:
 
 
 class Pooler(Between):
-    """Listens on `port`. `switches` counts transactions that followed one of the same client elsewhere."""
+    """Listens on `port`, and is `user` at the server. `switches` counts transactions that followed one of the same
+    client elsewhere."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, user: str = "postgres") -> None:
         super().__init__(target)
         self.switches = 0
+        self._user = user.encode()
         self._idle: deque[_Backend] = deque()
         self._greeting = b""
 
@@ -44,7 +46,7 @@ class Pooler(Between):
     async def _dialled(self) -> _Backend:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.target)
         self.ends.append(writer)
-        body = _LENGTH.pack(_PROTOCOL) + b"user\0postgres\0database\0postgres\0\0"
+        body = _LENGTH.pack(_PROTOCOL) + b"user\0" + self._user + b"\0database\0postgres\0\0"
         writer.write(_LENGTH.pack(len(body) + 4) + body)
         greeting = b""
         while True:

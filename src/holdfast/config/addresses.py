@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, quote, urlencode
 
-__all__ = ["without_secrets"]
+__all__ = ["options_in", "without_secrets"]
 
 _SECRET = {"password", "sslpassword"}
+
+
+def options_in(query: str) -> list[tuple[str, str]]:
+    """The options after the question mark. As libpq reads them: a plus is a plus, there are no forms here."""
+    return parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
 
 
 def without_secrets(url: str) -> str:
@@ -17,5 +22,5 @@ def without_secrets(url: str) -> str:
     shown = f"{scheme}{separator}{user.partition(':')[0]}{at}{place}"
     if not mark or not any(f"{word}=" in query for word in _SECRET):
         return shown + mark + query
-    kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name not in _SECRET]
+    kept = [(name, value) for name, value in options_in(query) if name not in _SECRET]
     return shown + (mark + urlencode(kept, quote_via=quote) if kept else "")

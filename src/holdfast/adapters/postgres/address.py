@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from holdfast.config.addresses import without_secrets
+from holdfast.config.addresses import options_in, without_secrets
 from holdfast.errors import InvalidInput
 
 DEFAULT_SCHEMA = "holdfast"
 _LONGEST_NAME = 63
+_PLACES = ("host", "hostaddr", "port")
 _YES_OR_NO = {"on": True, "off": False}
 
 # A half-open connection is noticed within half of the default lease: by unanswered data, or by probes when idle.
@@ -26,6 +27,8 @@ _TCP = {
     "tcp_user_timeout": 6000,
     "application_name": "holdfast",
 }
+# Of several servers some may be silent, and whoever waits for a connection has time for two of them.
+_OF_SEVERAL = {"target_session_attrs": "read-write", "connect_timeout": 3}
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -38,6 +41,15 @@ class Address(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"<Address {self.url}>"
+
+    @property
+    def servers(self) -> list[dict[str, Any]]:
+        """What libpq is told to reach each of the servers, in their order."""
+        given = {name: str(self.connecting[name]).split(",") for name in _PLACES if name in self.connecting}
+        return [
+            {**self.connecting, **{name: each[number if len(each) > 1 else 0] for name, each in given.items()}}
+            for number in range(max(map(len, given.values()), default=1))
+        ]
 
     @property
     def quoted(self) -> str:
@@ -53,7 +65,7 @@ def parse_address(text: str) -> Address:
         raise InvalidInput(
             f"{without_secrets(base)!r} is no address of a PostgreSQL store. Use postgresql://user@host/database."
         )
-    options = dict(parse_qsl(query, keep_blank_values=True))
+    options = dict(options_in(query))
     schema = options.pop("schema", DEFAULT_SCHEMA)
     notices = options.pop("notices", "on")
     if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_NAME or schema.startswith("pg_"):
@@ -67,8 +79,10 @@ def parse_address(text: str) -> Address:
         raise InvalidInput(
             f"{without_secrets(base)!r} is no address that PostgreSQL understands: {_reason(error)}"
         ) from None
-    several = "," in str(given.get("host", "") or given.get("hostaddr", ""))
-    connecting = {**_TCP, **({"target_session_attrs": "read-write"} if several else {}), **given}
+    numbers = {str(given[name]).count(",") + 1 for name in _PLACES if name in given} - {1}
+    if len(numbers) > 1:
+        raise InvalidInput(f"{without_secrets(base)!r}: give every server its port, or all of them one.")
+    connecting = {**_TCP, **(_OF_SEVERAL if numbers else {}), **given}
     connecting["client_encoding"] = "utf8"  # as values are sent, whatever else the role prefers
     return Address(without_secrets(text), schema, connecting, _YES_OR_NO[notices])
 

@@ -2,8 +2,11 @@
 
 A dialler belongs to one store. After a failed attempt nobody of this process tries again within half a second and a
 little more, so a server that comes back is not trampled by those who wait for it. Each connection is checked once: a
-standby is no store. And it is seen what lies between: a session that is ours alone keeps prepared statements, one that
-a pooler lends for a transaction keeps nothing.
+standby is no store. And it is seen what lies between: a session that is ours alone keeps settings and prepared
+statements, one that a pooler lends for a transaction keeps nothing.
+
+All that is written here relies on READ COMMITTED: a statement sees what was committed while the one before it waited
+for a lock. A role that prefers another isolation keeps it elsewhere; in a session of ours it is set.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEAST_PAUSE, MOST_PAUSE = 0.5, 0.75
+LEAST_PATIENCE = 1.0
 OLDEST_SERVER = 140000
 
 PREPARED_AFTER = 2
@@ -43,12 +47,15 @@ SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
     current_setting('default_transaction_isolation'), current_setting('fsync'), current_setting('synchronous_commit'),
     pg_backend_pid()
 """
+ISOLATION = "read committed"
+SET_ISOLATION = b"SET default_transaction_isolation = 'read committed'"
 
 
 class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up on an answer: behind a black hole no error would ever come."""
 
-    patience: float = 30.0
+    patience: float = 3.0
+    """Seconds an answer is waited for; these few until whoever uses it says how many: others wait for their turn."""
     is_ours: bool = False
     """Whether the session is nobody else's between two transactions."""
 
@@ -103,6 +110,7 @@ class Dialler:
 
     def __init__(self, address: Address) -> None:
         self._address = address
+        self._servers = address.servers  # those that failed last are the last
         self._turn = threading.Lock()
         self._not_before = 0.0
         self._problem = ""
@@ -120,36 +128,62 @@ class Dialler:
                 if time.monotonic() + pause > deadline:
                     raise self._unavailable()
                 time.sleep(pause)
-            return self._attempt()
+            return self._attempt(deadline)
         finally:
             self._turn.release()
 
-    def _attempt(self) -> TimedConnection:
+    def _attempt(self, deadline: float) -> TimedConnection:
         self.attempts += 1
+        connection = self._connected(deadline)
+        connection.patience = min(connection.patience, max(deadline - time.monotonic(), LEAST_PATIENCE))
         try:
-            connection = TimedConnection.connect(autocommit=True, prepare_threshold=None, **self._address.connecting)
-        except psycopg.OperationalError as error:
-            self._failed(first_line(error))
-            raise self._unavailable() from None  # the cause may name more than people should see
-        try:
-            (self.server,) = connection.execute(SERVER, binary=True).fetchall()
+            refusal = self._checked(connection)
         except psycopg.Error as error:
             connection.close()
             self._failed(first_line(error))
             raise self._unavailable() from None
-        if self.server[0]:
+        if refusal:
             connection.close()
-            self._failed("this server is a standby")
-            raise StoreRefused(
-                f"cannot open the store {self._address.url}: this server is a standby, which cannot be written. Use "
-                "the address of the primary, or name all servers: postgresql://a,b,c/database."
-            )
+            self._failed(refusal)
+            raise StoreRefused(f"cannot open the store {self._address.url}: {refusal}")
         self._not_before = 0.0
-        connection.is_ours = self.server[-1] == connection.info.backend_pid
         return connection
 
+    def _connected(self, deadline: float) -> TimedConnection:
+        """To the first server that lets us in."""
+        for _ in self._servers:
+            try:
+                return TimedConnection.connect(autocommit=True, prepare_threshold=None, **self._servers[0])
+            except psycopg.OperationalError as error:
+                self._failed(first_line(error))
+            if time.monotonic() >= deadline:
+                break
+        raise self._unavailable()  # without the cause: it may name more than people should see
+
+    def _checked(self, connection: TimedConnection) -> str:
+        """Why there can be no store, if so. Sees whose the session is, and makes one of ours fit for use."""
+        (self.server,) = connection.execute(SERVER, binary=True).fetchall()
+        is_standby, _, isolation, *_, process = self.server
+        if is_standby:
+            return (
+                "this server is a standby, which cannot be written. Use the address of the primary, or name all "
+                "servers: postgresql://a,b,c/database."
+            )
+        connection.is_ours = process == connection.info.backend_pid
+        if isolation != ISOLATION and not connection.is_ours:
+            return (
+                f"transactions are {isolation!r} there by default, Holdfast needs {ISOLATION!r}, and behind a pooler "
+                f"it cannot choose. Let the server do it (ALTER ROLE {connection.info.user} SET "
+                f"default_transaction_isolation = {ISOLATION!r}), and the pooler connect anew."
+            )
+        if isolation != ISOLATION:
+            connection.execute(SET_ISOLATION)
+        return ""
+
     def _failed(self, problem: str) -> None:
-        """Nobody tries again at once; who waits meanwhile is told why."""
+        """Nobody tries again at once; who waits meanwhile is told why. Of several servers this one is the last to be
+        asked from now on: a silent one is waited for once, not by everybody."""
+        self._servers = [*self._servers[1:], self._servers[0]]
         self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
         self._problem = problem
 

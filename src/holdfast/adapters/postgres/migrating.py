@@ -99,6 +99,7 @@ def bring_up_to_date(
 def schema_version(connection: TimedConnection, address: Address) -> Schema:
     """How far the schema has got. `StoreRefused` if this code must not touch it. Writes nothing."""
     latest = len(migrations())
+    connection.patience = PATIENCE
     with _explained(connection, address):
         version, _ = _check(connection, address, latest)
     return Schema(min(version, latest), latest)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import random
-import select
+import selectors
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from secrets import token_hex
 
@@ -27,7 +28,10 @@ from holdfast.errors import StoreError
 GATHER = 0.005
 """Seconds between two notices of a process at least."""
 
-LONGEST_PAUSE = 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+LONGEST_END = 5.0
+"""Seconds that closing waits for what is left to be sent."""
+
 _NOTIFY = b"SELECT pg_notify(%s, %s)"
 _log = logging.getLogger("holdfast.store")
 
@@ -68,7 +72,7 @@ class Notices:
                 os.write(self._wake[1], b"n")
 
     def close(self) -> None:
-        """Sends what is left and ends. Blocks, shortly."""
+        """Sends what is left and ends. Blocks, shortly: who is still dialling by then ends by itself, later."""
         with self._lock:
             thread = self._thread
             was_closing = self._is_closing.is_set()
@@ -76,29 +80,29 @@ class Notices:
             if thread is None or was_closing:
                 return
             os.write(self._wake[1], b"e")
-        thread.join(timeout=5)
-        for end in self._wake:
-            os.close(end)
+        thread.join(timeout=LONGEST_END)
 
     def _serve(self) -> None:
-        pause = 0.5
+        """Until it is closed. Nothing else ends it: what was not foreseen is met like a lost connection."""
+        pause = FIRST_PAUSE
         while True:
             try:
-                connection = self._dialler.dial(patience=5.0)
+                with closing(self._dialler.dial(patience=5.0)) as connection:
+                    self._hear(connection)
             except StoreError as error:
                 _log.info("no notices for now, the polls go on: %s", error)
-            else:
-                pause = 0.5
-                try:
-                    self._hear(connection)
-                except (psycopg.Error, OSError) as error:
-                    _log.info("the connection for notices was lost, the polls go on: %s", type(error).__name__)
-                finally:
-                    self.is_listening = False
-                    connection.close()
+            except (psycopg.Error, OSError) as error:
+                _log.info("the connection for notices was lost, the polls go on: %s", type(error).__name__)
+                pause = FIRST_PAUSE if self.is_listening else pause
+            except Exception:  # noqa: BLE001 - nobody would begin again
+                _log.warning("notices failed, the polls go on", exc_info=True)
+            self.is_listening = False
             if self._is_closing.wait(pause * random.uniform(0.5, 1)):
-                return
+                break
             pause = min(pause * 2, LONGEST_PAUSE)
+        with self._lock:  # whoever closes has written by then, and nobody writes any more
+            for end in self._wake:
+                os.close(end)
 
     def _hear(self, connection: TimedConnection) -> None:
         connection.patience = 5.0
@@ -106,9 +110,15 @@ class Notices:
         connection.execute(quoting.SQL("LISTEN {}").format(quoting.Identifier(self._channel)))
         self.is_listening = True
         self._others_wrote()  # whatever was sent meanwhile was missed
+        with selectors.DefaultSelector() as both:
+            for end in (connection.fileno(), self._wake[0]):
+                both.register(end, selectors.EVENT_READ)
+            self._pass_on(connection, both)
+
+    def _pass_on(self, connection: TimedConnection, both: selectors.BaseSelector) -> None:
         sent_at = 0.0
         while True:
-            readable, _, _ = select.select([connection.fileno(), self._wake[0]], [], [])
+            readable = {key.fd for key, _ in both.select()}
             if self._wake[0] in readable:
                 if not self._is_closing.is_set():
                     time.sleep(max(0.0, sent_at + GATHER - time.monotonic()))

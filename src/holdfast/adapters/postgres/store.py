@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -111,6 +112,7 @@ class PostgresStore(Keeping, Lending):
         self._turns: Turns | None = None
         self._turns_lane: Lane[Sequence[Commit]] | None = None
         self._entrance: Entrance | None = None
+        self._making = threading.Lock()  # one lane of a kind, whoever comes first, and none after the end
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -139,7 +141,8 @@ class PostgresStore(Keeping, Lending):
     async def close(self) -> None:
         """Finishes what was accepted, closes every connection."""
         self._check_process()
-        self._is_closed = True
+        with self._making:
+            self._is_closed = True
         await asyncio.to_thread(self._let_go)
 
     def _let_go(self) -> None:
@@ -319,21 +322,30 @@ class PostgresStore(Keeping, Lending):
     # -- how -----------------------------------------------------------------------------------------------------------
 
     def _lane_of_turns(self) -> Lane[Sequence[Commit]]:
-        if self._turns_lane is None:
-            self._check_open()
-            link = self._link(writes_plainly=True)
-            self._turns = turns = Turns(link, self._moments, self._tell)
-            self._turns_lane = Lane("holdfast-turns", turns.perform, link.drop, turns.connect)
-        return self._turns_lane
+        if self._turns_lane is not None:
+            return self._turns_lane
+        with self._making:
+            if self._turns_lane is None:
+                self._check_open()
+                link = self._link(writes_plainly=True)
+                self._turns = turns = Turns(link, self._moments, self._tell)
+                self._turns_lane = Lane("holdfast-turns", turns.perform, link.drop, turns.connect)
+            return self._turns_lane
+
+    def _way_in(self) -> Entrance:
+        if self._entrance is not None:
+            return self._entrance
+        with self._making:
+            if self._entrance is None:
+                self._check_open()
+                link = self._link(writes_plainly=True)
+                entries = Entries(link, self._moments, self._tell)
+                self._entrance = Entrance(entries, Lane("holdfast-entries", entries.perform, link.drop))
+            return self._entrance
 
     async def _enter(self, entry: Entry) -> Any:
-        if self._entrance is None:
-            self._check_open()
-            link = self._link(writes_plainly=True)
-            entries = Entries(link, self._moments, self._tell)
-            self._entrance = Entrance(entries, Lane("holdfast-entries", entries.perform, link.drop))
         self._check_process()
-        return await self._entrance.ask(entry)
+        return await self._way_in().ask(entry)
 
     async def _get_all(self, runs: Sequence[str]) -> Mapping[str, RunRow]:
         rows = map(run_row, await self._rows(sql.RUNS_BY_ID, list(runs)))

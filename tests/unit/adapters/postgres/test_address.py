@@ -32,10 +32,34 @@ def test_our_options_are_not_libpqs() -> None:
     assert "schema" not in address.connecting
 
 
+def test_a_plus_is_a_plus() -> None:
+    """Contract: options are read as libpq reads them; what is shown of an address means the same place."""
+    text = f"postgresql://db/shop?user=a+b&options=-c%20x.y%3D1+1&schema=c+d&password={SECRET}+%2B%20"
+    for address in (parse_address(text), parse_address(parse_address(text).url)):
+        assert (address.schema, address.connecting["user"]) == ("c+d", "a+b")
+        assert address.connecting["options"] == "-c x.y=1+1"
+    assert parse_address(text).connecting["password"] == f"{SECRET}++ "
+
+
 def test_of_several_hosts_the_one_that_can_be_written_is_chosen() -> None:
     """Contract: failover needs no more than the names of all servers."""
     assert parse_address("postgresql://a,b:5433/shop").connecting["target_session_attrs"] == "read-write"
     assert "target_session_attrs" not in parse_address("postgresql://a/shop").connecting
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("postgresql://a,b:5433/shop", [("a", ""), ("b", "5433")]),
+        ("postgresql:///shop?host=a,/tmp,c&port=5433", [("a", "5433"), ("/tmp", "5433"), ("c", "5433")]),
+        ("postgresql://a:5433/shop", [("a", "5433")]),
+    ],
+)
+def test_each_of_several_hosts_has_its_port(text: str, places: list[tuple[str, str]]) -> None:
+    """Contract: as libpq pairs them."""
+    servers = parse_address(text).servers
+    assert [(server["host"], server["port"]) for server in servers] == places
+    assert {server["dbname"] for server in servers} == {"shop"}
 
 
 @pytest.mark.parametrize(
@@ -46,6 +70,7 @@ def test_of_several_hosts_the_one_that_can_be_written_is_chosen() -> None:
         f"postgresql://u@h/d?schema={'x' * 64}",
         "postgresql://u@h/d?notices=maybe",
         "postgresql://u@h/d?colour=red",
+        "postgresql://u@a,b,c/d?port=1,2",
         "mysql://u@h/d",
     ],
 )

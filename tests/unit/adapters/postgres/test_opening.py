@@ -19,9 +19,11 @@ from holdfast.adapters.postgres.dialling import Dialler
 from holdfast.adapters.postgres.migrating import Migration, bring_up_to_date, migrations
 from holdfast.adapters.postgres.store import schema_of
 from holdfast.errors import StoreRefused
+from holdfast.ports.runs import Lacking, Made
 from holdfast.testing.conformance.snapshots import long_run, snapshot_of, stand_in_for
 from holdfast.testing.conformance.world import DONE, START, World
-from tests.support.postgres import new_schema, server_url
+from tests.support.pooler import Pooler
+from tests.support.postgres import new_schema, server_port, server_url
 
 
 def admin() -> psycopg.Connection[tuple[object, ...]]:
@@ -36,20 +38,6 @@ async def test_any_number_of_processes_may_start_at_once() -> None:
         assert await store.get("nobody") is None
         await store.close()
     assert schema_of(url).pending == 0
-
-
-@pytest.mark.parametrize("name", ['with "quotes"', "with%sign", "Großes Schema", "select"])
-async def test_a_schema_may_have_any_name(name: str) -> None:
-    """Contract: the name is quoted everywhere, and two schemas of one database know nothing of each other."""
-    own = f"{name} {new_schema()}"
-    url = parse_address(server_url()).url + "?schema=" + "".join(f"%{byte:02x}" for byte in own.encode())
-    store = await open_postgres(url)
-    other = await open_postgres(server_url(new_schema()))
-    name_of_blob = await store.put_blob(b"mine")
-    assert await store.get_blob(name_of_blob) == b"mine"
-    assert await other.blob_kind(name_of_blob) is None
-    await store.close()
-    await other.close()
 
 
 @pytest.mark.parametrize(
@@ -80,6 +68,43 @@ async def test_without_automatic_migration_a_missing_schema_is_refused() -> None
     with pytest.raises(StoreRefused, match="holdfast migrate"):
         await open_postgres(url, auto_migrate=False)
     assert schema_of(url).version == 0
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+async def test_a_role_may_prefer_another_isolation(level: str) -> None:
+    """Contract: whatever isolation the role has by default, any number of processes start at once, and one key makes
+    one run: each statement sees what was committed while it waited for its turn."""
+    chosen = quote(f"-c default_transaction_isolation={level.replace(' ', chr(92) + ' ')}")
+    url = f"{server_url(new_schema())}&notices=off&options={chosen}"
+    worlds = [
+        World(store, VirtualClock(START)) for store in await asyncio.gather(*(open_postgres(url) for _ in range(4)))
+    ]
+    for number in range(15):
+        creations = await asyncio.gather(
+            *(world.create(world.new(f"{number}-{place}", key=f"k{number}")) for place, world in enumerate(worlds))
+        )
+        assert [isinstance(creation, Made) for creation in creations].count(True) == 1
+        assert len({creation.run.id for creation in creations if not isinstance(creation, Lacking)}) == 1
+    for world in worlds:
+        await world.store.close()
+
+
+async def test_behind_a_pooler_another_isolation_is_refused() -> None:
+    """Contract: nothing can be set in a session that a pooler lends, so the store is not opened, and the error says
+    what to do; done, it is."""
+    role = new_schema()
+    name = quoting.Identifier(role)
+    setting = quoting.SQL("ALTER ROLE {} SET default_transaction_isolation = {}")
+    with admin() as connection:
+        connection.execute(quoting.SQL("CREATE ROLE {} LOGIN SUPERUSER").format(name))
+        connection.execute(setting.format(name, "repeatable read"))
+        with Pooler(server_port(), user=role) as pooler:
+            url = server_url(new_schema(), port=pooler.port).replace("postgres@", f"{role}@")
+            with pytest.raises(StoreRefused, match=rf"ALTER ROLE {role} SET default_transaction_isolation"):
+                await open_postgres(url)
+        connection.execute(setting.format(name, "read committed"))
+    with Pooler(server_port(), user=role) as pooler:
+        await (await open_postgres(server_url(new_schema(), port=pooler.port))).close()
 
 
 async def test_a_role_without_rights_is_told_so() -> None:
@@ -171,3 +196,25 @@ async def test_a_copy_in_another_cluster_counts_on() -> None:
         found = connection.execute("SELECT _next_seq(), _horizon()").fetchone()
     assert found is not None
     assert all(isinstance(each, int) and each > old for each in found)
+
+
+async def test_two_stores_joined_in_one_transaction_count_each_for_itself() -> None:
+    """Contract: one of them was copied from another cluster and counts from far beyond. A transaction that starts a run
+    in both, in turns, leaves each with rows in its own order."""
+    far, near = server_url(new_schema()), server_url(new_schema())
+    await (await open_postgres(far)).close()
+    with admin() as connection:
+        meta = quoting.Identifier(parse_address(far).schema, "meta")
+        connection.execute(
+            quoting.SQL("UPDATE {} SET value = value + {} WHERE name = 'first_seq'").format(meta, 1 << 30)
+        )
+    worlds = [World(await open_postgres(f"{url}&notices=off"), VirtualClock(START)) for url in (far, near)]
+    async with await psycopg.AsyncConnection.connect(server_url()) as connection:
+        for name in ("a", "b"):
+            for world in worlds:
+                await world.store.create_within(connection, world.new(name), key_since=START)
+    for world in worlds:
+        for name in ("a", "b"):
+            await (await world.holder(name)).commits()
+        await world.verify()
+        await world.store.close()

@@ -35,7 +35,8 @@ END
 $$;
 
 -- register: makes an instance known, ends those it takes over from and frees their runs, forgets those that are long
--- gone, and recalls runs that were put off for want of a definition it holds. Locks rows of workers and runs.
+-- gone, and recalls runs that were put off for want of a definition it holds. Locks rows of runs, first all of them in
+-- order, then of workers, as `release_all` does.
 CREATE FUNCTION register(
     given bigint, given_boot text, given_second bigint, new jsonb, ttl bigint, replaced text[], remembered bigint,
     OUT freed text[], OUT recalled text[])
@@ -47,6 +48,12 @@ DECLARE
     holder text;
     waiting bigint[];
 BEGIN
+    waiting := ARRAY(
+        SELECT no FROM runs JOIN jsonb_array_elements((new ->> 'definitions')::jsonb) AS d
+            ON runs.workflow = d ->> 0 AND runs.version = d ->> 1
+        WHERE bounces > 0 AND status IN ('pending', 'running') AND instance = '');
+    PERFORM _lock_for(
+        waiting || ARRAY(SELECT no FROM runs WHERE instance = ANY (replaced) AND instance <> ''), NULL, '[]');
     freed := '{}';
     FOREACH holder IN ARRAY replaced LOOP
         UPDATE workers SET has_ended = true, seen_at = moment WHERE instance = holder;
@@ -63,14 +70,9 @@ BEGIN
         definitions = excluded.definitions, pid = excluded.pid, host = excluded.host, boot = excluded.boot,
         mark = excluded.mark, started_at = excluded.started_at, seen_at = excluded.seen_at,
         lease_boot = excluded.lease_boot, expires = excluded.expires, has_ended = false, progress = excluded.progress;
-    waiting := ARRAY(
-        SELECT no FROM runs JOIN jsonb_array_elements((new ->> 'definitions')::jsonb) AS d
-            ON runs.workflow = d ->> 0 AND runs.version = d ->> 1
-        WHERE bounces > 0 AND status IN ('pending', 'running') AND instance = ''
-        ORDER BY no FOR NO KEY UPDATE OF runs);
     WITH awake AS (
         UPDATE runs SET available_at = moment, ready = 1, bounces = 0, note = ''
-        WHERE no = ANY (waiting) AND bounces > 0 AND instance = '' RETURNING id)
+        WHERE no = ANY (waiting) AND bounces > 0 AND status IN ('pending', 'running') AND instance = '' RETURNING id)
     SELECT coalesce(array_agg(id), '{}') INTO recalled FROM awake;
 END
 $$;

@@ -36,7 +36,7 @@ BEGIN
     PERFORM set_config('idle_in_transaction_session_timeout', '15s', true);
     part := whole + ((part - whole) & 4294967295);  -- xmin has 32 bits
     PERFORM set_config(
-        'holdfast.seq', ((SELECT value FROM meta WHERE name = 'first_seq') + part << 20)::text, true);
+        _seq_setting(), ((SELECT value FROM meta WHERE name = 'first_seq') + part << 20)::text, true);
     SELECT * INTO code, first, second, hints FROM _turn(
         _now(given), turn_no, turn_epoch, turn_ordinal, turn_at, turn_format, turn_checksum, turn_body, new_workflow,
         new_version, new_status, new_doing, new_started, new_updated, new_ended, seen, flags, turn_after, until,

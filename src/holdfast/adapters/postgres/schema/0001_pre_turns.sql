@@ -3,8 +3,8 @@
 -- Plans are kept by the server for each session, whoever borrows it: nothing has to be prepared by the client.
 --
 -- Locks: rows of `runs`, first all of them in the order of their numbers (FOR NO KEY UPDATE), then the work. Two batches
--- that share rows therefore wait for each other and never in a circle. Functions that begin with an underscore are
--- called by the others, under their locks and settings.
+-- that share rows therefore wait for each other and never in a circle. Then the blobs they bring, in the order of their
+-- names. Functions that begin with an underscore are called by the others, under their locks and settings.
 
 -- Microseconds since 1970 by the server's clock; by the given one if there is one (tests).
 CREATE FUNCTION _now(given bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
@@ -16,11 +16,15 @@ CREATE FUNCTION _filled(halves jsonb, key text) RETURNS bytea LANGUAGE sql IMMUT
     SELECT decode(halves ->> 0, 'base64') || convert_to(to_json(key)::text, 'UTF8') || decode(halves ->> 1, 'base64')
 $$;
 
+-- The setting that holds the last seq of this transaction, and ends with it. Each store has its own: a caller's
+-- transaction may join several of one database, and they need not count from the same number.
+CREATE FUNCTION _seq_setting() RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'holdfast.seq_' || 'meta'::regclass::oid $$;
+
 -- The seq of the next row of this transaction: 43 bits for the transaction, counted from where the store began in this
--- cluster of servers (`settle`), and 20 for the row. The setting ends with the transaction. `rows`: so many are taken.
+-- cluster of servers (`settle`), and 20 for the row. `rows`: so many are taken.
 CREATE FUNCTION _next_seq(rows integer DEFAULT 1) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    last text := current_setting('holdfast.seq', true);
+    last text := current_setting(_seq_setting(), true);
     seq bigint;
 BEGIN
     IF last IS NULL OR last = '' THEN
@@ -28,7 +32,7 @@ BEGIN
     ELSE
         seq := last::bigint + 1;
     END IF;
-    PERFORM set_config('holdfast.seq', (seq + rows - 1)::text, true);
+    PERFORM set_config(_seq_setting(), (seq + rows - 1)::text, true);
     RETURN seq;
 END
 $$;
@@ -375,8 +379,29 @@ BEGIN
 END
 $$;
 
+-- Blobs that a transaction will store at several places, taken in order before the first of them, wherever they stand in
+-- what it was sent. Those that are there are locked. For those that are not, whose second writer waits for the first,
+-- there is nothing to lock but a word for all names that begin alike, until the transaction ends: a thousand blobs take
+-- no more than 256 of them. Who brings a single blob waits for nothing else afterwards, and needs none.
+CREATE FUNCTION _lock_blobs(sent jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    names text[] := ARRAY(
+        SELECT DISTINCT one #>> '{}' FROM jsonb_path_query(
+            sent, '$.**.blobs[*][0] ? (@ like_regex "^[0-9a-f]{64}$")') AS one);
+BEGIN
+    IF cardinality(names) > 1 THEN
+        PERFORM pg_advisory_xact_lock(one) FROM (
+            SELECT DISTINCT hashtextextended(jsonb_build_array(current_schema(), 'blobs', left(n, 2))::text, 0) AS one
+            FROM unnest(names) AS n ORDER BY 1) AS beginnings;
+        PERFORM 1 FROM blobs WHERE name IN (SELECT decode(n, 'hex') FROM unnest(names) AS n)
+        ORDER BY name FOR NO KEY UPDATE;
+    END IF;
+END
+$$;
+
 -- Locks everything that the turns will touch, in the order of the numbers: their runs, the targets of messages, the
--- watchers of topics, children that are there already, and who waits for the end of a run that may end now.
+-- watchers of topics, children that are there already, and who waits for the end of a run that may end now; then the
+-- blobs they bring.
 -- Planned once, and always over the keys, whatever the statistics say of a table that grows.
 CREATE FUNCTION _lock_for(nos bigint[], ending bigint[], extras jsonb) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -397,6 +422,9 @@ BEGIN
         SELECT run FROM watchers WHERE topic IN (
             SELECT one ->> 'topic' FROM jsonb_path_query(extras, '$[*].publications[*]') AS one))
     ORDER BY no FOR NO KEY UPDATE;
+    IF extras @? '$.**.blobs' THEN
+        PERFORM _lock_blobs(extras);
+    END IF;
 END
 $$;
 
@@ -490,7 +518,7 @@ BEGIN
     FOR place IN 1 .. cardinality(nos) LOOP
         CONTINUE WHEN codes[place] = 0;
         IF extras IS NULL THEN  -- it takes the seq of its place
-            PERFORM set_config('holdfast.seq', (first_seq + place - 2)::text, true);
+            PERFORM set_config(_seq_setting(), (first_seq + place - 2)::text, true);
         END IF;
         SELECT * INTO verdict FROM _turn(
             moment, nos[place], epochs[place], ordinals[place], ats[place], formats[place], checksums[place],
@@ -544,8 +572,8 @@ BEGIN
                 jsonb_build_array(current_schema(), n ->> 'workflow', n ->> 'key')::text, 0) AS one
             FROM jsonb_array_elements(news) AS n WHERE n ->> 'key' <> '' ORDER BY 1) AS keys;
     END IF;
-    IF news @? '$[*].first[17] ? (@ != null)' THEN
-        PERFORM _lock_for('{}', NULL, jsonb_path_query_array(news, '$[*].first[17]'));
+    IF news @? '$[*].first[18] ? (@ != null)' OR news @? '$[*].blobs' THEN
+        PERFORM _lock_for('{}', NULL, news || jsonb_path_query_array(news, '$[*].first[18]'));
     END IF;
     moment := _now(given);
     FOR new IN SELECT * FROM jsonb_array_elements(news) LOOP

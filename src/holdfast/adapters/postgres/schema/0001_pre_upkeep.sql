@@ -48,6 +48,7 @@ BEGIN
         RETURN false;
     END IF;
     IF new_blobs IS NOT NULL THEN
+        PERFORM _lock_blobs(jsonb_build_object('blobs', new_blobs));
         PERFORM _keep_blobs(_now(given), new_blobs, 'segment');
     END IF;
     IF names IS NOT NULL THEN
