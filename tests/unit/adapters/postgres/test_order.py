@@ -66,7 +66,7 @@ async def test_a_worker_that_registers_takes_runs_in_their_order(world: World, o
     await world.held_run("second", instance="older")
     other.lock("runs", "id", waited_for)
     registering = asyncio.ensure_future(
-        world.worker("newest", worker="w", definitions=(("order", ""), ("rare", "")), takes_over=True)
+        world.worker("newest", worker="w", definitions=(("order", ""), ("rare", "")), takes_over="all")
     )
     await other.is_waited_for()
     other.lock("runs", "id", "second")

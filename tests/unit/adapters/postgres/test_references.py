@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,7 +20,7 @@ from holdfast.adapters.postgres.address import parse_address
 from holdfast.core import events as e
 from holdfast.core.payload import hash_of
 from holdfast.core.snapshot import advance, to_snapshot
-from holdfast.core.turn import decode_rows
+from holdfast.core.turn import decode_rows, micros
 from holdfast.ports.inbox import Message
 from holdfast.ports.store import Store
 from holdfast.testing.conformance.snapshots import long_run, snapshot_of, stand_in_for
@@ -115,6 +117,21 @@ def _kept_from_going(world: World, no: int, blob: str) -> Generator[psycopg.Conn
     with psycopg.connect(server_url()) as connection:
         assert connection.execute(lock, (no, bytes.fromhex(blob))).fetchall()
         yield connection
+
+
+async def test_a_payload_keeps_what_it_names_while_it_is_written(world: World) -> None:
+    """Promise: a blob that nobody referred to for long, and that a payload names which somebody just stores, is not
+    collected before that transaction has ended: the reference would name nothing."""
+    named = await world.store.put_blob(b"the old one", kind="user")
+    world.clock.advance(2 * GRACE)
+    holder = b'"%s"' % named.encode()
+    kept = [(hash_of(holder), base64.b64encode(holder).decode(), len(holder), [named], False)]
+    with psycopg.connect(server_url()) as writer:
+        schema = quoting.Identifier(parse_address(world.store.url).schema)
+        writer.execute(quoting.SQL("SET LOCAL search_path TO {}").format(schema))
+        writer.execute("SELECT _keep_blobs(%s, %s::jsonb, 'payload')", (micros(world.clock.now()), json.dumps(kept)))
+        await world.store.collect(GRACE, limit=10)
+    assert await world.store.get_blob(named) == b"the old one"
 
 
 async def _stay(world: World, *blobs: str) -> None:

@@ -52,11 +52,17 @@ BEGIN
         (one ->> 2)::bigint, decode(one ->> 1, 'base64')
     FROM jsonb_array_elements(many) AS one ORDER BY 1
     ON CONFLICT (name) DO UPDATE SET at = greatest(blobs.at, excluded.at);
-    INSERT INTO blob_blobs (holder, blob)
-    SELECT decode(one ->> 0, 'hex'), name FROM jsonb_array_elements(many) AS one, blobs
-    WHERE jsonb_array_length(one -> 3) > 0
-        AND name IN (SELECT decode(n, 'hex') FROM jsonb_array_elements_text(one -> 3) AS n)
-    ON CONFLICT DO NOTHING;
+    IF many @? '$[*][3][*]' THEN  -- what is named is locked against being collected, as `_refer` does it
+        WITH there AS MATERIALIZED (
+            SELECT name FROM blobs WHERE name IN (
+                SELECT decode(n #>> '{}', 'hex') FROM jsonb_path_query(many, '$[*][3][*]') AS n)
+            ORDER BY name FOR KEY SHARE)
+        INSERT INTO blob_blobs (holder, blob)
+        SELECT DISTINCT decode(one ->> 0, 'hex'), there.name
+        FROM jsonb_array_elements(many) AS one, jsonb_array_elements_text(one -> 3) AS n, there
+        WHERE there.name = decode(n, 'hex')
+        ON CONFLICT DO NOTHING;
+    END IF;
 END
 $$;
 
