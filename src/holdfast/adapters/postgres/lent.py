@@ -221,7 +221,7 @@ class LentTransaction:
                 self._roll_back()
                 return verdict
         try:
-            self._dialled.execute(self._texts[sql.COMMIT])
+            self._dialled.execute(self._texts[sql.COMMIT], ())  # as if with values: the schema's name is escaped
         except psycopg.Error as error:
             return self._not_committed(turn, error)
         woken = [*self._loan.woken, *hints]
