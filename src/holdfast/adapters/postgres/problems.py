@@ -68,7 +68,7 @@ def first_line(error: BaseException) -> str:
 
 
 def advice(problem: str) -> str:
-    """What to do about a connection that was not made, by what libpq or the server says of it; empty if nobody knows."""
+    """What to do about a connection that was not made, by what libpq or the server says of it; or nothing."""
     return next((told for words, told in _ADVICE if any(word in problem for word in words)), "")
 
 
