@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 from functools import partial
 from typing import Any, Literal, get_args
@@ -16,6 +17,7 @@ from holdfast.adapters.sqlite import SqliteStore
 from holdfast.config import Configuration, RecoverySettings
 from holdfast.core.recovery import Recovery, decode_recovery
 from holdfast.engine.asking import Asking
+from holdfast.errors import InvalidInput
 from holdfast.ports.leases import Taken, Taking, WorkerRow
 from holdfast.ports.store import Store
 from holdfast.testing.conformance.leases import finished_pid
@@ -403,10 +405,29 @@ def test_worker_ids_are_as_configured_and_instances_never_repeat() -> None:
     """Promise: a configured id is the worker's, and promises one live instance; instance ids are unique always."""
     configured = [worker_options(id="worker-1") for _ in range(50)]
     assert {(options.id, options.is_configured) for options in configured} == {("worker-1", True)}
+    host = socket.gethostname()
+    assert (worker_options(id="{hostname}").id, worker_options(id="{hostname}-b").id) == (host, f"{host}-b")
+    assert worker_options(id="{hostname}").is_configured
     made = [worker_options() for _ in range(50)]
     assert not any(options.is_configured for options in made)
     assert len({options.id for options in made}) == 1
     assert len({options.instance for options in (*configured, *made)}) == 100
+
+
+async def test_a_lease_leaves_room_for_two_answers(world: World) -> None:
+    """Promise: a lease that is shorter than the way to the store and back, twice, would run out all the time: refused
+    before the worker is known to anybody."""
+    far = FaultyStore(world.store)
+
+    async def slowly(_: str, __: tuple[Any, ...]) -> None:
+        await asyncio.sleep(0.1)
+
+    far.before = slowly
+    app = App(workflows=[Stage().work], store=far.store)
+    with pytest.raises(InvalidInput, match="150 ms leaves no room for two answers of this store"):
+        async with app.worker(ttl="150ms", poll="50ms"):
+            pass
+    assert not await world.store.workers()
 
 
 async def test_two_live_workers_of_one_id_are_safe_and_reported(world: World, caplog: pytest.LogCaptureFixture) -> None:

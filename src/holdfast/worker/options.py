@@ -47,7 +47,8 @@ def worker_options(
     recovery: RecoverySettings | None = None,
     upkeep: UpkeepSettings | None = None,
 ) -> WorkerOptions:
-    """Options from what a user wrote. A configured `id` promises that one live worker uses it."""
+    """Options from what a user wrote. A configured `id` promises that one live worker uses it; `{hostname}` in it is
+    the name of this host."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidInput(f"concurrency={concurrency!r}: a worker needs at least one slot")
     if isinstance(queues, str):
@@ -61,7 +62,8 @@ def worker_options(
             "raise ttl or lower poll"
         )
     chosen = upkeep or UpkeepSettings()
-    name = check_name(id, "worker id") if id is not None else f"{socket.gethostname()}-{os.getpid()}"
+    host = socket.gethostname()
+    name = f"{host}-{os.getpid()}" if id is None else check_name(id.replace("{hostname}", host), "worker id")
     return WorkerOptions(
         id=name,
         is_configured=id is not None,

@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ import msgspec
 
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
 from holdfast.config import RecoverySettings
+from holdfast.core.durations import format_duration
 from holdfast.core.events import ChildEnded
 from holdfast.core.recovery import Kind, Recovery, encode_recovery
 from holdfast.core.specs import Settings, WorkflowSpec
@@ -23,7 +25,7 @@ from holdfast.core.turn import Turn
 from holdfast.engine.engine import Engine
 from holdfast.engine.registry import Registry
 from holdfast.engine.surroundings import WorkerSurroundings
-from holdfast.errors import StoreError
+from holdfast.errors import InvalidInput, StoreError
 from holdfast.ports.grants import Grants
 from holdfast.ports.leases import Beat, Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
@@ -37,6 +39,8 @@ from holdfast.worker.watchdog import Watchdog
 from holdfast.worker.watching import watch_until_stopped
 
 LOG = logging.getLogger("holdfast.worker")
+SHORT = timedelta(seconds=5)
+"""A lease below this is compared with the time that the store takes to answer."""
 
 
 class Worker:
@@ -157,6 +161,8 @@ class Worker:
 
     async def _register(self) -> None:
         """Known to the store; the runs of an earlier instance of this worker are free, and the first to be claimed."""
+        if self.options.ttl < SHORT:
+            await self._check_distance()
         most = self.options.recovery.max_startup_recovery
         takes_over: TakeOver = "none" if not most else "all" if self.options.is_configured else "gone"
         freed = await self.store.register(self.row, self.options.ttl, takes_over=takes_over)
@@ -165,6 +171,20 @@ class Worker:
             LOG.info("worker %s: %d run(s) of its earlier instance are free", self.options.id, len(freed))
         if self._granted is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._granted.beat)
+
+    async def _check_distance(self) -> None:
+        """A lease that runs out before the store has answered twice is never held."""
+        times: list[float] = []
+        for _ in range(2):  # the first may have to connect
+            began = time.monotonic()
+            await self.store.held(self.options.instance)
+            times.append(time.monotonic() - began)
+        answer, ttl = timedelta(seconds=min(times)), self.options.ttl
+        if answer * 2 > ttl:
+            raise InvalidInput(
+                f"a lease of {format_duration(ttl)} leaves no room for two answers of this store, which take "
+                f"{format_duration(answer)} each: raise ttl"
+            )
 
     # -- recovery ------------------------------------------------------------------------------------------------------
 

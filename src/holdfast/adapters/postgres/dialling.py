@@ -25,7 +25,7 @@ from psycopg.pq import ExecStatus
 
 from holdfast.adapters.postgres.address import Address
 from holdfast.adapters.postgres.binary import Statement
-from holdfast.adapters.postgres.problems import first_line
+from holdfast.adapters.postgres.problems import advice, first_line
 from holdfast.errors import StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -189,4 +189,5 @@ class Dialler:
 
     def _unavailable(self) -> StoreUnavailable:
         why = self._problem or "other threads are still connecting"
-        return StoreUnavailable(f"no connection to the store {self._address.url}: {why}")
+        told = advice(why)
+        return StoreUnavailable(f"no connection to the store {self._address.url}: {why}{told and '. ' + told}")

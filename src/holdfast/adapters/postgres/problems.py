@@ -65,3 +65,20 @@ def is_of_one(error: BaseException) -> bool:
 def first_line(error: BaseException) -> str:
     """The message without its context, which may repeat what was sent."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def advice(problem: str) -> str:
+    """What to do about a connection that was not made, by what libpq or the server says of it; or nothing."""
+    return next((told for words, told in _ADVICE if any(word in problem for word in words)), "")
+
+
+_ADVICE = (
+    (("Connection refused", "No such file or directory"), "Is the server running, and is this its host and port?"),
+    (("could not translate host name", "Name or service not known"), "Is the name of the host right?"),
+    (("timeout expired", "timed out"), "Is the host in reach, and is a firewall between?"),
+    (("no password supplied",), "Put the password into the address, into PGPASSWORD or into ~/.pgpass."),
+    (("password authentication failed",), "Check the user and the password of the address."),
+    (("no pg_hba.conf entry",), "Let the server accept this user from this host (pg_hba.conf)."),
+    (('role "',), "Make the role (createuser), or name another: postgresql://user@host/database."),
+    (('database "',), "Make the database (createdb), or name another in the address."),
+)

@@ -17,6 +17,7 @@ from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.dialling import Dialler
 from holdfast.adapters.postgres.migrating import Migration, bring_up_to_date, migrations
+from holdfast.adapters.postgres.problems import advice
 from holdfast.adapters.postgres.store import schema_of
 from holdfast.errors import StoreRefused
 from holdfast.ports.runs import Lacking, Made
@@ -218,3 +219,23 @@ async def test_two_stores_joined_in_one_transaction_count_each_for_itself() -> N
             await (await world.holder(name)).commits()
         await world.verify()
         await world.store.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('connection to server at "127.0.0.1", port 1 failed: Connection refused', "Is the server running"),
+        ("failed to resolve host 'x': [Errno -2] Name or service not known", "Is the name of the host right"),
+        ("connection timeout expired", "Is the host in reach"),
+        ("fe_sendauth: no password supplied", "PGPASSWORD"),
+        ('FATAL: password authentication failed for user "me"', "Check the user and the password"),
+        ('FATAL: no pg_hba.conf entry for host "h", user "u", database "d"', "pg_hba.conf"),
+        ('FATAL: role "me" does not exist', "createuser"),
+        ('FATAL: database "x" does not exist', "createdb"),
+        ("FATAL: the database system is starting up", ""),
+    ],
+)
+def test_a_connection_that_is_not_made_says_what_to_do(said: str, told: str) -> None:
+    """Promise: what, where and what next; nothing is made up where nobody knows."""
+    assert told in advice(said)
+    assert bool(advice(said)) == bool(told)
