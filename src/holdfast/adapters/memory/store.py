@@ -300,7 +300,7 @@ class MemoryStore(Keeping):
         with self._writing() as write:
             runs = self._held_by(instance)
             for run in runs:
-                write.release(run, write.now, run.inbox_last, run.note)
+                write.release(run, write.now, run.inbox_last)
             known = self._tables.workers.get(instance)
             if known is not None:
                 known.has_ended, known.seen_at = True, write.now

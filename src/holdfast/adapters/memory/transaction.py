@@ -267,9 +267,11 @@ class Transaction:
                 self._change(run.no, available_at=self.now, bounces=0, note="")
                 self.hints[run.id] = None
 
-    def release(self, run: RunRow, until: datetime | None, inbox_seen: int, note: str) -> None:
-        """Gives the run back without a turn; whoever can do that was not killed by it, so the claim is not counted."""
-        self._change(run.no, claims=max(0, run.claims - 1), note=note, bounces=run.bounces + bool(note))
+    def release(self, run: RunRow, until: datetime | None, inbox_seen: int, note: str | None = None) -> None:
+        """Gives the run back without a turn; whoever can do that was not killed by it, so the claim is not counted.
+        With a note it is put off; None leaves what was noted before."""
+        said = {} if note is None else {"note": note, "bounces": run.bounces + bool(note)}
+        self._change(run.no, claims=max(0, run.claims - 1), **said)
         self._park(run.no, until, inbox_seen)
 
     def _change(self, no: int, **columns: object) -> RunRow:

@@ -264,3 +264,13 @@ class ClaimSuite(Suite):
         assert await world.claimed_ids(bringer) == ["lacking"]
         row = await world.get("lacking")
         assert (row.bounces, row.note) == (0, "")
+
+    async def test_an_instance_that_ends_puts_nothing_off(self, world: World) -> None:
+        """Contract: a run that was put off, and whose owner was written back since, keeps what was noted when that one
+        gives everything back; it is not put off once more."""
+        holder = await world.held_run("r")
+        assert await world.store.release(holder.no, epoch=1, until=None, inbox_seen=0, note="later")
+        assert await world.store.reinstate("r", worker="w1", until=world.clock.now() + seconds(60))
+        assert await world.store.release_all("i1") == 1
+        row = await world.get("r")
+        assert (row.instance, row.available_at, row.bounces, row.note) == ("", world.clock.now(), 1, "later")
