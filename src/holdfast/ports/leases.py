@@ -147,10 +147,10 @@ class Leases(Protocol):
         ...
 
     async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
-        """Whoever grants leases says that this worker has a run which the store believed free: its newest known
-        instance holds it again, epoch as it was, so that it goes on unfenced, and its lease lasts until then at least;
-        without such an instance the run is only put off until then. False, and no trace, if the run has ended, is
-        held, or is not there."""
+        """Whoever grants leases says that this worker has a run which the store believed free: its newest instance that
+        lives, or else the newest known, holds it again, epoch as it was, so that it goes on unfenced, and its lease
+        lasts until then at least; without such an instance the run is only put off until then. False, and no trace, if
+        the run has ended, is held, or is not there."""
         ...
 
     async def lease(self, run: str) -> Lease | None:

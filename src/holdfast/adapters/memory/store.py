@@ -251,10 +251,12 @@ class MemoryStore(Keeping):
             if row is None or row.status.is_terminal or row.instance:
                 return False
             known = [x for x in self._tables.workers.values() if x.worker.worker == worker and not x.has_ended]
-            newest = max(known, key=lambda x: (x.worker.started_at, x.worker.instance), default=None)
+            boot, second = self._clock.boot()
+            newest = max(
+                known, key=lambda x: (x.is_live(boot, second), x.worker.started_at, x.worker.instance), default=None
+            )
             write.reinstate(row, worker, newest.worker.instance if newest else "", until)
             if newest is not None:
-                boot, second = self._clock.boot()
                 granted_until = second + (until - write.now).total_seconds()
                 newest.until = max(newest.until, granted_until) if newest.boot == boot else granted_until
                 newest.boot = boot

@@ -181,12 +181,12 @@ def release_all(transaction: Transaction, instance: str) -> int:
 
 def reinstate(transaction: Transaction, run: str, worker: str, until: int) -> bool:
     """The worker's newest instance holds the run again, and lives until then; without one the run is put off."""
-    newest = transaction.row(sql.NEWEST_INSTANCE, (worker,))
+    boot, second = boot_micros(transaction.clock)
+    newest = transaction.row(sql.NEWEST_INSTANCE, (worker, boot, second))
     values = (worker, newest[0] if newest else "", until, transaction.now, run)
     if transaction.row(sql.REINSTATE, values) is None:
         return False
     if newest:
-        boot, second = boot_micros(transaction.clock)
         transaction.run(sql.PROLONG, (boot, second + until - transaction.now, newest[0]))
     return True
 

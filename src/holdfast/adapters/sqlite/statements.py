@@ -303,7 +303,8 @@ WHERE id = ?5 AND instance = '' AND status IN ('pending', 'running', 'paused')
 RETURNING id
 """
 NEWEST_INSTANCE = """
-SELECT instance FROM workers WHERE worker = ? AND has_ended = 0 ORDER BY started_at DESC, instance DESC LIMIT 1
+SELECT instance FROM workers WHERE worker = ?1 AND has_ended = 0
+ORDER BY boot = ?2 AND expires > ?3 DESC, started_at DESC, instance DESC LIMIT 1
 """
 PROLONG = """
 UPDATE workers SET boot = ?1, expires = CASE WHEN boot = ?1 THEN max(expires, ?2) ELSE ?2 END WHERE instance = ?3

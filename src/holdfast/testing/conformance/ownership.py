@@ -283,6 +283,21 @@ class OwnershipSuite(Suite):
         assert heart.beat().orphaned == 1
 
     @shows("stepflow.R4")
+    async def test_an_owner_written_back_is_one_that_lives(self, world: World) -> None:
+        """Contract: of two instances of one id, as after a mistake in their configuration, the one that is alive has
+        the run, whichever began later: the other's lease would be prolonged as long as the first one lives."""
+        await world.worker("i1", "w1")
+        world.clock.advance(1)
+        await world.worker("i2", "w1")
+        await world.held_run("r", instance="i2")
+        for _ in range(4):
+            world.clock.advance(TTL / 2)
+            world.store.heart("i1", TTL).beat(frees=10)
+        assert await world.store.lease("r") is None
+        assert await world.store.reinstate("r", worker="w1", until=world.clock.now() + TTL)
+        assert (await world.get("r")).instance == "i1"
+
+    @shows("stepflow.R4")
     async def test_a_grant_never_shortens_a_lease(self, world: World) -> None:
         """Contract: who is alive for longer than its grant stays so."""
         await world.worker("i1")

@@ -398,7 +398,8 @@ BEGIN
     END IF;
     newest := coalesce((
         SELECT w.instance FROM workers AS w WHERE w.worker = owner AND NOT has_ended
-        ORDER BY w.started_at DESC, w.instance DESC LIMIT 1 FOR NO KEY UPDATE), '');
+        ORDER BY _is_live(w, boot_now, _second(given_second)) DESC, w.started_at DESC, w.instance DESC
+        LIMIT 1 FOR NO KEY UPDATE), '');
     UPDATE runs SET worker = owner, instance = newest,
         available_at = CASE WHEN newest = '' THEN until ELSE available_at END,
         ready = CASE WHEN newest <> '' OR status = 'paused' THEN NULL ELSE (until <= moment)::int END
