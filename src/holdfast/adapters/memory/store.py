@@ -19,6 +19,7 @@ from holdfast.adapters.memory.listing import cursor, matches, place, position
 from holdfast.adapters.memory.tables import Registration
 from holdfast.adapters.memory.transaction import watching
 from holdfast.adapters.system.process import is_gone, process_mark
+from holdfast.core.putting_off import put_off
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
@@ -28,8 +29,6 @@ from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 
 __all__ = ["MemoryStore"]
 
-FIRST_BOUNCE = timedelta(seconds=5)
-LONGEST_BOUNCE = timedelta(minutes=5)
 
 Found: TypeAlias = list[RunRow]  # `list` is a verb of the port
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
@@ -215,7 +214,7 @@ class MemoryStore(Keeping):
 
     def _go_through(self, worker: WorkerRow, limit: int, only: Sequence[str], *, is_taking: bool) -> Claims:
         taken: list[RunRow] = []
-        put_off: list[tuple[str, str]] = []
+        bounced: list[tuple[str, str]] = []
         with self._writing() as write:
             elsewhere = self._live_definitions()
             due = [run for run in self._waiting(worker.queues) if run.available_at and run.available_at <= write.now]
@@ -230,8 +229,8 @@ class MemoryStore(Keeping):
                         run = write.hold(run, worker.instance, worker.worker, is_claim=True)  # noqa: PLW2901
                     taken.append(run)
                 elif definition not in elsewhere:
-                    write.bounce(run, write.now + _put_off(run.bounces), _missing(run))
-                    put_off.append((run.id, _missing(run)))
+                    write.bounce(run, write.now + put_off(run.bounces), _missing(run))
+                    bounced.append((run.id, _missing(run)))
             seen = {run.no for run in taken}
             next_due = min(
                 (
@@ -242,7 +241,7 @@ class MemoryStore(Keeping):
                 ),
                 default=None,
             )
-        return Claims(taken, next_due, tuple(put_off))
+        return Claims(taken, next_due, tuple(bounced))
 
     async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
         """See `ports.leases`."""
@@ -365,10 +364,6 @@ class MemoryHeart:
 
     def close(self) -> None:
         """Nothing to give back."""
-
-
-def _put_off(bounces: int) -> timedelta:
-    return min(FIRST_BOUNCE * (1 << min(bounces, 10)), LONGEST_BOUNCE)
 
 
 def _missing(run: RunRow) -> str:

@@ -15,14 +15,13 @@ import msgspec
 from holdfast.adapters.sql.rows import decoded_pairs, maybe_instant, run_row
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.putting_off import put_off
 from holdfast.ports.clock import Clock
 from holdfast.ports.leases import Claims, WorkerRow
 from holdfast.ports.runs import RunRow
 
 PROMOTED_A_CLAIM = 500
 BOUNCED_A_CLAIM = 100
-FIRST_BOUNCE = timedelta(seconds=5)
-LONGEST_BOUNCE = timedelta(minutes=5)
 
 Ask: TypeAlias = Callable[[str, tuple[Any, ...]], list[Any]]
 Definition: TypeAlias = tuple[str, str]
@@ -164,7 +163,7 @@ def _ready(transaction: Transaction, queue: str, definition: Definition, now: in
 
 def _put_off(transaction: Transaction, no: int, definition: Definition) -> tuple[str, str]:
     run, bounces = transaction.row(sql.BOUNCES, (no,))
-    delay = min(FIRST_BOUNCE * (1 << min(bounces, 10)), LONGEST_BOUNCE) // _MICROSECOND
+    delay = put_off(bounces) // _MICROSECOND
     workflow, version = definition
     named = f"{workflow} (version {version})" if version else workflow
     note = f"no live worker holds workflow {named}; start one that does"
