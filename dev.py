@@ -33,7 +33,6 @@ SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 PYTHON = VENV / SCRIPTS / ("python.exe" if os.name == "nt" else "python")
 UV_VERSION = "0.13.7"
 GROUPS = ("test", "lint", "bench", "build")
-CODE = ("src", "tests", "benchmarks", "examples", "dev.py")
 
 Run = Callable[[list[str]], int]
 COMMANDS: dict[str, Run] = {}
@@ -71,29 +70,6 @@ def environment_of_programs() -> dict[str, str]:
     path = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**ours, "PATH": path, "VIRTUAL_ENV": str(VENV)}
-
-
-class Stages:
-    """Runs one program after another under a title each, goes on after a failure, and adds it all up at the end."""
-
-    def __init__(self) -> None:
-        self.results: list[tuple[str, int, float]] = []
-
-    def run(self, title: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
-        say(f"\n== {title}")
-        started = time.monotonic()
-        code = execute(argv, env)
-        seconds = time.monotonic() - started
-        say(f"== {title}: {'ok' if code == 0 else f'FAILED (exit {code})'} after {seconds:.1f} s")
-        self.results.append((title, code, seconds))
-
-    def finish(self) -> int:
-        failed = [title for title, code, _ in self.results if code != 0]
-        say("\n== summary")
-        for title, code, seconds in self.results:
-            say(f"   {'ok    ' if code == 0 else 'FAILED'} {seconds:7.1f} s  {title}")
-        say(f"== {'FAILED: ' + ', '.join(failed) if failed else 'all passed'}")
-        return 1 if failed else 0
 
 
 # ---------------------------------------------------------------------------------------------------------- installing
@@ -148,28 +124,6 @@ def tool(name: str) -> Path:
 # ------------------------------------------------------------------------------------------------------------ commands
 
 
-def check(stages: Stages) -> None:
-    code = [name for name in CODE if any((ROOT / name).rglob("*.py")) or (ROOT / name).is_file()]
-    stages.run("ruff check", [tool("ruff"), "check", *code])
-    stages.run("ruff format", [tool("ruff"), "format", "--check", *code])
-    stages.run("mypy, strict", [tool("mypy"), *code])
-    stages.run("pyright, strict", [tool("pyright")])
-    stages.run("public API fully typed", [tool("pyright"), "--verifytypes", "holdfast", "--ignoreexternal"])
-    stages.run("layers", [tool("lint-imports")])
-    stages.run("dependencies", [tool("deptry"), "src"])
-
-
-def pytest(stages: Stages, arguments: Sequence[str], runner: Sequence[str | Path] = (PYTHON, "-m")) -> None:
-    """The suite, two workers a core. One seed decides all chance in it, the hashing of strings included."""
-    seed = os.environ.get("HOLDFAST_TEST_SEED", "0")
-    if seed == "random":
-        seed = str(random.SystemRandom().randrange(2**32))
-    say(f"\n== seed {seed}: repeat with HOLDFAST_TEST_SEED={seed}, or ask for a new one with HOLDFAST_TEST_SEED=random")
-    env = {"HOLDFAST_TEST_SEED": seed, "PYTHONHASHSEED": seed}
-    processes = str(2 * max(2, os.cpu_count() or 2))  # many tests wait for processes and servers
-    stages.run("tests", [*runner, "pytest", "-n", processes, *arguments], env)
-
-
 @command("demo")
 def demo(arguments: list[str]) -> int:
     """Install, then see a worker killed and its run finished by another. `demo --fast --seed N`: quicker, same kill."""
@@ -181,44 +135,30 @@ def demo(arguments: list[str]) -> int:
 
 @command("test")
 def test(arguments: list[str]) -> int:
-    """Install, check the code, run the suite and the lab. `test --no-lint -- ARGS`: only pytest, with these ARGS."""
-    options, for_pytest = split(arguments)
-    if unknown := set(options) - {"--no-lint"}:
-        return usage(f"test does not know {' '.join(sorted(unknown))}; arguments for pytest go after `--`")
-    install("test", "lint")
-    stages = Stages()
-    if not options:
-        check(stages)
-    pytest(stages, for_pytest)
-    if not for_pytest:
-        stages.run("lab", [PYTHON, "-m", "tests.lab"])
-    return stages.finish()
+    """Install, then linters, suite and lab side by side. `--quick`, `--changed [REV]`: less. `-- ARGS`: only pytest."""
+    return checked("test", arguments)
 
 
 @command("lint")
 def lint(arguments: list[str]) -> int:
-    """Ruff, mypy, pyright, the import contracts and the dependency check. `lint --fix` mends what ruff can first."""
-    if unknown := set(arguments) - {"--fix"}:
-        return usage(f"lint does not know {' '.join(sorted(unknown))}")
+    """Ruff, mypy, pyright, the import contracts, the dependency check. `lint --fix`: ruff fixes what it can first."""
     install("test", "lint")
-    if arguments:
+    if "--fix" in arguments:
         execute([tool("ruff"), "check", "--fix", "--quiet", "."])
         execute([tool("ruff"), "format", "--quiet", "."])
-    stages = Stages()
-    check(stages)
-    return stages.finish()
+    return checked("lint", [word for word in arguments if word != "--fix"])
 
 
 @command("cover")
 def cover(arguments: list[str]) -> int:
     """Run the suite under coverage, processes included, and show the lines nobody reached."""
+    return checked("cover", arguments)
+
+
+def checked(name: str, arguments: Sequence[str]) -> int:
+    """Installs what the tests need, and hands over to `tests/command`."""
     install("test", "lint")
-    stages = Stages()
-    execute([PYTHON, "-m", "coverage", "erase"])
-    pytest(stages, split(arguments)[1], runner=(PYTHON, "-m", "coverage", "run", "-m"))
-    stages.run("combine", [PYTHON, "-m", "coverage", "combine", "--quiet"])
-    stages.run("coverage", [PYTHON, "-m", "coverage", "report"])
-    return stages.finish()
+    return execute([PYTHON, "-m", "tests.command", name, *arguments])
 
 
 @command("docs")
@@ -299,14 +239,6 @@ def lock(arguments: list[str]) -> int:
 
 
 # ---------------------------------------------------------------------------------------------------------------- help
-
-
-def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """What stands before `--`, and what stands after it."""
-    if "--" not in arguments:
-        return arguments, []
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
 
 
 def usage(complaint: str = "") -> int:

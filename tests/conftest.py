@@ -1,7 +1,7 @@
 """What every test shares: where chance comes from, and how async tests run.
 
-One seed decides all chance. It is `HOLDFAST_TEST_SEED`, 0 by default, `random` for a new one; the header of a run
-prints it and so does every failure. `dev.py test` also sets `PYTHONHASHSEED` to it, so that a whole run repeats
+One seed decides all chance. It is `HOLDFAST_TEST_SEED`, by default the commit's, `random` for a new one; the header of
+a run prints it and so does every failure. `dev.py test` also sets `PYTHONHASHSEED` to it, so that a whole run repeats
 exactly; a test about hash order starts a process of its own with another one, since a process cannot change its own.
 
 Under xdist the controller chooses the seed and its workers inherit it through the environment. Every worker must
@@ -10,42 +10,31 @@ collect the same list, so parameters never come from a set.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 
-import hypothesis
 import pytest
 
-SEED = "HOLDFAST_TEST_SEED"
-SUITES = "tests/conformance/test_stores.py::Test"
+from tests.command import durations, seeds
+from tests.command.seeds import SEED
+from tests.support import examples
 
-hypothesis.settings.register_profile(
-    "ci",
-    derandomize=True,  # the same examples every time: a red build means a change, never luck
-    database=None,
-    deadline=None,  # a busy machine is no failure
-    print_blob=True,
-)
-hypothesis.settings.register_profile(
-    "nightly",
-    max_examples=2000,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],
-)
+SUITES = "tests/conformance/test_stores.py::Test"
 
 
 def chosen_seed() -> int:
-    """The seed of this run; a `random` one is put into the environment, where xdist's workers find it."""
-    word = os.environ.get(SEED, "0")
-    if word == "random":
-        word = os.environ[SEED] = str(random.SystemRandom().randrange(2**32))
-    if not word.isdigit():
-        raise pytest.UsageError(f"{SEED}={word!r}: give a whole number, or `random` for a new one")
-    return int(word)
+    """The seed of this run, put into the environment, where xdist's workers and processes that tests start find it."""
+    try:
+        seed = seeds.chosen()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+    os.environ[SEED] = str(seed)
+    return seed
 
 
 def hear_signals() -> None:
@@ -59,20 +48,40 @@ def hear_signals() -> None:
 def pytest_configure() -> None:
     chosen_seed()
     hear_signals()
-    hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+    examples.load()
     if "MUTANT_UNDER_TEST" in os.environ and not hasattr(pytest.Item, "_nodeid"):
         # mutmut 3.8 reads a private attribute that pytest 9.2 no longer has.
         setattr(pytest.Item, "_nodeid", property(lambda item: item.nodeid))  # noqa: B010
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    durations.order(config, items)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the collector need not go through six thousand tests each time it looks."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    durations.begin(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    yield from durations.measured(item)
+
+
 def pytest_report_header() -> list[str]:
     hashing = os.environ.get("PYTHONHASHSEED", "random" if sys.flags.hash_randomization else "0")
-    profile = os.environ.get("HYPOTHESIS_PROFILE", "ci")
-    return [f"seed: {SEED}={chosen_seed()} PYTHONHASHSEED={hashing}, hypothesis profile: {profile}"]
+    return [f"seed: {SEED}={chosen_seed()} PYTHONHASHSEED={hashing}, hypothesis profile: {examples.profile()}"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What tests measured (`record_property("figure", …)`), and how many cases of the suites each store passed."""
+    durations.write(terminalreporter)
     passed = terminalreporter.stats.get("passed", [])
     figures = [
         f"{value} ({report.nodeid})" for report in passed for name, value in report.user_properties if name == "figure"

@@ -18,6 +18,7 @@ from holdfast.core.turn import decode_row
 from holdfast.errors import StoreError
 from tests.chaos import jobs
 from tests.chaos.stage import DEADLINE, ROOT, end, until
+from tests.support import warm
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Fleet:
         """Starts a worker and waits until it serves."""
         command = [sys.executable, "-m", "tests.chaos.jobs", self.url, id, *self._options]
         process = self.workers[id] = await asyncio.to_thread(
-            subprocess.Popen,
+            warm.Popen,
             command,
             cwd=ROOT,
             env=self._environment,

@@ -19,6 +19,7 @@ from holdfast.core.run import fold
 from holdfast.core.turn import decode_row, decode_rows
 from holdfast.ports.runs import Filter
 from tests.chaos import orders
+from tests.support import warm
 
 _ANY = Filter()
 ROOT = Path(__file__).parents[2]
@@ -42,9 +43,7 @@ class Stage:
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
         }
         command = [sys.executable, "-m", "tests.chaos.worker_process", self.url, id, *fuse, "--ttl", str(ttl)]
-        return subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        return warm.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def entries(self) -> list[list[str]]:
         """The ledger, split: what, run, key, attempt, pid."""

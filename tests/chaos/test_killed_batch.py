@@ -19,6 +19,7 @@ from holdfast.authoring.batch.plan import Order
 from holdfast.core import events as e
 from holdfast.core.turn import decode_row
 from tests.chaos.batch_process import item
+from tests.support import warm
 from tests.support.postgres import new_schema, server_url
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ DEADLINE = "100s"
 
 def started(url: str, ledger: Path) -> subprocess.Popen[str]:
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return subprocess.Popen(
+    return warm.Popen(
         [sys.executable, "-m", "tests.chaos.batch_process", url, str(ledger)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": paths},

@@ -9,6 +9,7 @@ from pathlib import Path
 from holdfast import App, Signal, step, workflow
 from holdfast.client.verifying import verify_run
 from holdfast.core.turn import is_compacted
+from tests.support import warm
 
 RUNS, STEPS = 24, 40
 go = Signal[str]("go")
@@ -30,7 +31,7 @@ async def lengthy(name: str) -> int:
 def killed_while_compacting(path: Path) -> list[str]:
     """What the process had said when it was killed."""
     command = [sys.executable, "-m", "tests.chaos.compacting_process", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+    with warm.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
         assert process.stdout is not None
         said = [process.stdout.readline().strip() for _ in range(5)]
         process.kill()

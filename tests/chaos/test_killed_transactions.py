@@ -15,6 +15,7 @@ import pytest
 from holdfast import App
 from tests.chaos import noting
 from tests.chaos.stage import DEADLINE, ROOT, end
+from tests.support import warm
 from tests.support.postgres import clean_url
 
 POINTS = {"body": 2, "before": 2, "between": 2, "after": 1}
@@ -41,7 +42,7 @@ async def make_table(app: App) -> None:
 
 def worker(url: str, point: str, number: int) -> subprocess.Popen[str]:
     """A worker process with a fuse."""
-    return subprocess.Popen(
+    return warm.Popen(
         [sys.executable, "-m", "tests.chaos.noting", url, point, str(number)],
         cwd=ROOT,
         env={

@@ -49,6 +49,7 @@ from tests.conformance.plans import (
     topics,
 )
 from tests.conformance.test_stores import open_store
+from tests.support.examples import MANY, examples
 
 
 class Twins(RuleBasedStateMachine):
@@ -352,4 +353,4 @@ def test_the_stores_cannot_be_told_apart(twins: type[Twins], part: int, rng: Ran
     class Share(twins):  # type: ignore[valid-type, misc]
         """Traces of their own, so that the shares run side by side."""
 
-    run_state_machine_as_test(Share, settings=settings(stateful_step_count=20))
+    run_state_machine_as_test(Share, settings=settings(examples(MANY, few=12), stateful_step_count=20))

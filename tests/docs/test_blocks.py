@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import warm
+
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(
     r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,}) *(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)(?P=ticks) *$",
@@ -84,7 +86,7 @@ def run(block: Block, earlier: list[Block], folder: Path) -> None:
     env = {key: value for key, value in os.environ.items() if not key.startswith(("HOLDFAST_", "PYTEST_"))}
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     try:
-        answer = subprocess.run(
+        answer = warm.run(
             [sys.executable, *command],
             cwd=folder,
             env=env,

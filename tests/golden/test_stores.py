@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from holdfast.errors import StoreRefused
 from holdfast.ports.runs import Filter
 from tests.golden import flows
 from tests.golden.make_stores import FOLDER, WORKFLOWS
+from tests.support import warm
 from tests.support.world import open_world
 
 STORES = sorted(FOLDER.glob("sqlite-*.sql"))
@@ -101,7 +101,7 @@ def test_a_kill_at_any_statement_of_a_migration(tmp_path: Path, record_property:
         folder = tmp_path / str(kills)
         folder.mkdir()
         path = laid_down(STORES[0], folder)
-        answer = subprocess.run(
+        answer = warm.run(
             [sys.executable, "-m", "tests.golden.opening", str(path), str(kills + 1)], check=False, timeout=PATIENCE
         )
         assert not asyncio.run(problems(path)), f"killed at statement {kills + 1}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import App
+from tests.support import warm
 
 HERE = Path(__file__).resolve().parent
 SRC = HERE.parents[1] / "src"
@@ -42,7 +43,7 @@ class Place:
 
     def run(self, *arguments: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""
-        return subprocess.run(
+        return warm.run(
             self.argv(*arguments),
             cwd=self.folder,
             env={**self.env, **env},
@@ -90,7 +91,7 @@ class Process:
     """A running command; its standard error is read as it comes."""
 
     def __init__(self, argv: list[str], folder: Path, env: dict[str, str], *, is_heard: bool) -> None:
-        self._popen = subprocess.Popen(
+        self._popen: subprocess.Popen[str] = warm.Popen(
             argv,
             cwd=folder,
             env=env,

@@ -1,7 +1,8 @@
 """`python3 dev.py lab`: a campaign over the levels of the lab. Its figures go to `reliability.json` and a page in docs.
 
-python3 dev.py lab                      the campaign of every change: about ten minutes on two cores
+python3 dev.py lab                      a whole campaign: about ten minutes on two cores
 python3 dev.py lab --seconds 2700       longer
+python3 dev.py lab --change 4711        what `dev.py test` tries beside the suite, with this seed
 python3 dev.py lab --seeds 10000 --only simulation
 python3 dev.py lab --seed 4711          one seed of the simulation, told in full
 """
@@ -22,6 +23,11 @@ from tests.lab.page import write_page
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "reliability.json"
+OF_A_CHANGE = ("crash points", "simulation")
+"""The levels that `dev.py test` runs; the suite has the kept seeds, and a short form of every other level."""
+
+SEED_BITS = 20
+"""Each commit has a million seeds of its own."""
 
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:
@@ -30,6 +36,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="how long in all, shared among the levels")
     parser.add_argument("--seeds", type=int, help="how many seeds (for levels that count them)")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--change", type=int, metavar="SEED", help="crash points and new seeds drawn from this seed")
     parser.add_argument("--seed", type=int, help="this seed of the simulation alone, with its story")
     parser.add_argument("--only", action="append", default=[], metavar="LEVEL", help="this level; may be repeated")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at once")
@@ -44,6 +51,8 @@ def main(given: Sequence[str]) -> int:
         from tests.lab.sim.telling import tell
 
         return tell(asked.seed)
+    if asked.change is not None:
+        asked.only, asked.first = asked.only or list(OF_A_CHANGE), asked.change << SEED_BITS
     known = levels()
     if unknown := [name for name in asked.only if name not in known]:
         print(f"lab: there is no level {', '.join(unknown)}; there are {', '.join(known)}")

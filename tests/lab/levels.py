@@ -20,6 +20,7 @@ MODULES = (
     "tests.lab.sim.campaign",
     "tests.lab.sim.crash_points",
     "tests.lab.properties.campaign",
+    "tests.lab.examples",
     "tests.lab.disk.campaign",
     "tests.lab.chaos.campaign",
     "tests.lab.sweeps.campaign",

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PATCHES = Path(__file__).parent / "patches"
 PATIENCE = 600.0
 TURNS = 5
-"""So many are tried at every change."""
+"""How many a campaign tries that is given no time; others at every commit."""
 
 
 TESTS_FAILED = 1

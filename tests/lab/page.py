@@ -60,15 +60,16 @@ the kill to the next body elsewhere, with leases of 2 s and a poll of 0.2 s; 99 
 share one host and its clock, so no clock is wrong there.
 
 **Sweeps and lint.** What users have for their own code, on workflows that are right, which must raise no alarm, and on
-seeded mistakes, which must all be found: 50 sweeps at every change, 1,000 in a campaign that is given time.
+seeded mistakes, which must all be found: each once at every change, 1,000 sweeps in a campaign that is given time.
 
 **Mutants.** Known ways to break Holdfast, kept as patches. Each has to be noticed by the tests it names; five take
-turns at every change, and all are tried in a campaign that is given time. The list says at which level of test each was
+turns in a short campaign, and all are tried in one that is given time. The list says at which level of test each was
 noticed first, and by which test.
 
 ## How to see it again
 
-`python3 dev.py lab` repeats the campaign of every change, `--seconds 2700` a longer one, `--only NAME` one level.
+`python3 dev.py lab` runs a whole campaign, `--seconds 2700` a longer one, `--only NAME` one level. The test command,
+`python3 dev.py test`, runs the kept seeds, the crash points and new seeds drawn from the commit.
 Without a length every level does what a change has to pass. With one, each gets its share of the time, and more if it
 needs more to reach its floors. `python3 dev.py lab --seed 4711` tells the story of one seed line by line: every call,
 every turn, every fault. The same seed gives the same story on any machine and under any `PYTHONHASHSEED`. A seed that

@@ -1,4 +1,4 @@
-"""The patches that break the sources on purpose: they fit. The lab tries some of them at every change."""
+"""The patches that break the sources on purpose: they fit. The lab tries them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_list_says_by_which_level(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_patch_that_was_not_tried_is_listed_as_such() -> None:
-    """Promise: five at every change are five, not all."""
+    """Promise: five are five, not all."""
     one, *others = mutants()
     rows = {row["mutant"]: row["noticed by"] for row in mutating.listing([Fate(one, True, one.tests[0], 0.0)])}
     assert rows[one.name[:2]] == level_of(one.tests[0])

@@ -12,11 +12,13 @@ import pytest
 from tests.lab.disk import campaign
 from tests.lab.disk.campaign import CUTS, MODES, Mode, Outcome, chosen, cut, disk_faults, failing, seeds
 from tests.lab.levels import Effort
+from tests.support.examples import count
 
-SHARE = 75
+SHARE = count(75, few=25)
 
 
 @pytest.mark.slow
+@pytest.mark.examples
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # apsw reports what a VFS method raised
 @pytest.mark.parametrize("share", range(4))
 def test_what_was_acknowledged_survives_a_failing_disk(share: int, rng: Random, record_property: Any) -> None:

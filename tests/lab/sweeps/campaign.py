@@ -18,7 +18,7 @@ from tests.lab.sweeps.correct import CORRECT, Bank, bank
 from tests.lab.sweeps.mistakes import MISTAKES
 
 FEW, MANY = 50, 1000
-"""Sweeps of right workflows: at every change, and in a campaign that is given time."""
+"""Sweeps of right workflows: in a short campaign, and in one that is given time."""
 
 PORTION = 10
 MOST_PAIRS = 20

@@ -1,11 +1,10 @@
 """What `crash_sweep` finds in code that is wrong, and that it is silent about code that is right.
 
-`HOLDFAST_SWEEPS` says how many sweeps of right workflows are made: 50 by default, 1,000 in a long campaign.
+Each right workflow is swept once at every commit; the lab sweeps them again with pairs of disturbances.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,9 +15,10 @@ from tests.lab.sweeps import campaign
 from tests.lab.sweeps.campaign import sweep_of_mistake, sweep_of_right
 from tests.lab.sweeps.correct import CORRECT
 from tests.lab.sweeps.mistakes import MISTAKES
+from tests.support.examples import count
 
-SWEEPS = int(os.environ.get("HOLDFAST_SWEEPS", campaign.FEW))
 SHARES = 5
+SWEEPS = count(campaign.MANY, few=len(CORRECT) + SHARES)
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -61,6 +61,7 @@ def test_a_finding_says_what_is_wrong(name: str, said: str) -> None:
     assert said in str(sweep_of_mistake(name))
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("share", range(SHARES))
 def test_right_workflows_raise_no_alarm(share: int) -> None:
     """Contract: no false alarm in any sweep; the first of each workflow also replays in another process, the later

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.turn import Row, decode_row, encode_events
 from holdfast.errors import CorruptJournal
+from tests.support.examples import examples
 from tests.unit.core.journals import EVENTS, NOON, any_event, events_of, plain, raw
 
 TAGS = {
@@ -38,7 +39,7 @@ def decoded(body: bytes) -> tuple[e.AnyEvent, ...]:
 def test_an_event_comes_back_as_it_was_written(kind: type[e.Event]) -> None:
     """Contract: decoding what was encoded gives the same type with the same fields, payload bytes included."""
 
-    @settings(max_examples=25)
+    @examples(1000)
     @given(events_of(kind))
     def check(event: Any) -> None:
         [back] = decoded(encode_events([event]))
@@ -48,7 +49,7 @@ def test_an_event_comes_back_as_it_was_written(kind: type[e.Event]) -> None:
     check()
 
 
-@settings(max_examples=50)
+@examples(1000)
 @given(st.lists(any_event, max_size=5))
 def test_the_events_of_a_row_keep_their_order(events: list[Any]) -> None:
     assert plain(decoded(encode_events(events))) == plain(events)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.messages import decode_event, encode_event, ended, ended_by, id_in_use, with_key
 from holdfast.errors import CorruptJournal
+from tests.support.examples import examples
 from tests.unit.core.journals import BOOM, NOON, Journal, any_event, at, plain, raw
 
 
-@settings(max_examples=100)
+@examples(1000)
 @given(any_event)
 def test_a_message_comes_back_as_it_was_sent(event: Any) -> None:
     assert plain(decode_event(encode_event(event))) == plain(event)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import events as e
@@ -15,6 +15,7 @@ from holdfast.core.run import _HANDLERS, _STATUS_TAGS, Run, fold
 from holdfast.core.status import Status
 from holdfast.core.turn import GENESIS, decode_rows
 from holdfast.errors import CorruptJournal
+from tests.support.examples import examples
 from tests.unit.core.journals import (
     BOOM,
     EVENTS,
@@ -495,7 +496,7 @@ def journals(draw: st.DrawFn) -> Journal:
     return journal
 
 
-@settings(max_examples=60)
+@examples(1000)
 @given(journals())
 def test_the_fold_is_the_same_however_it_is_reached(journal: Journal) -> None:
     """Contract: deterministic, the same from stored rows, and a fold of a prefix goes on to the fold of the whole."""
@@ -518,7 +519,7 @@ def test_the_fold_is_the_same_however_it_is_reached(journal: Journal) -> None:
         assert run == whole
 
 
-@settings(max_examples=60)
+@examples(1000)
 @given(journals())
 def test_what_holds_for_every_fold(journal: Journal) -> None:
     run = journal.run

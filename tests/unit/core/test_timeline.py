@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from holdfast.core import events as e
 from holdfast.core.entry import LENGTH, Entry, Kind, error_text, list_text, rest_text, say
 from holdfast.core.failure import Failure
 from holdfast.core.timeline import MOST, Timeline, timeline
+from tests.support.examples import examples
 from tests.unit.core.journals import (
     BOOM,
     NOON,
@@ -391,7 +392,7 @@ def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
     assert entry.detail == '"�"'
 
 
-@settings(max_examples=60)
+@examples(1000)
 @given(journals())
 def test_any_journal_has_a_timeline(journal: Journal) -> None:
     """Contract: pure and total: the same rows give the same entries, in order, each with its words."""

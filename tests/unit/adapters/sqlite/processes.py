@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support import warm
+
 PROGRAMS = Path(__file__).with_name("programs.py")
 ROOT = PROGRAMS.parents[4]
 
@@ -49,7 +51,7 @@ class Program:
 @contextmanager
 def started(name: str, path: Path, *arguments: str) -> Iterator[Program]:
     """Runs a program as a process of its own; it is dead afterwards."""
-    with subprocess.Popen(
+    with warm.Popen(
         [sys.executable, str(PROGRAMS), name, str(path), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

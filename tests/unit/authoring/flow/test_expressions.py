@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.authoring.flow.evaluating import evaluate, is_true
@@ -25,6 +25,7 @@ from holdfast.authoring.flow.expressions import (
 from holdfast.authoring.flow.parsing import MAX_LENGTH, parse_expression, parse_text, parse_value
 from holdfast.authoring.flow.written import plain, written
 from holdfast.errors import ExpressionFailed, InvalidExpression
+from tests.support.examples import examples
 
 KNOWN: dict[str, Any] = {
     "input": {"id": 7, "name": "Ada", "lines": [{"sku": "a"}, {"sku": "b"}], "tax_free": False, "none": None, "a b": 1},
@@ -233,7 +234,7 @@ trees: st.SearchStrategy[Expression] = st.recursive(scalars.map(Value) | paths, 
 
 @given(trees)
 @example(Unary("-", Binary("??", Value(0), Value(None))))
-@settings(max_examples=1000, deadline=None)
+@examples(1000, few=150)
 def test_what_is_written_parses_to_the_same_tree(tree: Expression) -> None:
     """Contract: written and parse are inverse, with and without ${…} around, so stored flows keep their meaning."""
     assert parse_expression(written(tree)) == tree
@@ -243,7 +244,7 @@ def test_what_is_written_parses_to_the_same_tree(tree: Expression) -> None:
 
 
 @given(st.text("input.steps[]()+-*/<>=!?{}$'\"0a1 ,:ndort\\\n", max_size=60) | st.text(max_size=60))
-@settings(max_examples=3000, deadline=None)
+@examples(3000, few=150)
 def test_any_text_parses_or_is_refused_with_its_place(text: str) -> None:
     """Contract: no crash, no hang; a refusal points into the text."""
     places: list[int] = []

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from holdfast.authoring.flow.expressions import Path
 from holdfast.authoring.flow.format import definition_bytes, definition_from
 from holdfast.authoring.flow.model import Definition, FlowStep, Invoke
 from holdfast.errors import InvalidFlow, NotDecodable
+from tests.support.examples import examples
 from tests.unit.authoring.flow.definitions import definitions
 
 
 @given(definitions())
-@settings(max_examples=300, deadline=None)
+@examples(1000, few=150)
 def test_a_definition_comes_back_exactly(definition: Definition) -> None:
     """Contract: what is stored is what was checked, whatever the file says later."""
     data = definition_bytes(definition)

@@ -9,12 +9,13 @@ from random import Random
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.authoring.flow.format import definition_bytes, definition_from
 from holdfast.authoring.flow.keys import FLOW, TABLES
 from holdfast.authoring.flow.loader import Checked, Syntax, check_text
+from tests.support.examples import examples
 from tests.unit.authoring.flow.test_loading import ORDER
 
 LINES = ORDER.count("\n") + 1
@@ -44,7 +45,7 @@ edits = st.lists(
 
 
 @given(edits)
-@settings(max_examples=2000, deadline=None)
+@examples(2000, few=150)
 def test_a_damaged_file(changes: list[tuple[int, int, str]]) -> None:
     """Contract: pieces of YAML put into, and taken out of, a good file."""
     text = ORDER
@@ -56,7 +57,7 @@ def test_a_damaged_file(changes: list[tuple[int, int, str]]) -> None:
 @given(
     st.text(max_size=80) | st.text("abc:-[]{},&*!|>'\"#%@`\n\t ?~<=$", max_size=80), st.sampled_from(["yaml", "json"])
 )
-@settings(max_examples=2500, deadline=None)
+@examples(2500, few=150)
 def test_any_text(text: str, syntax: Syntax) -> None:
     """Contract: any text at all, as YAML and as JSON."""
     hold(check_text(text, "f", syntax), text)
@@ -106,7 +107,7 @@ def flow_of(random: Random) -> Any:
 
 
 @given(st.integers(0, 2**64), st.sampled_from(["yaml", "json"]))
-@settings(max_examples=2500, deadline=None)
+@examples(2500, few=150)
 def test_the_right_keys_with_anything_in_them(seed: int, syntax: Syntax) -> None:
     """Contract: files that look like flows; those that pass are stored and come back."""
     text = msgspec.json.format(msgspec.json.encode(flow_of(Random(seed)))).decode()

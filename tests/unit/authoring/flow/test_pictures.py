@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import jsonschema_rs
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.authoring.flow.diagram import mermaid, svg
@@ -18,6 +18,7 @@ from holdfast.authoring.flow.format import definition_plain
 from holdfast.authoring.flow.loader import check_text
 from holdfast.authoring.flow.model import Definition
 from holdfast.authoring.flow.schema import flow_schema
+from tests.support.examples import examples
 from tests.unit.authoring.flow.definitions import definitions
 from tests.unit.authoring.flow.test_fuzzing import flow_of
 from tests.unit.authoring.flow.test_loading import ORDER
@@ -68,7 +69,7 @@ def test_the_schema_is_shipped() -> None:
 
 
 @given(definitions())
-@settings(max_examples=100, deadline=None)
+@examples(1000)
 def test_the_schema_takes_every_flow(definition: Definition) -> None:
     """Contract: what the model can say, the schema allows."""
     validator = jsonschema_rs.validator_for(flow_schema())
@@ -76,7 +77,7 @@ def test_the_schema_takes_every_flow(definition: Definition) -> None:
 
 
 @given(st.integers(0, 2**64))
-@settings(max_examples=300, deadline=None)
+@examples(1000)
 def test_what_the_loader_takes_the_schema_takes(seed: int) -> None:
     """Contract: an editor never marks a file that `check` has nothing against."""
     plain = flow_of(Random(seed))

@@ -31,9 +31,10 @@ from holdfast.authoring.script.workflows import AnyWorkflow, workflow
 from holdfast.core import events as e
 from holdfast.core.turn import Turn
 from holdfast.errors import StepFailed
+from tests.support.examples import count
 from tests.support.pure import Happening, PureRun, check_replays
 
-SCHEDULES = 150
+SCHEDULES = count(300, few=40)
 ROOT = Path(__file__).parents[4]
 
 nudge = Signal[str]("nudge")
@@ -308,6 +309,7 @@ def in_a_fresh_process(construct: str, journals: list[tuple[int, list[Turn]]], h
     return answer
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_random_schedules_replay_exactly_in_another_process(construct: str, rng: random.Random) -> None:
     """Contract: after every prefix of its journal a program asks for exactly what it asked for when it was live."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -12,10 +13,13 @@ from holdfast.testing import Fake, SweepFailed, crash_sweep
 from tests.support.flows import flow
 from tests.unit.testing.sweep import stories as s
 
+sweep = partial(crash_sweep, processes=0)
+"""A sweep that replays in no other process: three fresh interpreters cost more than all the rest of a sweep."""
+
 
 def test_a_step_that_is_not_safe_to_repeat_is_named() -> None:
     """Contract: the report names the step, what it did twice, the journal up to the crash, and a line to repeat it."""
-    report = crash_sweep(s.careless(5), fakes=[Fake(s.bank, s.Bank())])
+    report = sweep(s.careless(5), fakes=[Fake(s.bank, s.Bank())])
     with pytest.raises(SweepFailed) as caught:
         report.assert_ok()
     text = str(caught.value)
@@ -30,10 +34,10 @@ def test_a_step_that_is_not_safe_to_repeat_is_named() -> None:
 
 def test_one_point_can_be_tried_alone() -> None:
     """Contract: `only` takes what the report prints."""
-    report = crash_sweep(s.careless(5), fakes=[Fake(s.bank, s.Bank())], only="after charge")
+    report = sweep(s.careless(5), fakes=[Fake(s.bank, s.Bank())], only="after charge")
     assert report.points == ["after charge"]
     assert report.unsafe_steps == ["charge"]
-    assert crash_sweep(s.careless(5), fakes=[Fake(s.bank, s.Bank())], only="before charge").ok
+    assert sweep(s.careless(5), fakes=[Fake(s.bank, s.Bank())], only="before charge").ok
 
 
 def test_a_careful_workflow_survives_everything() -> None:
@@ -56,18 +60,18 @@ def test_a_careful_workflow_survives_everything() -> None:
 def test_pairs_of_crashes() -> None:
     """Contract: a second disturbance after the first one, all or so many."""
     fakes = [Fake(s.bank, s.Bank())]
-    single = crash_sweep(s.careful(5), signals=[(s.approved, True)], fakes=fakes)
-    some = crash_sweep(s.careful(5), signals=[(s.approved, True)], fakes=fakes, pairs=15)
+    single = sweep(s.careful(5), signals=[(s.approved, True)], fakes=fakes)
+    some = sweep(s.careful(5), signals=[(s.approved, True)], fakes=fakes, pairs=15)
     some.assert_ok()
     assert len(some.points) == len(single.points) + 15
     assert all(" + " in point for point in some.points[len(single.points) :])
-    assert crash_sweep(s.careless(5), fakes=fakes, pairs=True).unsafe_steps == ["charge"]
+    assert sweep(s.careless(5), fakes=fakes, pairs=True).unsafe_steps == ["charge"]
 
 
 def test_a_step_declared_once_runs_once() -> None:
     """Contract: at-most-once steps are never repeated, and a workflow that is told so may end as it likes."""
     bank = s.Bank()
-    crash_sweep(s.cautious(5), fakes=[Fake(s.bank, bank)]).assert_ok()
+    sweep(s.cautious(5), fakes=[Fake(s.bank, bank)]).assert_ok()
 
 
 def test_a_step_in_a_transaction_has_its_effect_once() -> None:
@@ -79,11 +83,11 @@ def test_a_step_in_a_transaction_has_its_effect_once() -> None:
         ledger.append(cents)
         return len(ledger)
 
-    report = crash_sweep(s.booked(3), fakes=[Fake(s.insert, insert)], pairs=40)
+    report = sweep(s.booked(3), fakes=[Fake(s.insert, insert)], pairs=40)
     report.assert_ok()
     assert "after insert" in report.points
     assert "two workers in insert" in report.points
-    plain = crash_sweep(s.booked_plainly(3), fakes=[Fake(s.insert_plainly, insert)])
+    plain = sweep(s.booked_plainly(3), fakes=[Fake(s.insert_plainly, insert)])
     assert plain.unsafe_steps == ["insert_plainly"]
 
 
@@ -105,33 +109,33 @@ def test_a_failed_transaction_leaves_nothing() -> None:
 
 def test_a_transaction_needs_a_fake() -> None:
     """Contract: a sweep has no database and says so, with what to do."""
-    report = crash_sweep(s.booked(1))
+    report = sweep(s.booked(1))
     assert "step insert is declared with tx=True, and a sweep has no database" in str(report)
     assert "fakes=[Fake(insert, …)]" in str(report)
 
 
 def test_compensation_survives_crashes() -> None:
     """Contract: what is undone is undone in the end, wherever the crash was."""
-    crash_sweep(s.undoing(5), fakes=[Fake(s.bank, s.Bank())]).assert_ok()
+    sweep(s.undoing(5), fakes=[Fake(s.bank, s.Bank())]).assert_ok()
 
 
 def test_steps_that_run_together() -> None:
     """Contract: their outcomes may come in any order."""
-    report = crash_sweep(s.together(3), fakes=[Fake(s.bank, s.Bank())])
+    report = sweep(s.together(3), fakes=[Fake(s.bank, s.Bank())])
     report.assert_ok()
     assert "late charge_by_key" in report.points
 
 
 def test_children_are_swept_too() -> None:
     """Contract: points lie in every run of the tree."""
-    report = crash_sweep(s.parent(5), signals=["1h"], fakes=[Fake(s.bank, s.Bank())])
+    report = sweep(s.parent(5), signals=["1h"], fakes=[Fake(s.bank, s.Bank())])
     report.assert_ok()
     assert any(point.startswith("after charge_by_key of sweep") for point in report.points)
 
 
 def test_machines() -> None:
     """Contract: the style makes no difference."""
-    report = crash_sweep(s.parcel(s.Begin(5)), fakes=[Fake(s.bank, s.Bank())])
+    report = sweep(s.parcel(s.Begin(5)), fakes=[Fake(s.bank, s.Bank())])
     report.assert_ok()
     assert any(point.startswith("after ") and "row" not in point for point in report.points)
 
@@ -143,7 +147,7 @@ def test_flows_from_an_app() -> None:
         "above", {"sent": {"call": "below", "with": {}}, "nap": {"sleep": "1h", "always": True}}, "${steps.sent}"
     )
     fakes = [Fake(s.bank, s.Bank())]
-    report = crash_sweep(above(None), app=App(workflows=[above, below, s]), fakes=fakes)
+    report = sweep(above(None), app=App(workflows=[above, below, s]), fakes=fakes)
     assert report.unsafe_steps == ["charge"]
     assert "after paid of sweep/sent" in report.points
     assert not report.skipped
@@ -166,22 +170,22 @@ async def test_in_an_async_test() -> None:
 
 
 def test_what_is_ignored_is_not_compared() -> None:
-    assert crash_sweep(s.counted()).unsafe_steps == ["count_attempts"]
-    crash_sweep(s.counted(), ignore=[s.attempts]).assert_ok()
+    assert sweep(s.counted()).unsafe_steps == ["count_attempts"]
+    sweep(s.counted(), ignore=[s.attempts]).assert_ok()
     assert s.attempts == []
 
 
 def test_fakes_tell_of_the_undisturbed_run() -> None:
     """Contract: after a sweep a fake holds the calls of one run."""
     pay = Fake(s.charge, lambda cents: "paid")
-    crash_sweep(s.careless(5), fakes=[pay]).assert_ok()
+    sweep(s.careless(5), fakes=[pay]).assert_ok()
     assert pay.calls == [{"cents": 5}]
 
 
 def test_a_run_that_does_not_end_is_refused() -> None:
     """Contract: the error says what the run waits for and what to give."""
     with pytest.raises(InvalidInput, match=r"waiting for signal approved.*signals="):
-        crash_sweep(s.careful(5), fakes=[Fake(s.bank, s.Bank())], within="1h")
+        sweep(s.careful(5), fakes=[Fake(s.bank, s.Bank())], within="1h")
 
 
 def test_bad_arguments_are_refused() -> None:
@@ -195,7 +199,7 @@ def test_bad_arguments_are_refused() -> None:
 
 def test_twenty_steps(record_property: Callable[[str, object], None]) -> None:
     """Contract: every point of a workflow of twenty steps is tried in seconds."""
-    report = crash_sweep(s.many(20), fakes=[Fake(s.bank, s.Bank())])
+    report = crash_sweep(s.many(20), fakes=[Fake(s.bank, s.Bank())], processes=1)
     report.assert_ok()
     record_property("figure", f"crash_sweep: {len(report.points)} points of a workflow of 20 steps")
     assert len(report.points) > 140
