@@ -22,6 +22,7 @@ MODULES = (
     "tests.lab.properties.campaign",
     "tests.lab.examples",
     "tests.lab.disk.campaign",
+    "tests.lab.crowds.campaign",
     "tests.lab.chaos.campaign",
     "tests.lab.sweeps.campaign",
     "tests.lab.lint.campaign",

@@ -48,6 +48,9 @@ expressions, timers and retries. Every example has up to 50 steps; hypothesis ma
 **Disk faults and power cuts.** SQLite on a disk whose calls fail, once or for good, and on one that loses its power:
 what was not synced is gone or torn. Afterwards the file is sound and nothing acknowledged is missing.
 
+**Crowds.** 2, 10, 30 and 50 processes write to one SQLite file without a break. None may get less than half its fair
+share of the commits or be refused, and all of them together may ask for the file 30 times for each commit, at most.
+
 **Chaos.** Real worker processes under load, on SQLite and on PostgreSQL: killed (and back under the same id or
 replaced by another), stopped for two leases and woken again, asked to end; the server stopped at once and started
 again, its connections ended, commits done whose answer is cut off, writes that come late, hosts whose clock is wrong,

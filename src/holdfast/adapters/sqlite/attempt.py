@@ -53,7 +53,7 @@ def perform(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool)
     problem: Exception | None = None
     for number in range(_TRIES):
         try:
-            return _transact(work, link.connected(), clock, is_patient=is_patient)
+            return _transact(work, link, clock, is_patient=is_patient)
         except apsw.BusyError:
             return None
         except _Broken as broken:
@@ -96,9 +96,10 @@ class _Broken(Exception):
         self.is_unknown = is_unknown
 
 
-def _transact(work: Sequence[Work], connection: apsw.Connection, clock: Clock, *, is_patient: bool) -> Hints:
+def _transact(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool) -> Hints:
+    connection = link.connected()
     if is_patient:
-        begin(connection)
+        begin(connection, link.board)
     else:
         run(connection, sql.BEGIN)
     transaction = Transaction(connection, clock)

@@ -6,20 +6,19 @@ import errno
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.board import PATIENCE, SHORTEST, Board
 from holdfast.errors import CorruptJournal, DiskFull, StoreError, StoreRefused, StoreUnavailable
 
 T = TypeVar("T")
 Bindings: TypeAlias = Sequence[Any]
 Durability: TypeAlias = Literal["full", "normal", "off"]
-
-PATIENCE = 10.0
-"""Seconds a write waits for other processes before it gives up."""
 
 _SYNCHRONOUS: dict[Durability, tuple[str, ...]] = {
     "full": (sql.SYNC_FULL, sql.FULL_FSYNC),
@@ -32,7 +31,7 @@ _WAL_SIZE_KEPT = 16 * 1024 * 1024
 
 
 def open_writable(path: Path, durability: Durability) -> apsw.Connection:
-    """A connection that writes. No busy timeout: it starves one of several processes; `begin` retries by itself."""
+    """A connection that writes. No busy timeout: it starves one of several processes; `begin` waits by itself."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(0)
     for statement in (*_SYNCHRONOUS[durability], sql.FOREIGN_KEYS, sql.NO_AUTOMATIC_CHECKPOINT, *_ALWAYS):
@@ -68,16 +67,28 @@ def pragma(connection: apsw.Connection, name: str, *value: int) -> Any:
     return connection.pragma(name, *value)  # pyright: ignore[reportUnknownMemberType]
 
 
-def begin(connection: apsw.Connection) -> None:
-    """Begins a write transaction, asking again every 0.3 ms or so while another process writes.
+def begin(connection: apsw.Connection, board: Board | None = None) -> None:
+    """Begins a write transaction, waiting in turn while other processes write.
 
-    The pause is random so that waiting processes do not ask in step. `StoreUnavailable` when patience runs out.
+    `StoreUnavailable` when patience runs out.
     """
-    until_free(lambda: run(connection, sql.BEGIN))
+    if board is None:
+        until_free(lambda: run(connection, sql.BEGIN))
+        return
+    if board.is_empty():
+        with suppress(apsw.BusyError, apsw.LockedError):
+            run(connection, sql.BEGIN)
+            return
+    board.enter()
+    try:
+        _pause(board)
+        until_free(lambda: run(connection, sql.BEGIN), board=board)
+    finally:
+        board.leave()
 
 
-def until_free(ask: Callable[[], T], *, patience: float | None = None) -> T:
-    """Asks until SQLite is not busy."""
+def until_free(ask: Callable[[], T], *, patience: float | None = None, board: Board | None = None) -> T:
+    """Asks until SQLite is not busy; without a board for a lock that is rare and short."""
     patience = PATIENCE if patience is None else patience
     deadline = time.monotonic() + patience
     while True:
@@ -88,7 +99,12 @@ def until_free(ask: Callable[[], T], *, patience: float | None = None) -> T:
                 raise StoreUnavailable(
                     f"another process kept the store locked for {patience:g} s. Nothing was written; try again."
                 ) from error
-            time.sleep(random.uniform(0.0001, 0.0005))
+            _pause(board)
+
+
+def _pause(board: Board | None) -> None:
+    """As long as the place on the board asks for; at random, so that processes do not ask in step."""
+    time.sleep(random.uniform(0.5, 1.5) * (SHORTEST if board is None else board.pause()))
 
 
 def roll_back(connection: apsw.Connection) -> None:

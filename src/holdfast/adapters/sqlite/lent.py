@@ -22,6 +22,7 @@ import apsw
 
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.attempt import Hints
+from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.connection import (
     begin,
     disk_full,
@@ -122,11 +123,11 @@ class LentTransaction:
 
     # -- on the writer's thread ----------------------------------------------------------------------------------------
 
-    def serve(self) -> None:
+    def serve(self, board: Board) -> None:
         """From beginning to end. Blocks for as long as the borrower takes."""
         try:
             connection = self._connection = until_free(self._connect)
-            begin(connection)
+            begin(connection, board)
         except Exception as error:  # noqa: BLE001 - whoever waits gets it
             self._close()
             _tell(self._granted, translated(error))

@@ -12,6 +12,7 @@ from contextlib import suppress
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.connection import fetch, until_free
 
 CHECKPOINT_PAGES = 1000
@@ -26,8 +27,9 @@ _log = logging.getLogger("holdfast.store")
 class Link:
     """A connection that can be replaced."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
+    def __init__(self, connect: Callable[[], apsw.Connection], board: Board) -> None:
         self._connect = connect
+        self.board: Board = board
         self._connection: apsw.Connection | None = None
         self._version_seen = -1
         self.changes_seen: int = 0
@@ -47,6 +49,7 @@ class Link:
         if connection is not None:
             with suppress(apsw.Error):
                 connection.close(force=True)
+        self.board.close()
 
     def changes(self) -> int:
         """How often it was seen that somebody but this connection had written."""

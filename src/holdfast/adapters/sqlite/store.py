@@ -20,6 +20,7 @@ from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite import audit, joining, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
@@ -318,7 +319,7 @@ class SqliteStore(Keeping):
         return self._read(lambda connection: fetch(connection, statement, values))
 
     def _link(self) -> Link:
-        return Link(self._open_writable)
+        return Link(self._open_writable, Board(self._location.path))
 
     def _open_writable(self) -> apsw.Connection:
         return open_writable(self._location.path, self._durability)

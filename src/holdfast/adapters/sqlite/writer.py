@@ -149,7 +149,8 @@ class Writer:
         if not self._queue.empty() or not self._lock.acquire(blocking=False):
             return False
         try:
-            hints = None if self._is_closed else perform([request], self._link, self._clock, is_patient=False)
+            may_ask = not self._is_closed and self._link.board.is_empty()
+            hints = perform([request], self._link, self._clock, is_patient=False) if may_ask else None
             is_log_long = self._link.wal_pages >= CHECKPOINT_PAGES
         finally:
             self._lock.release()
@@ -183,7 +184,7 @@ class Writer:
             try:
                 if self._is_closed:
                     loan.give_up()
-                loan.serve()
+                loan.serve(self._link.board)
             finally:
                 self.lent = None
 

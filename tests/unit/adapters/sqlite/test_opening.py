@@ -141,12 +141,13 @@ def careless_umask() -> Iterator[None]:
 
 @pytest.mark.usefixtures("careless_umask")
 async def test_files_are_for_their_owner_alone(path: Path) -> None:
-    """Contract: the file, its log and its index are made 0600, whatever the umask."""
+    """Contract: the file, its log, its index and its board are made 0600, whatever the umask."""
     store = await open_sqlite(path)
     await World(store, VirtualClock(START)).make("order-1")
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
     await store.close()
-    assert modes == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm"), 0o600)
+    names = ("store.db", "store.db-wal", "store.db-shm", "store.db-waiting")
+    assert modes == dict.fromkeys(names, 0o600)
 
 
 @pytest.mark.parametrize("address", ["sqlite:///sub/store.db", "sub/store.db", Path("sub/store.db")])

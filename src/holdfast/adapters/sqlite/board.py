@@ -1,0 +1,137 @@
+"""The board of a store's file: which connections wait to write, and since when. It keeps them in order.
+
+SQLite has no queue: a free file goes to the connection that asks next. Processes that all ask often leave no processor
+time for work; if they ask seldom, one that has just written takes the file again while the others sleep. So a connection
+that waits writes its start time into a small file beside the store (`shop.db-waiting`). It asks again soon if no other
+has waited longer, and later the more there are. A connection that finds others waiting does not ask at once.
+
+The board is advice; the lock is SQLite's. The note of a process that died or was stopped makes others ask a little less
+often until it is too old to count. Without a board each asks as if it were first.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from array import array
+from contextlib import suppress
+from pathlib import Path
+
+SUFFIX = "-waiting"
+
+PATIENCE = 10.0
+"""Seconds a write waits for other processes before it gives up. No note is older."""
+
+SHORTEST = 0.0003
+LONGEST = 0.1
+"""Seconds between two asks, at least and at most, on average."""
+
+_USUAL = 0.001, 0.02
+"""Seconds one write takes, at least and at most, as far as waiting is concerned."""
+
+_PLACES = 128
+_WIDTH = 8
+_EMPTY = bytes(_PLACES * _WIDTH)
+_OLDEST = int(PATIENCE * 1e9)
+
+
+def pause_at(place: int, usual: float) -> float:
+    """Mean seconds until a connection asks again while `place` others have waited longer and a write takes `usual`.
+
+    All of them together ask a handful of times for each write, however many they are and however long it takes.
+    """
+    return min(max(SHORTEST, usual * (place or 0.25)), LONGEST)
+
+
+class Board:
+    """The board as one connection sees it. Not safe for two threads at once."""
+
+    __slots__ = ("_file", "_first", "_path", "_place", "_since", "_usual")
+
+    def __init__(self, store: Path) -> None:
+        self._path = store
+        self._file: int | None = None
+        self._place = -1
+        self._since = 0
+        self._first = 0
+        self._usual = _USUAL[0]
+
+    def is_empty(self) -> bool:
+        """Whether nobody waits."""
+        return not _ahead(self._read(), time.monotonic_ns())
+
+    def enter(self) -> None:
+        """This connection waits from now on."""
+        self._since = now = time.monotonic_ns()
+        notes = self._read()
+        self._first = _ahead(notes, now)
+        start = random.randrange(_PLACES)
+        times = _times(notes)
+        for place in (*range(start, _PLACES), *range(start)):
+            if not now - _OLDEST < times[place] <= now:
+                self._place = place
+                self._write(now)
+                return
+
+    def pause(self) -> float:
+        """Mean seconds until it should ask again."""
+        return pause_at(_ahead(self._read(), self._since), self._usual)
+
+    def leave(self) -> None:
+        """It waits no more."""
+        passed = self._first + 1 - _ahead(self._read(), self._since)
+        waited = (time.monotonic_ns() - self._since) / 1e9
+        if passed > 0:
+            least, most = _USUAL
+            self._usual += (min(max(waited / passed, least), most) - self._usual) / 4
+        if self._place >= 0:
+            self._write(0)
+        self._place, self._since = -1, 0
+
+    def close(self) -> None:
+        """Gives the file back; the next use opens it again."""
+        file, self._file = self._file, None
+        if file is not None and file >= 0:
+            os.close(file)
+
+    def _read(self) -> bytes:
+        if self._file is None:
+            self._file = _opened(self._path)
+        if self._file >= 0:
+            with suppress(OSError):
+                notes = os.pread(self._file, len(_EMPTY), 0)
+                if len(notes) == len(_EMPTY):
+                    return notes
+        return _EMPTY
+
+    def _write(self, note: int) -> None:
+        if self._file is not None and self._file >= 0:
+            with suppress(OSError):
+                os.pwrite(self._file, array("q", (note,)).tobytes(), self._place * _WIDTH)
+
+
+def _opened(store: Path) -> int:
+    """The board's file, made if it is missing, for the same users as the store; -1 if that cannot be."""
+    path = f"{store}{SUFFIX}"
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if os.fstat(file).st_size < len(_EMPTY):
+            os.fchmod(file, store.stat().st_mode & 0o666)
+            os.pwrite(file, bytes(1), len(_EMPTY) - 1)
+    except OSError:
+        return -1
+    return file
+
+
+def _times(notes: bytes) -> array[int]:
+    times = array("q")
+    times.frombytes(notes)
+    return times
+
+
+def _ahead(notes: bytes, since: int) -> int:
+    if notes == _EMPTY:
+        return 0
+    oldest = time.monotonic_ns() - _OLDEST
+    return sum(oldest < each < since for each in _times(notes) if each)
