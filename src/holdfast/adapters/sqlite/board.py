@@ -1,7 +1,7 @@
 """The board of a store's file: which connections wait to write, and since when. It keeps them in order.
 
 SQLite has no queue: a free file goes to the connection that asks next. Processes that all ask often leave no processor
-time for work; if they ask seldom, one that has just written takes the file again while the others sleep. So a connection
+time for work; if they ask seldom, one that has just written takes the file again while others sleep. So a connection
 that waits writes its start time into a small file beside the store (`shop.db-waiting`). It asks again soon if no other
 has waited longer, and later the more there are. A connection that finds others waiting does not ask at once.
 
