@@ -217,7 +217,7 @@ class NotDecodable(InvalidInput):
 
 
 class PayloadTooLarge(InvalidInput):
-    """A payload above `max_payload`; carries its size and the limit."""
+    """A payload above `max_payload`; carries the limit and its size, as far as it was measured."""
 
     def __init__(self, message: str, *, size: int, limit: int) -> None:
         super().__init__(message)

@@ -7,6 +7,7 @@ what was stored. All errors name the place: ``order.items[3].price``.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,14 +16,17 @@ from typing import Any
 import msgspec
 
 from holdfast.core.annotations import Unsupported, build, reachable
+from holdfast.core.budget import MAX_PAYLOAD, TooLarge, bounded, check_room
+from holdfast.core.compounds import Fields, Union
 from holdfast.core.diagnose import MAX_DEPTH, Problem, find_difference, find_obstacle
 from holdfast.core.models import decode_hook, encode_hook
-from holdfast.core.nodes import Misfit, Node, split_reason
+from holdfast.core.nodes import Choice, Misfit, Node, Pairs, Scalar, split_reason
 from holdfast.errors import NotDecodable, NotEncodable, PayloadTooLarge
 
-__all__ = ["MAX_PAYLOAD", "Codec", "compile_codec", "is_too_deep"]
+__all__ = ["MAX_PAYLOAD", "Codec", "compile_codec", "encode_plain", "is_too_deep"]
 
-MAX_PAYLOAD = 64 * 1024 * 1024
+_MOST_PARTS = 1000
+"""Of a value that is written without a budget, by its annotation."""
 
 _SMALL = 2 * MAX_DEPTH  # bytes: nothing shorter can be nested too deeply
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -30,6 +34,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]"))
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 
 _encoder = msgspec.json.Encoder(enc_hook=encode_hook)
+_encode_bounded = bounded(_encoder)
 _decode_any = msgspec.json.Decoder().decode
 
 
@@ -59,6 +64,8 @@ class Codec:
                 return data, back
         except (NotEncodable, PayloadTooLarge):
             raise
+        except TooLarge:
+            raise _too_large(what, path, None) from None
         except Exception as error:  # noqa: BLE001 msgspec, or user code in hooks, __post_init__ and __eq__
             raise _refused(value, error, path, what, MAX_DEPTH + outer) from None
         problem = find_obstacle(value, path, depth=MAX_DEPTH + outer)
@@ -93,12 +100,7 @@ class Codec:
 
     def _measure(self, data: bytes, value: Any, path: str, what: str, depth: int) -> None:
         if len(data) > MAX_PAYLOAD:
-            raise PayloadTooLarge(
-                f"{what}: {path or 'the value'} takes {len(data)} bytes, more than the limit of {MAX_PAYLOAD} "
-                "(max_payload). Store it elsewhere and pass a reference to it.",
-                size=len(data),
-                limit=MAX_PAYLOAD,
-            )
+            raise _too_large(what, path, len(data))
         if self._is_open and is_too_deep(data, depth):
             found = find_obstacle(value, path, depth=depth)
             raise _not_encodable(what, found or Problem(path, f"is nested more than {MAX_DEPTH} levels deep"))
@@ -110,6 +112,14 @@ def compile_codec(annotation: Any) -> Codec:
         return _compiled(annotation)
     except TypeError:  # not hashable: Annotated with a list, say
         return _compile(annotation)
+
+
+def encode_plain(value: Any, what: str) -> bytes:
+    """The JSON of a value that is plain already; `PayloadTooLarge` above the limit."""
+    try:
+        return _encode_bounded(value)
+    except TooLarge:
+        raise _too_large(what, "", None) from None
 
 
 def is_too_deep(data: bytes, limit: int) -> bool:
@@ -130,26 +140,59 @@ def is_too_deep(data: bytes, limit: int) -> bool:
 def _compile(annotation: Any) -> Codec:
     root = build(annotation)
     is_open = any(node.is_open for node in reachable(root))
+    is_small = _parts(root, ()) <= _MOST_PARTS
     if not root.is_direct:
-        return Codec(_tree_encoder(root), _tree_decoder(root), is_open=is_open)
+        return Codec(_tree_encoder(root, is_small=is_small), _tree_decoder(root), is_open=is_open)
     try:
         decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(root.annotation, dec_hook=decode_hook)
     except TypeError as error:
         raise Unsupported(f"{error}") from None
-    return Codec(_encoder.encode, decoder.decode, is_open=is_open)
+    return Codec(_encoder.encode if is_small else _encode_bounded, decoder.decode, is_open=is_open)
 
 
 _compiled = lru_cache(maxsize=4096)(_compile)
 
 
-def _tree_encoder(root: Node) -> Callable[[Any], bytes]:
+def _parts(node: Node, above: tuple[Node, ...]) -> float:
+    """How many single values one of this annotation can hold."""
+    if isinstance(node, (Scalar, Choice)):
+        return 1
+    if not isinstance(node, (Fields, Pairs, Union)) or node in above or len(above) > MAX_DEPTH:
+        return math.inf
+    parts = 0.0
+    for child in node.children:
+        parts += _parts(child, (*above, node))
+        if parts > _MOST_PARTS:
+            return math.inf
+    return parts
+
+
+def _tree_encoder(root: Node, *, is_small: bool) -> Callable[[Any], bytes]:
     to_plain, encode = root.to_plain, _encoder.encode
-    return lambda value: encode(to_plain(value))
+    if is_small:
+        return lambda value: encode(to_plain(value))
+
+    def checked(value: Any) -> bytes:
+        check_room(value)
+        return _encode_bounded(to_plain(value))
+
+    return checked
 
 
 def _tree_decoder(root: Node) -> Callable[[bytes | msgspec.Raw], Any]:
     from_plain = root.from_plain
     return lambda data: from_plain(_decode_any(data), "")
+
+
+def _too_large(what: str, path: str, size: int | None) -> PayloadTooLarge:
+    taken = f"takes {size} bytes, more than the limit of {MAX_PAYLOAD}"
+    if size is None:
+        taken = f"takes more than {MAX_PAYLOAD} bytes, the limit"
+    return PayloadTooLarge(
+        f"{what}: {path or 'the value'} {taken} (max_payload). Store it elsewhere and pass a reference to it.",
+        size=MAX_PAYLOAD + 1 if size is None else size,
+        limit=MAX_PAYLOAD,
+    )
 
 
 def _refused(value: Any, error: Exception, path: str, what: str, depth: int) -> NotEncodable:

@@ -10,6 +10,8 @@ from typing import Any, TypeGuard, cast
 
 import msgspec
 
+from holdfast.core.budget import check_room
+
 __all__ = ["decode_hook", "encode_hook", "is_model"]
 
 _encode = msgspec.json.Encoder().encode
@@ -25,6 +27,7 @@ def encode_hook(value: Any) -> Any:
     """The JSON-like form of a model; other objects are refused."""
     cls = cast(Any, type(value))
     if is_model(cls):
+        check_room(value)  # a dump has no limit
         return value.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
     raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 

@@ -17,6 +17,7 @@ from holdfast.authoring.flow.evaluating import evaluate, is_true
 from holdfast.authoring.flow.model import Approve
 from holdfast.authoring.script.calls import NO_DEFAULT, WaitCall
 from holdfast.authoring.script.context import Place
+from holdfast.core.codec import encode_plain
 from holdfast.core.commands import Expose
 from holdfast.core.guards import is_dict
 from holdfast.core.payload import Shape
@@ -48,7 +49,7 @@ async def approval(
             "why": None if reason is None else evaluate(reason, known),
             "until": until,
         }
-        program.ask(Expose(name=name, value=msgspec.json.encode(asked)))
+        program.ask(Expose(name=name, value=encode_plain(asked, name)))
         while True:
             answer = await _answer(program, name, f"{key}.{waits}" if waits else key, until)
             waits += 1

@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard, assert_never, cast
 
-import msgspec
-
 from holdfast.authoring.flow.expressions import Binary, Expression, Fields, Items, Json, Path, Text, Unary, Value
 from holdfast.authoring.flow.written import path_text, written
+from holdfast.core.codec import encode_plain
 from holdfast.core.guards import is_dict, is_list
 from holdfast.core.nodes import shown
 from holdfast.errors import ExpressionFailed
@@ -211,4 +210,4 @@ def _is_equal(left: Any, right: Any) -> bool:
 
 def _as_text(value: Any) -> str:
     found = _present(value)
-    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    return found if isinstance(found, str) else encode_plain(found, "a text").decode()

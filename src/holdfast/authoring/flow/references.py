@@ -19,6 +19,7 @@ from holdfast.authoring.flow.expressions import (
     Unary,
     Value,
 )
+from holdfast.core.budget import MAX_PAYLOAD, TooLarge, check_room
 from holdfast.core.guards import is_dict, is_list, is_tuple
 from holdfast.core.models import encode_hook
 from holdfast.errors import DefinitionError
@@ -141,6 +142,8 @@ class Ref:
 
 def tree_of(value: Given, depth: int = 0) -> Expression:
     """The tree of a value; text is taken as it is."""
+    if not depth:
+        _check_room(value)
     if depth > MAX_DEPTH:
         raise DefinitionError(f"a value has at most {MAX_DEPTH} levels")
     if isinstance(value, Ref):
@@ -161,6 +164,13 @@ def tree_of(value: Given, depth: int = 0) -> Expression:
     except (TypeError, ValueError, RecursionError) as error:
         raise DefinitionError(f"{type(value).__name__} is no value for a flow: {error}") from None
     return tree_of(plain, depth + 1)
+
+
+def _check_room(value: Given) -> None:
+    try:
+        check_room(value)
+    except TooLarge:
+        raise DefinitionError(f"a value takes at most {MAX_PAYLOAD} bytes") from None
 
 
 def condition_of(value: Given, what: str) -> Expression:

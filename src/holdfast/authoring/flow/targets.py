@@ -18,7 +18,7 @@ from holdfast.authoring.script.calls import ChildCall, StepCall
 from holdfast.authoring.script.context import Place
 from holdfast.authoring.script.sagas import Done, current_scope
 from holdfast.authoring.script.workflows import CHILD_TIMEOUT
-from holdfast.core.codec import Codec
+from holdfast.core.codec import Codec, encode_plain
 from holdfast.core.commands import StartChild
 from holdfast.core.ids import child_id
 from holdfast.core.payload import Shape
@@ -159,7 +159,7 @@ def encoded_arguments(arguments: Arguments, given: dict[str, Any], recorded: byt
     """A call's arguments as they are recorded: read by annotation, defaults applied; `InvalidArguments` names what does
     not fit."""
     try:
-        args, kwargs = arguments.decode(msgspec.json.encode(given))
+        args, kwargs = arguments.decode(encode_plain(given, "with"))
     except NotDecodable as error:
         raise InvalidArguments(f"with: {error}") from None
     return arguments.encode(args, kwargs, recorded)
