@@ -5,6 +5,7 @@ python3 dev.py lab --seconds 2700       longer
 python3 dev.py lab --change 4711        what `dev.py test` tries beside the suite, with this seed
 python3 dev.py lab --seeds 10000 --only simulation
 python3 dev.py lab --seed 4711          one seed of the simulation, told in full
+python3 dev.py lab --date +400d         the suite at another date; what follows `--` goes to pytest
 """
 
 from __future__ import annotations
@@ -38,10 +39,19 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--change", type=int, metavar="SEED", help="crash points and new seeds drawn from this seed")
     parser.add_argument("--seed", type=int, help="this seed of the simulation alone, with its story")
+    parser.add_argument("--date", metavar="SHIFT", help="run the suite at this date (+400d, -40d, 2028-02-29T12:00)")
+    parser.add_argument("pytest", nargs="*", help="with --date, after `--`: what pytest is given")
     parser.add_argument("--only", action="append", default=[], metavar="LEVEL", help="this level; may be repeated")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at once")
     parser.add_argument("--write", action="store_true", help="write reliability.json and the page in docs/")
-    return parser.parse_args(given)
+    words = list(given)
+    if "--date" in words[:-1]:  # as one word, or argparse would take the -40d of `--date -40d` for an option
+        place = words.index("--date")
+        words[place : place + 2] = [f"--date={words[place + 1]}"]
+    asked = parser.parse_args(words)
+    if asked.pytest and asked.date is None:
+        parser.error(f"unrecognized arguments: {' '.join(asked.pytest)}")
+    return asked
 
 
 def main(given: Sequence[str]) -> int:
@@ -53,6 +63,10 @@ def main(given: Sequence[str]) -> int:
         return tell(asked.seed)
     if asked.change is not None:
         asked.only, asked.first = asked.only or list(OF_A_CHANGE), asked.change << SEED_BITS
+    if asked.date is not None:
+        from tests.lab.dates import main as suite_at_date
+
+        return suite_at_date(asked.date, asked.pytest)
     known = levels()
     if unknown := [name for name in asked.only if name not in known]:
         print(f"lab: there is no level {', '.join(unknown)}; there are {', '.join(known)}")

@@ -160,7 +160,7 @@ class Server:
         return subprocess.Popen(
             [str(self._bin / program), *arguments],
             cwd=self.folder,
-            env={"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C", "TZ": "UTC"},
+            env={"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C", "TZ": "UTC", **shifted_date()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
             stderr=subprocess.STDOUT if program == "initdb" else subprocess.DEVNULL,
@@ -189,6 +189,11 @@ def children_used() -> float:
     """Processor seconds of all processes that this one started and waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def shifted_date() -> dict[str, str]:
+    """What gives a process the date of this one, if that is not today's (tests/lab/dates.py)."""
+    return {name: word for name, word in os.environ.items() if name == "LD_PRELOAD" or name.startswith("FAKETIME")}
 
 
 def free_port() -> int:
