@@ -153,16 +153,18 @@ class Folder:
 
     def sweep(self, part: str) -> int:
         """Removes what crashes left: files that were never given their name. What was moved aside goes back."""
-        gone = 0
-        now = time.time()  # nobody gave these files a time
-        for file in (self.path / part).glob(f"*{_NEW}"):
+        left = [*(self.path / part).glob(f"*{_NEW}"), *(self.path / part).glob(f"*{_ASIDE}")]
+        if not left:
+            return 0
+        gone, old = 0, _now_of_files(self.path / part) - STRAY
+        for file in left:
             with suppress(FileNotFoundError):
-                if file.lstat().st_ctime < now - STRAY:
+                if file.lstat().st_ctime >= old:
+                    continue
+                if file.suffix == _NEW:
                     file.unlink()
                     gone += 1
-        for file in (self.path / part).glob(f"*{_ASIDE}"):
-            with suppress(FileNotFoundError):
-                if file.lstat().st_ctime < now - STRAY:
+                else:
                     self._put_back(file, file.with_suffix(""))
         return gone
 
@@ -208,6 +210,12 @@ class Folder:
     def _put_back(self, aside: Path, file: Path) -> None:
         """If somebody has written the file anew meanwhile, that one has the same bytes."""
         aside.replace(file)
+
+
+def _now_of_files(folder: Path) -> float:
+    """The time that files get now: on a file server its clock counts, and it may be hours from that of this process."""
+    os.utime(folder)
+    return folder.stat().st_mtime
 
 
 def _read_label(file: Path) -> tuple[int, str] | None:

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -169,6 +170,22 @@ def test_what_a_crash_left_is_swept(folder: Folder, monkeypatch: pytest.MonkeyPa
     assert folder.sweep(NAME[:2]) == 1
     assert not stray.exists()
     assert file_of(folder).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("off", [2 * module.STRAY, -2 * module.STRAY], ids=["ahead", "behind"])
+def test_a_clock_unlike_that_of_the_files_sweeps_as_any_other(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, off: float
+) -> None:
+    """Contract: the age of a file is judged by the clock that gave it its time, such as that of a file server. A worker
+    whose clock is two hours ahead leaves a file that another one is writing; one that is behind removes old ones."""
+    folder.put(NAME, DATA, NOW)
+    stray = file_of(folder).parent / "0123.new"
+    stray.write_bytes(b"half")
+    monkeypatch.setattr(time, "time", lambda: stray.stat().st_ctime + off)
+    assert folder.sweep(NAME[:2]) == 0
+    assert stray.exists()
+    monkeypatch.setattr(module, "STRAY", -10.0)
+    assert folder.sweep(NAME[:2]) == 1
 
 
 @pytest.mark.parametrize("when", ["before it is moved aside", "while it is aside", "after it is gone"])
