@@ -94,6 +94,7 @@ async def test_runs_of_an_old_file_go_on(golden: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # dozens of processes, one after the other
 def test_a_kill_at_any_statement_of_a_migration(tmp_path: Path, record_property: Any) -> None:
     """Promise (V8, S20): whichever statement was the last, the file opens afterwards, and all its runs are there."""
     kills = 0

@@ -19,7 +19,7 @@ from tests.support import warm
 
 HERE = Path(__file__).resolve().parent
 SRC = HERE.parents[1] / "src"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Place:
