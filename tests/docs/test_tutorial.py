@@ -50,6 +50,7 @@ def matches(shown: str, printed: str) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # the commands of a whole page, one after the other
 def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
     """Contract: a reader who does what the page says sees what the page says."""
     printed, done = "", 0
