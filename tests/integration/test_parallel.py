@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast import Retry, RunFailed, Signal, StepFailed, current, each, sleep, step, workflow
-from tests.support.world import World, crash, events, forget_programs
+from tests.support.world import PATIENCE, World, crash, events, forget_programs
 
 go = Signal[int]("go")
 
@@ -116,7 +116,7 @@ async def test_a_retry_comes_due_while_another_body_runs(world: World) -> None:
         assert await (await app.start(work())).result("10s") == [1, 3]
 
 
-async def test_a_timer_comes_due_while_a_body_runs(world: World) -> None:
+async def test_a_timer_comes_due_while_a_body_runs(still: World) -> None:
     """Promise: `asyncio.timeout` around a step cuts it, and a sleep beside a step ends, though the body runs on."""
     stopped: list[int] = []
     entered = asyncio.Event()
@@ -145,8 +145,13 @@ async def test_a_timer_comes_due_while_a_body_runs(world: World) -> None:
         await asyncio.wait([task])
         return found
 
-    async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == ["timeout", "slept"]
+    async with still.serving(work) as app:
+        run = await app.start(work())
+        for _ in range(2):
+            await asyncio.wait_for(entered.wait(), PATIENCE)
+            entered.clear()
+            await still.advance("30ms")
+        assert await run.result("10s") == ["timeout", "slept"]
     assert stopped == [1, 1]
 
 
