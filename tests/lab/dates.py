@@ -79,7 +79,7 @@ def original() -> Path:
     """The library as its package brings it."""
     found = find_spec("libfaketime")
     if found is None or found.origin is None:
-        raise NoOtherDate("the package libfaketime is not installed. On Linux it is in the test group: run dev.py lab")
+        raise NoOtherDate("libfaketime is not installed. It is in the test group on Linux and x86-64: run dev.py lab")
     return Path(found.origin).parent / "vendor" / "libfaketime" / "src" / "libfaketime.so.1"
 
 
