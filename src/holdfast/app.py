@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.script.channels import Channel
+from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
@@ -141,7 +142,7 @@ class App:
             raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
         values: dict[str, Any] = vars(module)
         found: dict[str, AnyWorkflow[..., Any] | AnyStep[..., Any]] = {
-            name: value for name, value in values.items() if isinstance(value, AnyWorkflow | AnyStep)
+            name: value for name, value in values.items() if is_a(value, (AnyWorkflow, AnyStep))
         }
         if not found:
             raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow and no step")

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from holdfast.app import App
+from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.cli.loading import CommandError, add_folder, app_in, import_named
 from holdfast.config import Loaded
@@ -36,7 +37,7 @@ def discovered_app(loaded: Loaded) -> App:
     app = _only_app(modules) or App(config=settings)
     for file, module in modules:
         values: list[Any] = list(vars(module).values())
-        workflows: list[AnyWorkflow[..., Any]] = [value for value in values if isinstance(value, AnyWorkflow)]
+        workflows: list[AnyWorkflow[..., Any]] = [value for value in values if is_a(value, AnyWorkflow)]
         for workflow in workflows:
             _register(app, workflow, file)
     if app.registry.is_empty:

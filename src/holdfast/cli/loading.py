@@ -20,6 +20,7 @@ from typing import Any
 import click
 
 from holdfast.app import App, schema_of
+from holdfast.authoring.script.functions import is_a
 from holdfast.client.client import Client
 from holdfast.config import URL_VARIABLE, Loaded, load
 from holdfast.errors import HoldfastError
@@ -123,10 +124,10 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
 def app_in(found: Any) -> App | None:
     """The app itself, or the one inside a `holdfast.sync.App`."""
-    if isinstance(found, App):
+    if is_a(found, App):
         return found
     sync = sys.modules.get("holdfast.sync")
-    return found.app if sync is not None and isinstance(found, sync.App) else None
+    return found.app if sync is not None and is_a(found, sync.App) else None
 
 
 async def refuse_missing(url: str, *, is_default: bool = False) -> None:

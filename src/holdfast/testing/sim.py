@@ -19,6 +19,7 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.app import App
 from holdfast.authoring.handle import JournalEvent, RunView
 from holdfast.authoring.script.channels import Channel
+from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.resources import Resource, resources_named_by
 from holdfast.authoring.script.steps import AnyStep
@@ -342,7 +343,7 @@ class Sim:
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
         """Serves these workflows and those their code names."""
         named: list[object] = named_by(self._bodies_of(specs))
-        found: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
+        found: list[AnyWorkflow[..., Any]] = [value for value in named if is_a(value, AnyWorkflow)]
         fresh: list[WorkflowSpec] = []
         for spec in [*specs, *(workflow.spec for workflow in found)]:
             chosen = self._faked.get((spec.name, spec.version), spec)

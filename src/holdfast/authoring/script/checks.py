@@ -8,25 +8,36 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from holdfast.authoring.script.functions import code_of_callable, function_behind
 from holdfast.errors import DefinitionError
 
 
 def place_of(function: Callable[..., Any]) -> str:
     """Where a function is written."""
-    code: CodeType | None = getattr(inspect.unwrap(function), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
+    code = code_of_callable(function_behind(function) or function)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else _said(function)
+
+
+def _said(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 it is named in an error of ours
+        return f"a {type(value).__qualname__}"
 
 
 def check_function(function: Callable[..., Any], what: str) -> None:
     """Refuses what cannot be found again after a restart, or does not give one outcome."""
     where = place_of(function)
-    if not callable(function) or not hasattr(function, "__code__"):
-        raise DefinitionError(f"{what} takes a function, got {function!r}: wrap the call in a `def` of your own")
+    if not callable(function) or code_of_callable(function) is None:
+        raise DefinitionError(f"{what} takes a function, got {_said(function)}: wrap the call in a `def` of your own")
     if function.__name__ == "<lambda>":
         raise DefinitionError(f"{where}: {what} on a lambda has no name to be recorded under: write a `def`")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise DefinitionError(f"{where}: {what} on a generator; it has one outcome only: return a list instead")
-    parameters = list(inspect.signature(function).parameters)
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {what} cannot read the parameters of {_said(function)}: {error}") from error
     is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
     if inspect.ismethod(function) or (is_method and parameters[:1] in (["self"], ["cls"])):
         raise DefinitionError(

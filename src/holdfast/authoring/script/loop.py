@@ -26,7 +26,7 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
-from types import AsyncGeneratorType
+from types import AsyncGeneratorType, BuiltinMethodType
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
 
 from holdfast.authoring.script import _closing, _tasks
@@ -35,6 +35,7 @@ from holdfast.authoring.script._entering import Entering
 from holdfast.authoring.script._refused import Refusals
 from holdfast.authoring.script._stdlib import caller_frame
 from holdfast.authoring.script._tasks import DurableFuture, DurableTask, ReadyHandle, Timer, source_of
+from holdfast.authoring.script.functions import function_behind, is_a
 from holdfast.errors import InvalidDuration, NeverWaits, NotAllowedHere, NotInRun
 
 __all__ = ["DurableFuture", "DurableLoop", "DurableTask", "Host", "Timer", "graveyard_size", "source_of"]
@@ -291,7 +292,7 @@ class DurableLoop(Refusals):
         function, arguments, keywords, to_thread = _unwrapped(func, args)
         call = None if executor is not None else self._host.call_step(function, arguments, keywords)
         if call is None:
-            name = getattr(function, "__qualname__", repr(function))
+            name = getattr(function_behind(function), "__qualname__", type(function).__qualname__)
             raise NotAllowedHere(
                 f"loop.run_in_executor() (asyncio.to_thread) of {name} in a workflow: a thread would run it again on "
                 "every replay; wrap it in a step"
@@ -383,7 +384,7 @@ def _wakes_waiter(args: tuple[Any, ...]) -> bool:
 
 
 def _is_partial(function: object) -> bool:
-    return isinstance(function, functools.partial)
+    return is_a(function, functools.partial)
 
 
 def _unwrapped(
@@ -398,7 +399,7 @@ def _unwrapped(
             args = (*function.args, *args)
             keywords = {**function.keywords, **keywords}
             function = function.func
-        elif args and isinstance(getattr(function, "__self__", None), contextvars.Context):
+        elif args and is_a(function, BuiltinMethodType) and is_a(function.__self__, contextvars.Context):
             function, args = args[0], args[1:]
             to_thread = True
         else:

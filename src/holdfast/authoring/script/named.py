@@ -6,10 +6,11 @@ open resources before the first run, a test to serve children without being told
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from holdfast.authoring.script.functions import attributes_of, function_behind, is_a, own
 
 
 def named_by(functions: Iterable[Callable[..., Any]], *, without: Collection[int] = ()) -> list[Any]:
@@ -19,31 +20,28 @@ def named_by(functions: Iterable[Callable[..., Any]], *, without: Collection[int
     """
     found: dict[int, Any] = {}
     seen: set[int] = set(without)
-    pending = [inspect.unwrap(function) for function in functions]
+    pending = [function_behind(function) for function in functions]
     while pending:
         function = pending.pop(0)
-        if id(function) in seen or not hasattr(function, "__code__"):
+        if function is None or id(function) in seen:
             continue
         seen.add(id(function))
         for value in _values(function):
             found.setdefault(id(value), value)
-            if not callable(value) or _is_ours(value):
+            behind = function_behind(value)
+            if behind is None or _is_ours(behind):
                 continue
-            unwrapped = inspect.unwrap(value) if not isinstance(value, type) else value
-            if hasattr(unwrapped, "__code__"):
-                pending.append(unwrapped)
-            undo = getattr(value, "undo_step", None)
-            if undo is not None:
-                pending.append(undo.function)
+            pending.append(behind)
+            pending.append(function_behind(own(value, "undo_step")))  # of a step
     return list(found.values())
 
 
-def _is_ours(value: object) -> bool:
-    module: object = getattr(value, "__module__", None)  # None for a method of a builtin, such as random.random
+def _is_ours(function: FunctionType) -> bool:
+    module: object = function.__module__  # None for a function that was made without one
     return isinstance(module, str) and module.partition(".")[0] == "holdfast"
 
 
-def _values(function: Callable[..., Any]) -> Iterator[Any]:
+def _values(function: FunctionType) -> Iterator[Any]:
     names = sorted(_global_names(function.__code__))
     scope = function.__globals__
     for name in names:
@@ -51,8 +49,9 @@ def _values(function: Callable[..., Any]) -> Iterator[Any]:
             continue
         value = scope[name]
         yield value
-        if isinstance(value, ModuleType):  # shop.ship(order): its attributes are among the names
-            yield from (vars(value)[name] for name in names if name in vars(value))
+        if is_a(value, ModuleType):  # shop.ship(order): its attributes are among the names
+            inner = attributes_of(value)
+            yield from (inner[name] for name in names if name in inner)
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents

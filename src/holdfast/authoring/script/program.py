@@ -306,8 +306,8 @@ class ScriptProgram:
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], /
     ) -> Awaitable[Any] | None:
         """`asyncio.to_thread(step, …)`."""
-        durable = getattr(function, "durable_call", None)
-        return None if durable is None else cast("Awaitable[Any]", durable(self, args, kwargs))
+        durable = getattr(type(function), "durable_call", None)  # not of the function: a mock has every attribute
+        return None if durable is None else cast("Awaitable[Any]", durable(function, self, args, kwargs))
 
     # -- delivering ----------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeGuard, TypeVar, cast, o
 
 from holdfast.authoring.script.checks import place_of
 from holdfast.authoring.script.context import find_program, running_step
+from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
 from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun
 
@@ -87,4 +88,4 @@ def resources_named_by(
 
 
 def _is_resource(value: object) -> TypeGuard[Resource[Any]]:
-    return isinstance(value, Resource)
+    return is_a(value, Resource)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from holdfast.authoring.script.functions import is_a
 from holdfast.testing.lint.names import Names
 from holdfast.testing.lint.reading import Definition
 
@@ -38,7 +39,7 @@ class Kinds:
             if node.id in self._of:
                 return self._of[node.id]
             value = self._names.value(node)
-            return SET if isinstance(value, set | frozenset) else ""
+            return SET if is_a(value, (set, frozenset)) else ""
         if isinstance(node, ast.BinOp):
             if isinstance(node.op, _SET_OPERATORS) and self.is_set(node.left) and self.is_set(node.right):
                 return SET

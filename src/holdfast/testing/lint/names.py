@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from holdfast.authoring.script.functions import is_a
 from holdfast.testing.lint.reading import Definition
 
 
@@ -51,10 +52,11 @@ class Names:
             return self.globals.get(node.id, getattr(builtins, node.id, UNKNOWN))
         if isinstance(node, ast.Attribute):
             base = self.value(node.value)
-            if isinstance(base, ModuleType | type):
-                return getattr(base, node.attr, UNKNOWN)
-            if base is not UNKNOWN and type(base).__module__.startswith("holdfast."):
-                return getattr(base, node.attr, UNKNOWN)
+            if is_a(base, (ModuleType, type)) or (base is not UNKNOWN and _is_ours(type(base))):
+                try:
+                    return getattr(base, node.attr, UNKNOWN)
+                except Exception:  # noqa: BLE001 a module or class may compute it, and fail
+                    return UNKNOWN
         return UNKNOWN
 
     def full_name(self, node: ast.expr) -> str:
@@ -69,27 +71,32 @@ class Names:
         return "" if value is UNKNOWN else name_of(value)
 
 
+def _is_ours(kind: type[Any]) -> bool:
+    return str(kind.__module__).startswith("holdfast.")
+
+
 def name_of(value: Any) -> str:
     """The dotted name under which a function, class, module or well-known value is documented."""
     for known, name in _KNOWN:
         if value is known:
             return name
-    if isinstance(value, ModuleType):
+    if is_a(value, ModuleType):
         return value.__name__
-    if isinstance(value, BuiltinFunctionType | MethodType):
+    if is_a(value, (BuiltinFunctionType, MethodType)):
         owner = value.__self__
-        if isinstance(owner, random.Random):
+        if is_a(owner, random.Random):
             return f"random.{value.__name__}"
-        if isinstance(owner, type):
+        if is_a(owner, type):
             return f"{_module(owner)}.{owner.__qualname__}.{value.__name__}"
-    if isinstance(value, type | FunctionType | BuiltinFunctionType):
+    if is_a(value, (type, FunctionType, BuiltinFunctionType)):
         return f"{_module(value)}.{value.__qualname__}"
     return ""
 
 
 def _module(value: Any) -> str:
     """Modules in C have an underscore that nobody writes; `posix` is what `os` shows."""
-    module: str = value.__module__ or "builtins"
+    module = value.__module__
+    module = module if isinstance(module, str) and module else "builtins"
     return {"posix": "os", "nt": "os", "_io": "io", "_random": "random"}.get(module, module)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import linecache
 import site
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType
+from types import FunctionType
 from typing import Any, TypeAlias
+
+from holdfast.authoring.script.functions import is_a
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -29,7 +30,7 @@ def _tree(file: str) -> ast.Module | None:
 
 def definition_of(function: Callable[..., Any]) -> Definition | None:
     """The tree of a function's definition; None if its source is not there."""
-    code: CodeType | None = getattr(function, "__code__", None)
+    code = function.__code__ if is_a(function, FunctionType) else None
     tree = _tree(code.co_filename) if code is not None else None
     if code is None or tree is None:
         return None
@@ -48,8 +49,7 @@ def line_of(file: str, line: int) -> str:
 
 def is_authors(function: Callable[..., Any]) -> bool:
     """Whether a function is code of the app's author: neither Python's, nor an installed package's, nor ours."""
-    code: CodeType | None = getattr(function, "__code__", None)
-    return inspect.isfunction(function) and code is not None and not code.co_filename.startswith(_foreign())
+    return is_a(function, FunctionType) and not function.__code__.co_filename.startswith(_foreign())
 
 
 @functools.cache

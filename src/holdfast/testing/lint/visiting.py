@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, MutableSet
+from types import MethodType
 from typing import Any
 
 from holdfast.authoring.script.channels import Channel
+from holdfast.authoring.script.functions import function_behind, is_a, is_coroutine_function
 from holdfast.authoring.script.steps import AnyStep, StepDecorator, SyncStep, SyncStepWithOptions, step
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.testing.lint.calls import METHODS, MUTATORS, ORDERED, SETTLING, VALUES, banned
@@ -54,7 +55,7 @@ class Body(ast.NodeVisitor):
 
     def _inner(self, node: Definition) -> None:
         decorators = [self._names.value(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list]
-        if any(one is step or isinstance(one, StepDecorator) for one in decorators):
+        if any(one is step or is_a(one, StepDecorator) for one in decorators):
             return  # a step: may do what it likes
         for statement in node.body:
             self.visit(statement)
@@ -70,7 +71,7 @@ class Body(ast.NodeVisitor):
         self._threaded(node, name)
         self._ordered_call(node)
         self._changed_by_call(node)
-        if self._is_async and isinstance(value, SyncStep | SyncStepWithOptions):
+        if self._is_async and is_a(value, (SyncStep, SyncStepWithOptions)):
             what = f"{_said(node.func)} is a plain step: called directly it would block"
             self._tell(node, "unawaited", what, f"`await asyncio.to_thread({_said(node.func)}, …)`")
         self._follow(value)
@@ -78,10 +79,8 @@ class Body(ast.NodeVisitor):
 
     def _follow(self, value: Any) -> None:
         """Into plain functions, also behind decorators such as `functools.cache`."""
-        if isinstance(value, AnyStep | AnyWorkflow | type) or not callable(value):
-            return
-        plain = inspect.unwrap(value)
-        if inspect.isfunction(plain):
+        plain = None if is_a(value, (AnyStep, AnyWorkflow)) else function_behind(value)
+        if plain is not None:
             self.helpers.append(plain)
 
     def _full_name(self, function: ast.expr) -> str:
@@ -100,7 +99,7 @@ class Body(ast.NodeVisitor):
         if not name.endswith("asyncio.threads.to_thread") and name != "asyncio.to_thread":
             return
         target = self._names.value(node.args[0]) if node.args else UNKNOWN
-        if target is not UNKNOWN and not isinstance(target, AnyStep | SyncStepWithOptions):
+        if target is not UNKNOWN and not is_a(target, (AnyStep, SyncStepWithOptions)):
             self._tell(node, "threads", f"{_said(node.args[0])} in a thread is no step", "decorate it with @step")
 
     # -- values --------------------------------------------------------------------------------------------------------
@@ -185,21 +184,20 @@ class Body(ast.NodeVisitor):
 
     def _is_awaitable(self, call: ast.Call) -> bool:
         value = self._names.value(call.func)
-        if isinstance(value, SyncStep | SyncStepWithOptions):
+        if is_a(value, (SyncStep, SyncStepWithOptions)):
             return False
-        if isinstance(value, AnyStep | AnyWorkflow):
+        if is_a(value, (AnyStep, AnyWorkflow)):
             return True
-        if value in (asyncio.create_task, asyncio.ensure_future, asyncio.gather):
+        if any(value is one for one in (asyncio.create_task, asyncio.ensure_future, asyncio.gather)):
             return True
-        owner = getattr(value, "__self__", None)
-        if isinstance(owner, Channel) and getattr(value, "__name__", "") == "wait":
+        if is_a(value, MethodType) and is_a(value.__self__, Channel) and value.__func__.__name__ == "wait":
             return True
         if isinstance(call.func, ast.Attribute) and call.func.attr == "options":
             return False
         is_options = isinstance(call.func, ast.Call) and isinstance(call.func.func, ast.Attribute)
         if is_options and call.func.func.attr == "options":  # type: ignore[attr-defined]
-            return isinstance(self._names.value(call.func.func.value), AnyStep)  # type: ignore[attr-defined]
-        return inspect.iscoroutinefunction(value)
+            return is_a(self._names.value(call.func.func.value), AnyStep)  # type: ignore[attr-defined]
+        return is_coroutine_function(value)
 
     # -- what outlives the run -----------------------------------------------------------------------------------------
 
@@ -249,7 +247,7 @@ class Body(ast.NodeVisitor):
         if root.id in self._names.local:
             if root.id in self._defaults:
                 self._tell(node, "globals", f"{root.id} is a default value, shared by all calls", _KEEP)
-        elif self._names.is_outer(root.id) and isinstance(self._held(function.value), _COLLECTIONS):
+        elif self._names.is_outer(root.id) and is_a(self._held(function.value), _COLLECTIONS):
             self._tell(node, "globals", f"{_said(function.value)} outlives the run and is not replayed", _KEEP)
 
     def _held(self, node: ast.expr) -> Any:

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeGuard
 
 import msgspec
 
+from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
@@ -180,9 +181,9 @@ def _registry(modules: Iterable[ModuleType], components: Iterable[Component]) ->
     """What these modules define. Flows are not among it: the journal brings its own definitions."""
     registry = Registry()
     values: list[Any] = [value for module in modules for value in vars(module).values()]
-    own: list[AnyWorkflow[..., Any]] = [value for value in values if isinstance(value, AnyWorkflow)]
+    own: list[AnyWorkflow[..., Any]] = [value for value in values if is_a(value, AnyWorkflow)]
     named = named_by(x for one in own for spec in one.specs() for x in (spec.function, *spec.bodies))
-    children: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
+    children: list[AnyWorkflow[..., Any]] = [value for value in named if is_a(value, AnyWorkflow)]
     for workflow in (*own, *children):
         for spec in workflow.specs():
             if spec.style != "flow":
@@ -197,7 +198,7 @@ def _registry(modules: Iterable[ModuleType], components: Iterable[Component]) ->
 
 
 def _is_component(value: object) -> TypeGuard[AnyStep[..., Any] | AnyWorkflow[..., Any]]:
-    return isinstance(value, AnyStep | AnyWorkflow)
+    return is_a(value, (AnyStep, AnyWorkflow))
 
 
 def _is_faked(why: str, names: Iterable[str]) -> bool:

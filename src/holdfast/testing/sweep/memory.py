@@ -20,6 +20,7 @@ from decimal import Decimal
 from types import CodeType, ModuleType
 from typing import Any, TypeGuard
 
+from holdfast.authoring.script.functions import attributes_of, is_a
 from holdfast.core.guards import is_dict, is_list, is_set, is_tuple
 from holdfast.testing.sweep.watching import is_authors
 
@@ -64,14 +65,17 @@ class Memory:
         if (owner, name) in self._kept:
             return
         value = slot.get()
-        if isinstance(value, functools._lru_cache_wrapper):  # pyright: ignore[reportPrivateUsage]
+        if is_a(value, functools._lru_cache_wrapper):  # pyright: ignore[reportPrivateUsage]
             self._caches.append(value)
-        elif is_kept(value):
-            try:
-                copied = _copied(value, {})
-            except Exception:  # noqa: BLE001 what cannot be copied is not followed
+            return
+        try:
+            if not is_kept(value):
                 return
-            self._kept[owner, name] = Kept(slot, value, copied, id(value) not in self._ignored)
+            copied = _copied(value, {})
+            picture(copied), shown(copied)
+        except Exception:  # noqa: BLE001 what cannot be copied or shown is not followed
+            return
+        self._kept[owner, name] = Kept(slot, value, copied, id(value) not in self._ignored)
 
     def __contains__(self, place: tuple[int, str]) -> bool:
         return place in self._kept
@@ -132,13 +136,14 @@ def _slots(function: Callable[..., Any]) -> Iterator[tuple[int, str, Slot]]:
         if name in scope:
             yield _global(scope, name, name)
             value = scope[name]
-            if isinstance(value, ModuleType) and is_own_module(value.__name__):
-                yield from (_global(vars(value), x, f"{name}.{x}") for x in sorted(names) if x in vars(value))
+            held = attributes_of(value) if is_a(value, ModuleType) else {}
+            if held and is_own_module(str(held.get("__name__"))):
+                yield from (_global(held, x, f"{name}.{x}") for x in sorted(names) if x in held)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         label = f"{name} (of {function.__qualname__})"
         yield id(cell), name, Slot(label, functools.partial(_content, cell), functools.partial(_fill, cell))
     for number, value in enumerate(function.__defaults__ or ()):
-        if isinstance(value, CONTAINERS):
+        if is_a(value, CONTAINERS):
             label = f"a default of {function.__qualname__}"
             yield id(function), f"default {number}", _fixed(label, value)
 
@@ -174,14 +179,14 @@ def is_own_module(name: str) -> bool:
 
 def is_kept(value: Any) -> bool:
     """Whether a value can be remembered and put back."""
-    if isinstance(value, (*PLAIN, *CONTAINERS, random.Random, itertools.count)):
-        return True
     kind = _kind(value)
+    if issubclass(kind, (*PLAIN, *CONTAINERS, random.Random, itertools.count)):
+        return True
     return (
-        hasattr(value, "__dict__")
-        and not isinstance(value, type | ModuleType)
+        not issubclass(kind, (type, ModuleType))
         and not callable(value)
         and (is_own_module(kind.__module__) and not kind.__module__.startswith("holdfast"))
+        and hasattr(value, "__dict__")
     )
 
 

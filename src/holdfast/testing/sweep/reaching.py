@@ -7,11 +7,12 @@ and a flow finds it by name among the components of its app.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType
+from types import FunctionType
 from typing import Any
 
 from holdfast import sync
 from holdfast.app import App
+from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
@@ -39,7 +40,7 @@ def reached(first: WorkflowSpec, app: App | sync.App | None) -> list[WorkflowSpe
         registry.add(spec)
         runs = found[spec.name, spec.version] = registry.executable(spec) or spec
         named: list[object] = named_by((runs.function, *runs.bodies))
-        children: list[AnyWorkflow[..., Any]] = [value for value in named if isinstance(value, AnyWorkflow)]
+        children: list[AnyWorkflow[..., Any]] = [value for value in named if is_a(value, AnyWorkflow)]
         pending += [one for child in children for one in child.specs()]
         pending += _called(spec, registry)
     return list(found.values())
@@ -62,7 +63,7 @@ def replayed_functions(specs: Iterable[WorkflowSpec]) -> list[Callable[..., Any]
     """The author's functions that run again on every replay: bodies of workflows, and what they call that is no
     step."""
     own = [function for spec in specs for function in (spec.function, *spec.replayed)]
-    steps = {id(step.function) for step in named_by(own) if isinstance(step, AnyStep)}
+    steps = {id(step.function) for step in named_by(own) if is_a(step, AnyStep)}
     return _authors([*own, *(x for x in named_by(own, without=steps) if id(x) not in steps)])
 
 
@@ -72,8 +73,8 @@ def effective_functions(specs: Sequence[WorkflowSpec], fakes: Sequence[Fake]) ->
     bodies = [body for spec in specs for body in spec.bodies]
     named = named_by([*(spec.function for spec in specs), *bodies])
     faked = {id(fake.real.function) for fake in fakes if isinstance(fake.real, AnyStep)}
-    steps = [x.function for x in named if isinstance(x, AnyStep)]
-    steps += [x.undo_step.function for x in named if isinstance(x, AnyStep) and x.undo_step is not None]
+    steps = [x.function for x in named if is_a(x, AnyStep)]
+    steps += [x.undo_step.function for x in named if is_a(x, AnyStep) and x.undo_step is not None]
     real = [x for x in [*bodies, *steps] if id(x) not in faked and id(x) not in again]
     own = [*real, *(fake.fake for fake in fakes if _is_function(fake.fake))]
     return _authors([*own, *named_by(own)])
@@ -85,4 +86,4 @@ def _authors(values: Iterable[Any]) -> list[Callable[..., Any]]:
 
 
 def _is_function(value: Any) -> bool:
-    return isinstance(getattr(value, "__code__", None), CodeType) and hasattr(value, "__globals__")
+    return is_a(value, FunctionType)

@@ -25,10 +25,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.functions import function_behind, is_a
 from holdfast.authoring.script.named import named_by
 
 NOW = "use `now()`, which is the time of the turn and the same on replay"
@@ -180,7 +181,7 @@ def addresses_used(functions: Iterable[Callable[..., Any]]) -> list[str]:
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(getattr(value, "__code__", None), CodeType) and not hasattr(value, "__wrapped__")
+    return is_a(value, FunctionType) and function_behind(value) is value
 
 
 def _addresses(code: CodeType) -> Iterable[tuple[str, int]]:

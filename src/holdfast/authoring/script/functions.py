@@ -1,0 +1,73 @@
+"""Which Python function stands behind a value of the author's: asked of its type alone, never of the value.
+
+Authors' globals hold anything: proxies that open a connection when one looks at them, mocks that answer to every name,
+objects that raise, classes that define `__code__`. `isinstance` reads `__class__` and `hasattr` calls `__getattr__`, so
+neither is safe here.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, TypeGuard, TypeVar
+
+T = TypeVar("T")
+
+_DEEPEST = 100
+
+
+def is_a(value: object, kind: type[T] | tuple[type[T], ...]) -> TypeGuard[T]:
+    """As `isinstance`, by the type itself: what a proxy or a mock says of its class does not count."""
+    return issubclass(type(value), kind)
+
+
+def function_behind(value: object) -> FunctionType | None:
+    """The function itself, or the one that `functools.wraps`, `cache` and `partial`, a method, a step, a workflow or a
+    resource is made of. None for everything else, also for classes."""
+    for _ in range(_DEEPEST):
+        if is_a(value, MethodType):
+            value = value.__func__
+            continue
+        wrapped: object = None if is_a(value, type) else own(value, "__wrapped__")
+        if wrapped is not None:
+            value = wrapped
+        elif is_a(value, functools.partial):
+            value = value.func
+        else:
+            return value if is_a(value, FunctionType) else None
+    return None
+
+
+def code_of_callable(value: Callable[..., Any]) -> CodeType | None:
+    """The code of a function, also of one that another compiler made; None for everything else, also for classes."""
+    if is_a(value, type):
+        return None
+    try:
+        code: object = value.__code__
+    except Exception:  # noqa: BLE001 whatever it raises, it has none
+        return None
+    return code if is_a(code, CodeType) else None
+
+
+def own(value: object, name: str) -> object:
+    """An attribute that the value itself has, not its class; None if it has none of that name."""
+    try:
+        attributes: object = object.__getattribute__(value, "__dict__")
+    except Exception:  # noqa: BLE001 it keeps none
+        return None
+    return dict.get(attributes, name) if is_a(attributes, dict) else None
+
+
+def attributes_of(module: ModuleType) -> dict[str, Any]:
+    """What a module holds; nothing if it is imported only when it is looked at, and cannot be."""
+    try:
+        return vars(module)
+    except Exception:  # noqa: BLE001 whatever its import raises
+        return {}
+
+
+def is_coroutine_function(value: object) -> bool:
+    """As `inspect.iscoroutinefunction`, for any value."""
+    return is_a(value, (FunctionType, MethodType, functools.partial)) and inspect.iscoroutinefunction(value)
