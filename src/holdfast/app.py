@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
+import os
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
@@ -28,7 +29,7 @@ from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings
 from holdfast.core.status import Status
 from holdfast.engine.registry import Registry
-from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, StoreRefused, UnknownWorkflow
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.stores import open_store, schema_of
@@ -105,6 +106,7 @@ class App:
         self._client: Client | None = None
         self._opening: asyncio.Lock | None = None
         self._users = 0
+        self._pid = os.getpid()
         for one in workflows:
             self.serve(one)
 
@@ -162,6 +164,7 @@ class App:
 
     async def client(self) -> Client:
         """The client, the store opened at first use."""
+        self._check_process()
         if self._client is None:
             if self._opening is None:
                 self._opening = asyncio.Lock()
@@ -174,10 +177,26 @@ class App:
     @property
     def is_open(self) -> bool:
         """Whether the store is open here."""
-        return self._client is not None
+        return self._client is not None and self._pid == os.getpid()
+
+    def _check_process(self) -> None:
+        """In a forked child what is open is the parent's: the child opens the store anew."""
+        if self._pid == os.getpid():
+            return
+        if self._client is not None and (self.url.startswith("memory:") or ":memory:" in self.url):
+            raise StoreRefused(
+                f"the store {self.url} lives in process {self._pid}, which forked this one ({os.getpid()}), and cannot "
+                "be seen here. Use a store that processes can share, such as sqlite:///path.db, or open it only in "
+                "the child."
+            )
+        self._pid = os.getpid()
+        self._client = self._store = self._opening = None
+        self._users = 0
 
     async def close(self) -> None:
-        """Closes the store. The app opens it again when it is used again."""
+        """Closes the store. The app opens it again when it is used again. In a forked child the parent's stays open."""
+        if not self.is_open:
+            return
         client, store = self._client, self._store
         self._client = self._store = None
         self._opening = None
@@ -193,7 +212,7 @@ class App:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._users -= 1
+        self._users = max(0, self._users - 1)
         if self._users == 0:
             await self.close()
 
@@ -238,11 +257,13 @@ class App:
                 )
                 await worker.start()
                 previous = client.serve(worker)
+                pid = os.getpid()
                 try:
                     yield worker
                 finally:
-                    client.serve(previous)
-                    await worker.stop()
+                    if os.getpid() == pid:  # a forked child has no worker
+                        client.serve(previous)
+                        await worker.stop()
 
         return serve()
 

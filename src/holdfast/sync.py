@@ -8,15 +8,18 @@ workflow each verb hands its awaitable to the run's own loop (`authoring.script.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import ModuleType
 from typing import Any, Concatenate, Generic, Literal, Self, TypeVar, cast
+from weakref import WeakSet
 
 from msgspec import UNSET, UnsetType
 
+from holdfast.adapters.system.forked import leak
 from holdfast.app import App as AsyncApp
 from holdfast.authoring.handle import JournalEvent, RunView
 from holdfast.authoring.handle import Run as AsyncRun
@@ -89,9 +92,18 @@ class _Portal:
     """One event loop in a background thread."""
 
     def __init__(self) -> None:
+        self._begin()
+        _portals.add(self)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+
+    def forget(self) -> None:
+        """In a forked child: the thread stayed in the parent, and the loop is that thread's."""
+        leak(self._loop)
+        self._begin()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs it there and waits here."""
@@ -117,6 +129,17 @@ class _Portal:
             if self._thread is not None and self._thread is not threading.current_thread():
                 self._thread.join()
                 loop.close()
+
+
+_portals: WeakSet[_Portal] = WeakSet()
+
+
+def _forget_loops() -> None:
+    for portal in list(_portals):
+        portal.forget()
+
+
+os.register_at_fork(after_in_child=_forget_loops)
 
 
 class Run(Generic[R_co]):
@@ -182,7 +205,9 @@ class Run(Generic[R_co]):
 
 
 class App:
-    """`holdfast.App`, blocking. Wraps an app you already have, or makes one."""
+    """`holdfast.App`, blocking. Wraps an app you already have, or makes one.
+
+    A forked child has a background thread of its own, and opens the store anew or says why it cannot."""
 
     def __init__(
         self,
@@ -246,11 +271,15 @@ class App:
     ) -> Generator[None]:
         """`with app.worker():` — a worker in this process, for as long as the block lasts."""
         inner = self.app.worker(id=id, concurrency=concurrency, queues=queues, ttl=ttl, poll=poll, grace=grace)
+        pid = os.getpid()
         self._portal.call(_enter(inner))
         try:
             yield
         finally:
-            self._portal.call(_exit(inner))
+            if os.getpid() == pid:
+                self._portal.call(_exit(inner))
+            else:  # a forked child leaves the block: the worker is the parent's
+                leak(inner)
 
     def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
         """Starts the call with a worker of its own and returns its result. Same id: same result."""

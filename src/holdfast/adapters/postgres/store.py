@@ -32,6 +32,7 @@ from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, maybe_micros, run_row
+from holdfast.adapters.system.forked import belongs_to_this_process
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant, micros
 from holdfast.errors import StoreRefused
@@ -101,6 +102,7 @@ class PostgresStore(Keeping, Lending):
         self._dialler = dialler
         self._moments = moments
         self._pid = os.getpid()
+        belongs_to_this_process(self)
         self._texts = sql.Texts(address.quoted)
         self._listeners = Listeners()
         self._notices = Notices(address, dialler, lambda: self._listeners.tell((OTHERS,)))
@@ -391,5 +393,6 @@ class PostgresStore(Keeping, Lending):
         if os.getpid() != self._pid:
             raise StoreRefused(
                 f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
-                f"{os.getpid()}: both would speak over one connection. Open the store again in the child."
+                f"{os.getpid()}: both would speak over one connection. Open the store again in the child, as an "
+                "App does by itself, and get runs from that: app.get(…)."
             )

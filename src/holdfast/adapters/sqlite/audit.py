@@ -20,6 +20,8 @@ from holdfast.errors import StoreRefused
 _open: Counter[tuple[int, int]] = Counter()
 _lock = threading.Lock()
 _is_watching = False
+_inherited: set[tuple[int, int]] = set()
+"""Files that were open when this process was forked."""
 
 
 def watch(path: Path) -> tuple[int, int]:
@@ -41,6 +43,30 @@ def unwatch(file: tuple[int, int]) -> None:
         _open[file] -= 1
         if _open[file] <= 0:
             del _open[file]
+
+
+def check_inherited(path: Path) -> None:
+    """Refuses a file that was open when this process was forked: SQLite counts the parent's locks on it as held here,
+    so a new connection would take none of its own, and write unprotected."""
+    if not _inherited or not path.exists():
+        return
+    found = path.stat()
+    if (found.st_dev, found.st_ino) in _inherited:
+        raise StoreRefused(
+            f"the store {path} was open when this process ({os.getpid()}) was forked. SQLite cannot be "
+            "used in such a child: its locks would not hold. Use the app for the first time after the fork, "
+            "or close it before (`app.close()`), or start processes with the method 'spawn'."
+        )
+
+
+def _forked() -> None:
+    global _lock  # noqa: PLW0603 - another thread of the parent may have had it
+    _lock = threading.Lock()
+    _inherited.update(_open)
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:

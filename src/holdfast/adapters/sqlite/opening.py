@@ -8,6 +8,7 @@ from typing import get_args
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.audit import check_inherited
 from holdfast.adapters.sqlite.connection import (
     Durability,
     disk_full,
@@ -30,6 +31,7 @@ def prepare(address: str | os.PathLike[str], *, auto_migrate: bool, durability: 
         raise InvalidInput(f"durability={durability!r}: use 'full' (the default), 'normal' or 'off'.")
     location = locate(address)
     try:
+        check_inherited(location.path)
         check_place(location.path)
         make_private(location.path)
         _bring_up_to_date(location, auto_migrate=auto_migrate, durability=durability)

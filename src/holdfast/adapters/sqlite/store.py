@@ -37,6 +37,7 @@ from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
 from holdfast.adapters.system.clock import SystemClock
+from holdfast.adapters.system.forked import belongs_to_this_process
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant, micros
 from holdfast.errors import NotAllowedHere, StoreRefused
@@ -87,6 +88,7 @@ class SqliteStore(Keeping):
         link = self._link()
         link.connected()  # open as long as the store is: who closes last must be able to empty the log
         self._writer = Writer(link, clock, self._listeners.tell)
+        belongs_to_this_process(self)
         self._end = weakref.finalize(self, _let_go, location, audit.watch(location.path), self._pid)
 
     @property
@@ -338,7 +340,8 @@ class SqliteStore(Keeping):
         if os.getpid() != self._pid:
             raise StoreRefused(
                 f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
-                f"{os.getpid()}: SQLite's locks are not inherited. Open the store again in the child."
+                f"{os.getpid()}: SQLite's locks are not inherited. Open it in the child only, or close it "
+                "before the fork."
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, MutableSet
 from types import MethodType

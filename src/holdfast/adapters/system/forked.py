@@ -1,0 +1,33 @@
+"""What a forked child inherits and must never touch: connections, and event loops whose threads stayed in the parent.
+
+Whatever is closed there, even by the collector or at the end of the child, is closed on the parent's sockets and files
+too. So these objects are leaked in the child: nothing ever takes them apart.
+"""
+
+from __future__ import annotations
+
+import os
+from weakref import WeakSet
+
+_owners: WeakSet[object] = WeakSet()
+
+
+def belongs_to_this_process(owner: object) -> None:
+    """From now on a forked child leaks its copy of the owner."""
+    _owners.add(owner)
+
+
+def leak(owner: object) -> None:
+    """Keeps an object, and all that it refers to, from ever being taken apart."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+
+
+def _leak_all() -> None:
+    for owner in list(_owners):
+        leak(owner)
+    _owners.clear()
+
+
+os.register_at_fork(after_in_child=_leak_all)
