@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.machine.observers import LoggingObserver, Observer
     from holdfast.authoring.script.channels import RunVar, Signal, Topic
     from holdfast.authoring.script.children import start
+    from holdfast.authoring.script.receipts import Receipt
     from holdfast.authoring.script.resources import resource
     from holdfast.authoring.script.sagas import saga
     from holdfast.authoring.script.steps import step
@@ -109,6 +110,7 @@ __all__ = [
     "Observer",
     "OutcomeUnknown",
     "Permanent",
+    "Receipt",
     "ResultTimeout",
     "Retry",
     "RetryAfter",
@@ -161,6 +163,7 @@ _HOMES = {
     "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
     "holdfast.authoring.machine.observers": "LoggingObserver Observer",
     "holdfast.authoring.script.channels": "RunVar Signal Topic",
+    "holdfast.authoring.script.receipts": "Receipt",
     "holdfast.authoring.script.children": "start",
     "holdfast.authoring.script.resources": "resource",
     "holdfast.authoring.script.sagas": "saga",

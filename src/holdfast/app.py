@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from holdfast.adapters.system.forked import refuse_private
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.functions import is_a
@@ -26,10 +27,10 @@ from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.retry import Retry
-from holdfast.core.specs import Settings
+from holdfast.core.specs import Settings, check_limits
 from holdfast.core.status import Status
 from holdfast.engine.registry import Registry
-from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, StoreRefused, UnknownWorkflow
+from holdfast.errors import DefinitionError, NotAllowedHere, UnknownWorkflow
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.stores import open_store, schema_of
@@ -82,12 +83,7 @@ class App:
         self._config = config
         self.registry: Registry = Registry()
         self.resources: list[Resource[Any]] = list(resources)
-        if step_limit is not None and step_limit < 1:
-            raise InvalidInput(f"step_limit={step_limit}: at least 1, or None for no limit")
-        if snapshot_every is not UNSET and snapshot_every < 0:
-            raise InvalidInput(f"snapshot_every={snapshot_every}: rows between two snapshots of a run, or 0 for none")
-        if compact_after is not UNSET and compact_after is not None and compact_after < 1:
-            raise InvalidInput(f"compact_after={compact_after}: at least 1 row, or None to compact only when asked to")
+        check_limits(step_limit, snapshot_every, compact_after)
         if keep is not UNSET and keep is not None:
             keep = parse_duration(keep, what="keep")
         said = {"keep": keep, "snapshot_every": snapshot_every, "compact_after": compact_after}
@@ -183,12 +179,8 @@ class App:
         """In a forked child what is open is the parent's: the child opens the store anew."""
         if self._pid == os.getpid():
             return
-        if self._client is not None and (self.url.startswith("memory:") or ":memory:" in self.url):
-            raise StoreRefused(
-                f"the store {self.url} lives in process {self._pid}, which forked this one ({os.getpid()}), and cannot "
-                "be seen here. Use a store that processes can share, such as sqlite:///path.db, or open it only in "
-                "the child."
-            )
+        if self._client is not None:
+            refuse_private(self.url, self._pid)
         self._pid = os.getpid()
         self._client = self._store = self._opening = None
         self._users = 0

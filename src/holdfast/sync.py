@@ -29,6 +29,7 @@ from holdfast.authoring.script.channels import SyncSignal as Signal
 from holdfast.authoring.script.channels import SyncTopic as Topic
 from holdfast.authoring.script.children import start
 from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.receipts import SyncReceipt as Receipt
 from holdfast.authoring.script.resources import Resource, resource
 from holdfast.authoring.script.steps import step
 from holdfast.authoring.script.verbs import (
@@ -55,6 +56,7 @@ from holdfast.ports.transactions import holding
 __all__ = [
     "App",
     "Batch",
+    "Receipt",
     "Retry",
     "Run",
     "RunVar",

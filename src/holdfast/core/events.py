@@ -11,7 +11,7 @@ Payloads are raw JSON in `value`; above the inline limit `value` stays absent an
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -159,6 +159,17 @@ class SignalReceived(Carrier, frozen=True, tag="signal", kw_only=True):
     message: str
     name: str
     sender: str = ""
+
+
+class SendSettled(Event, frozen=True, tag="settled", kw_only=True):
+    """What became of a signal that row `ordinal` sent under `key`: recorded if it did not arrive, or if the program
+    waits for it. "missing": there is no such run; else the status in which it had ended."""
+
+    key: str
+    status: Literal["delivered", "missing", "completed", "failed", "cancelled"] = "delivered"
+    to: str = ""
+    name: str = ""
+    ordinal: int = 0
 
 
 class TopicReceived(Carrier, frozen=True, tag="topic", kw_only=True):
@@ -355,6 +366,7 @@ Input: TypeAlias = (
     | StepFailed
     | TimerFired
     | SignalReceived
+    | SendSettled
     | TopicReceived
     | ChildEnded
     | CancelRequested
@@ -395,42 +407,6 @@ Output: TypeAlias = (
 )
 AnyEvent: TypeAlias = Input | Output
 
-INPUTS: tuple[type[Event], ...] = (
-    Started,
-    Compacted,
-    Adopted,
-    Claimed,
-    Released,
-    StepCompleted,
-    AttemptFailed,
-    AttemptStarted,
-    StepFailed,
-    TimerFired,
-    SignalReceived,
-    TopicReceived,
-    ChildEnded,
-    CancelRequested,
-    DeadlineReached,
-    PassStarted,
-    Paused,
-    Resumed,
-)
-OUTPUTS: tuple[type[Event], ...] = (
-    StepScheduled,
-    StepAbandoned,
-    SleepStarted,
-    WaitStarted,
-    WaitEnded,
-    ChildStarted,
-    MessageSent,
-    Exposed,
-    Patched,
-    Entered,
-    Kept,
-    Completed,
-    Failed,
-    Cancelled,
-    RetryPlanned,
-    Continued,
-)
-TERMINAL: tuple[type[Event], ...] = (Completed, Failed, Cancelled)
+INPUTS: tuple[type[Event], ...] = get_args(Input)
+OUTPUTS: tuple[type[Event], ...] = get_args(Output)
+TERMINAL: tuple[type[Event], ...] = get_args(Terminal)

@@ -15,6 +15,7 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[e.AnyEvent] = msgspec.json.Decoder(e.AnyEvent)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _topic = msgspec.json.Decoder(e.TopicReceived)
+_settled = msgspec.json.Decoder(e.SendSettled)
 
 
 def encode_event(event: e.AnyEvent) -> bytes:
@@ -59,6 +60,17 @@ def id_in_use(run: str, its_workflow: str, workflow: str, key: str) -> e.ChildEn
         f"{workflow!r}. Give the child another id.",
     )
     return e.ChildEnded(key=key, run=run, status="failed", failure=failure)
+
+
+def with_status(reply: bytes, status: str) -> bytes:
+    """A message's `reply` with why it could not be delivered filled in."""
+    whole = _encoder.encode({**_fields.decode(reply), "status": status})
+    return _encoder.encode(_settled.decode(whole))
+
+
+def undelivered_id(message: str) -> str:
+    """The id of the message that tells a run what became of one it sent."""
+    return f"undelivered {message}"
 
 
 def with_key(body: bytes, key: str) -> bytes:

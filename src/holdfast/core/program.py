@@ -49,6 +49,10 @@ class Program(Protocol):
         """Keys of the timers that have come due, in the order in which they fire."""
         ...
 
+    def awaited_sends(self) -> Sequence[str]:
+        """Keys of the signals sent whose outcome the program waits for: `SendSettled`."""
+        ...
+
     def open_steps(self) -> Mapping[str, RunStep]:
         """The steps asked for whose outcome is still wanted."""
         ...

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.payload import Arguments, Shape
 from holdfast.core.retry import Retry
+from holdfast.errors import InvalidInput
 
 Executor: TypeAlias = Literal["async", "thread", "process"]
 
@@ -92,3 +93,15 @@ class Settings(msgspec.Struct, frozen=True):
     compact_after: int | None = 10_000  # rows of a journal before it is compacted; None: only when asked for
     keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: for ever
     paranoid: bool = False  # replay each run whenever it is parked or has ended
+
+
+def check_limits(
+    step_limit: int | None, snapshot_every: int | msgspec.UnsetType, compact_after: int | msgspec.UnsetType | None
+) -> None:
+    """Refuses numbers that make no sense, by name."""
+    if step_limit is not None and step_limit < 1:
+        raise InvalidInput(f"step_limit={step_limit}: at least 1, or None for no limit")
+    if snapshot_every is not msgspec.UNSET and snapshot_every < 0:
+        raise InvalidInput(f"snapshot_every={snapshot_every}: rows between two snapshots of a run, or 0 for none")
+    if compact_after is not msgspec.UNSET and compact_after is not None and compact_after < 1:
+        raise InvalidInput(f"compact_after={compact_after}: at least 1 row, or None to compact only when asked to")

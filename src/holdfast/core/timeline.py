@@ -96,6 +96,8 @@ class Timeline:
             case e.SignalReceived():
                 self._signals[event.message] = event.name
                 self._note("received", event.name, run=event.sender)
+            case e.SendSettled():
+                self._note(event.status, event.name or event.key, key=event.key, run=event.to)
             case e.MessageSent():
                 self._note("sent", event.name, key=event.key, run=event.to, detail=event.kind)
             case e.Exposed():

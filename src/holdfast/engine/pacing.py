@@ -27,12 +27,13 @@ MANY = 16
 class Pace:
     """Looks at the inbox of one session: at once, or a moment after the last look."""
 
-    __slots__ = ("_handle", "_looked_at", "_session")
+    __slots__ = ("_handle", "_looked_at", "_session", "_shown")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._handle: asyncio.TimerHandle | None = None
         self._looked_at = 0.0
+        self._shown = 0
 
     @property
     def is_waiting(self) -> bool:
@@ -44,8 +45,14 @@ class Pace:
         """How long to stay when there is nothing to do."""
         return LONG_LINGER if len(self._session.run.waits) > MANY else LINGER
 
-    def look(self) -> None:
-        """Something may be in the inbox."""
+    @property
+    def is_behind(self) -> bool:
+        """Whether the store has shown that there is more in the inbox than was read."""
+        return self._shown > self._session.inbox_seen
+
+    def look(self, shown: int = 0) -> None:
+        """Something may be in the inbox; certainly if a commit has shown a number that was not read."""
+        self._shown = max(self._shown, shown)
         if self._handle is not None:
             return
         session = self._session

@@ -26,6 +26,8 @@ def park_after(run: Run, program: Program, draft: Draft, *, is_quiet: bool) -> P
         return Park(last.at)
     if not is_quiet or any(isinstance(x, e.StepScheduled) for x in draft.outputs):
         return None
+    if program.awaited_sends():  # settled as soon as the turn is durable
+        return None
     wake = wake_after(run, program, draft)
     if (wake is not None and wake - draft.at <= NEAR) or awaits_children(run, draft):
         return None

@@ -181,6 +181,7 @@ class Session:
 
     def _gather(self, at: datetime) -> None:
         """Adds what time brings. After messages and outcomes, so that those win."""
+        self._inputs += () if self._pace.is_behind else deciding.delivered(self.program, self._inputs)
         due = deciding.brought_by_time(self.run, self.program, at, self.engine.settings.cancel_grace)
         if due:
             self._inputs.extend(due)
@@ -302,7 +303,7 @@ class Session:
 
     def _durable(self, draft: Draft, park: Park | None, verdict: Committed) -> None:
         is_leaving = self._drain not in {"", ROUND}
-        telling.turned(self, draft, park, is_leaving=is_leaving)
+        telling.turned(self, draft, park, is_leaving=is_leaving, unread=verdict.inbox_last - self.inbox_seen)
         if draft.is_terminal or park is not None:
             is_over = draft.is_terminal or is_leaving or any(isinstance(x, e.Paused) for x in draft.inputs)
             self._leave(is_warm=not is_over and (not draft.ends_pass or self.engine.begin_anew(self, draft)))
@@ -321,8 +322,8 @@ class Session:
                     self._flight.start(self._commands[key])
         if verdict.inbox_last > self.inbox_seen or self._has_news:
             self._has_news = False
-            self._pace.look()
-        if self._flight and not self._inputs and not self._flight.settling:
+            self._pace.look(verdict.inbox_last)
+        if self._flight and not self._inputs and not self._flight.settling and not self.program.awaited_sends():
             self._watch_time()  # the common case: nothing to do before a body lands or a time comes
         else:
             self.turn()
@@ -413,8 +414,6 @@ class Session:
         telling.given_back(self, None, is_leaving=bool(self._drain))
         # What came meanwhile is unread to the store and to the program: whoever claims the run reads it again.
         self._leave(is_warm=not self._drain)
-
-    # -- small parts ---------------------------------------------------------------------------------------------------
 
     def _take_inputs(self) -> list[e.AnyEvent]:
         taken, self._inputs = self._inputs, []

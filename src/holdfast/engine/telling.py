@@ -59,8 +59,15 @@ def step_ended(session: Session, key: str, attempt: int, outcome: Outcome) -> No
         LOG.info("run %s: step %s %s", session.run.id, key, how, extra=more)
 
 
-def turned(session: Session, draft: Draft, park: Park | None, *, is_leaving: bool) -> None:
-    """A turn is durable: the run ended, was paused, given back or parked with it."""
+def turned(session: Session, draft: Draft, park: Park | None, *, is_leaving: bool, unread: int = 0) -> None:
+    """A turn is durable: the run ended, was paused, given back or parked with it. `unread`: messages that it has not
+    seen; of a run that ended they tell that signals of this very turn were lost."""
+    for event in draft.inputs:
+        if type(event) is e.SendSettled and event.status != "delivered":
+            _lost(session, f"signal {event.name} to run {event.to}", event.status)
+    if draft.is_terminal and unread > 0:
+        sent = [f"{x.name} to run {x.to}" for x in draft.outputs if isinstance(x, e.MessageSent) and x.kind == "signal"]
+        _lost(session, f"{unread} of the signals of its last turn ({', '.join(sent)})", "missing, or has ended")
     if not LOG.isEnabledFor(logging.INFO):
         return
     run = session.run
@@ -75,6 +82,12 @@ def turned(session: Session, draft: Draft, park: Park | None, *, is_leaving: boo
         )
     elif park is not None:
         given_back(session, park, is_leaving=is_leaving)
+
+
+def _lost(session: Session, what: str, why: str) -> None:
+    LOG.warning(
+        "run %s: %s was not delivered: the run is %s", session.run.id, what, why, extra=fields(session, "signal lost")
+    )
 
 
 def given_back(session: Session, park: Park | None, *, is_leaving: bool) -> None:

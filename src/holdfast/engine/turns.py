@@ -184,7 +184,9 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
         body: e.AnyEvent = e.SignalReceived(
             message=sender, name=event.name, sender=run.id, value=event.value, blob=event.blob
         )
-        messages.append(Message(run=event.to, id=sender, kind="signal", body=encode_event(body)))
+        settled = e.SendSettled(key=event.key, to=event.to, name=event.name, ordinal=run.ordinal)
+        reply = encode_event(settled) if event.name != ROUND else b""  # who is given no rounds any more has ended
+        messages.append(Message(run=event.to, id=sender, kind="signal", body=encode_event(body), reply=reply))
     elif event.kind == "cancel":
         body = e.CancelRequested(message=sender, reason=event.name, actor=f"run {run.id}")
         messages.append(Message(run=event.to, id=sender, kind="cancel", body=encode_event(body)))

@@ -11,17 +11,22 @@ import msgspec
 from holdfast.core.status import Status
 from holdfast.ports.blobs import BlobData
 
-Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause"]
+Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause", "undelivered"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message to one run. `id` is the sender's: the same id to the same run counts once. `body`: an encoded event."""
+    """A message to one run. `id` is the sender's: the same id to the same run counts once. `body`: an encoded event.
+
+    `reply`: an encoded `SendSettled`. If the message comes with a turn and cannot be delivered, the run whose turn it is
+    gets it, with why (`core.messages.with_status`) and the id `core.messages.undelivered_id`.
+    """
 
     run: str
     id: str
     kind: Kind
     body: bytes
     blobs: tuple[tuple[str, BlobData], ...] = ()
+    reply: bytes = b""
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -100,8 +100,9 @@ class Journal(Protocol):
         turn keeps the lease and is no progress: it only takes up again what was in flight), children
         (created like `Runs.create`, but an id in use never fails the turn, see there), messages and publications
         (each bumps its target's `inbox_last` and lowers its `available_at`; to an ended or missing run they are
-        dropped), exposed values, watches, blobs, and with `is_consuming` the inbox rows up to `inbox_seen` are marked
-        consumed by this ordinal. `park` clears the lease and sets `available_at` to now if `inbox_last >
+        dropped; of a message that has a `reply` the run itself is told, even if it ends with this turn), exposed
+        values, watches, blobs, and with `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by this
+        ordinal. `park` clears the lease and sets `available_at` to now if `inbox_last >
         inbox_seen`, else to `park.until`. A terminal turn never leaves `available_at` behind, drops the run's watches,
         and is `Unread` if `inbox_last > inbox_seen`.
 

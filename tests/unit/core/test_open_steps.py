@@ -90,6 +90,9 @@ class NoTimers:
     def due_timers(self, now: object) -> list[str]:
         return []
 
+    def awaited_sends(self) -> list[str]:
+        return []
+
 
 @pytest.mark.parametrize("retrying", [0, 3])
 def test_a_turn_looks_at_as_many_steps_however_many_are_open(retrying: int) -> None:

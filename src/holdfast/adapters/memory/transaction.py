@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
+from holdfast.core.messages import encode_event, ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.references import names_in
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant
@@ -118,6 +118,15 @@ class Transaction:
         self.hints[run.id] = None
         return Accepted()
 
+    def _tell_sender(self, no: int, message: Message, refused: Ended | Missing) -> None:
+        """Of a message of its own turn. A run that ends keeps it, and is not woken; whether one that goes on is due is
+        the turn's to say."""
+        run = self.tables.runs[no]
+        why = refused.status.value if isinstance(refused, Ended) else "missing"
+        name, last = undelivered_id(message.id), run.inbox_last + 1
+        self.tables.inbox[no][name] = Letter(last, name, "undelivered", with_status(message.reply, why))
+        self._change(no, inbox_last=last)
+
     def publish(self, publication: Publication) -> list[str]:
         """To every current watcher. A run that waits twice on the topic is sent a message for each wait."""
         found = watching(self.tables, publication.topic)
@@ -156,7 +165,9 @@ class Transaction:
         for child in commit.children:
             self._start_child(child, row.ordinal)
         for message in commit.messages:
-            self.send(message)
+            delivery = self.send(message)
+            if message.reply and not isinstance(delivery, Accepted):
+                self._tell_sender(run.no, message, delivery)
         for publication in commit.publications:
             self.publish(publication)
         self._show(commit)

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.adapters.sql.rows import maybe_micros
 from holdfast.core.definition import DefinitionBytes
-from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key
+from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key, with_status
 from holdfast.core.references import names_in
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
@@ -32,6 +32,7 @@ _GOING_ON = (Status.PENDING, Status.RUNNING)
 _encoder = msgspec.json.Encoder()  # bytes become base64
 _HOLE = secrets.token_hex(16)  # of this process, so nobody's data can hold it
 _QUOTED_HOLE = f'"{_HOLE}"'.encode()
+_STATUS, _MISSING = b'"status":', b'"status":"missing"'  # a quote within a text is escaped, so no text holds these
 
 
 def encoded_json(value: Any) -> str:
@@ -134,6 +135,9 @@ def message(sent: Message) -> dict[str, Any]:
     """A message to one run."""
     wire: dict[str, Any] = {"run": sent.run, "id": sent.id, "kind": sent.kind, "body": sent.body}
     _add_blobs(wire, sent.blobs, sent.body)
+    if sent.reply:
+        before, _, after = with_status(sent.reply, "missing").partition(_MISSING)
+        wire["reply"] = (before + _STATUS, after)  # the server fills in why
     return wire
 
 

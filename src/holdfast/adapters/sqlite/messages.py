@@ -5,9 +5,10 @@ from __future__ import annotations
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
-from holdfast.core.messages import with_key
+from holdfast.core.messages import undelivered_id, with_key, with_status
 from holdfast.core.status import Status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
+from holdfast.ports.journal import Commit
 
 
 def send(transaction: Transaction, message: Message) -> Delivery:
@@ -28,6 +29,19 @@ def send(transaction: Transaction, message: Message) -> Delivery:
     refer(transaction, no, message.body)
     transaction.hint(message.run)
     return Accepted()
+
+
+def tell_sender(transaction: Transaction, commit: Commit, message: Message, refused: Ended | Missing) -> None:
+    """Of a message of its own turn, which is stored: a run that ended with it keeps that, and is not woken."""
+    why = refused.status.value if isinstance(refused, Ended) else "missing"
+    last = transaction.row(sql.FENCE, (commit.no,))[2] + 1
+    body = with_status(message.reply, why)
+    transaction.run(sql.DELIVER, (commit.no, last, undelivered_id(message.id), "undelivered", body, transaction.now))
+    if commit.is_terminal:
+        transaction.run(sql.NUMBER, (last, commit.no))
+    else:
+        transaction.run(sql.WAKE, (last, transaction.now, commit.no))
+        transaction.hint(commit.row.run)
 
 
 def publish(transaction: Transaction, publication: Publication) -> list[str]:

@@ -207,6 +207,7 @@ UPDATE runs SET inbox_last = ?1, available_at = min(coalesce(available_at, ?2), 
     ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
 WHERE no = ?3
 """
+NUMBER = "UPDATE runs SET inbox_last = ? WHERE no = ?"  # of a message to a run that has ended: it is not woken
 WATCHERS = """
 SELECT runs.id, watchers.key, watchers.since FROM watchers JOIN runs ON runs.no = watchers.run
 WHERE watchers.topic = ? ORDER BY watchers.rowid

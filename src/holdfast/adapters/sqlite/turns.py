@@ -13,9 +13,10 @@ from holdfast.adapters.sql.rows import maybe_micros
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.creation import start_child, stored_row, tell_adopters
-from holdfast.adapters.sqlite.messages import publish, send
+from holdfast.adapters.sqlite.messages import publish, send, tell_sender
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.turn import micros
+from holdfast.ports.inbox import Accepted
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 
 
@@ -108,7 +109,9 @@ def _reach_out(transaction: Transaction, commit: Commit) -> int:
     for child in commit.children:
         start_child(transaction, child, commit.row.ordinal)
     for message in commit.messages:
-        send(transaction, message)
+        delivery = send(transaction, message)
+        if message.reply and not isinstance(delivery, Accepted):
+            tell_sender(transaction, commit, message, delivery)
     for publication in commit.publications:
         publish(transaction, publication)
     return int(transaction.row(sql.FENCE, (commit.no,))[2])

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from weakref import WeakSet
 
+from holdfast.errors import StoreRefused
+
 _owners: WeakSet[object] = WeakSet()
 
 
@@ -22,6 +24,15 @@ def leak(owner: object) -> None:
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+
+
+def refuse_private(url: str, parent: int) -> None:
+    """Refuses a store that lives in the memory of the process that opened it: the child would find an empty one."""
+    if url.startswith("memory:") or ":memory:" in url:
+        raise StoreRefused(
+            f"the store {url} lives in process {parent}, which forked this one ({os.getpid()}), and cannot be seen "
+            "here. Use a store that processes can share, such as sqlite:///path.db, or open it only in the child."
+        )
 
 
 def _leak_all() -> None:

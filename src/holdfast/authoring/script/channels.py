@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, overload
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import NO_DEFAULT, WaitCall
 from holdfast.authoring.script.context import Place, place, require_program
+from holdfast.authoring.script.receipts import Receipt, SyncReceipt
 from holdfast.core.commands import Expose, Send
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name
@@ -18,6 +19,7 @@ from holdfast.core.payload import Shape
 from holdfast.errors import DefinitionError
 
 T = TypeVar("T")
+Rc = TypeVar("Rc", bound=Receipt)
 D = TypeVar("D")
 
 
@@ -86,11 +88,11 @@ class AsyncChannel(Channel[T]):
 class Sending(Typed[T]):
     """A signal, sent from inside a run."""
 
-    def send(self, run: str, value: T) -> None:
-        """Sends to another run, from inside a run, with this turn: exactly once."""
+    def _send(self, kind: type[Rc], run: str, value: T) -> Rc:
         program = require_program("Signal.send()", outside="From outside: await run.signal(…).")
         key = program.take_key(f"send {self.name}")
         program.ask(Send(key=key, to=run, kind="signal", name=self.name, value=self.encode(value)))
+        return kind(program, key, run, self.name)
 
 
 class Publishing(Typed[T]):
@@ -106,6 +108,11 @@ class Publishing(Typed[T]):
 class Signal(Sending[T], AsyncChannel[T]):
     """A durable message to one run: buffered, exactly once, FIFO per sender. Its type is part of it:
     `approved = Signal[bool]("approved")`."""
+
+    def send(self, run: str, value: T) -> Receipt:
+        """Sends to another run, from inside a run, with this turn: exactly once. Await what it returns to know that the
+        signal arrived: `RunFinished` or `RunNotFound` if it could not. Nobody awaits it: a lost signal is logged."""
+        return self._send(Receipt, run, value)
 
 
 class Topic(Publishing[T], AsyncChannel[T]):
@@ -128,6 +135,11 @@ class SyncChannel(Channel[T]):
 
 class SyncSignal(Sending[T], SyncChannel[T]):
     """A signal, waited for in sync workflows."""
+
+    def send(self, run: str, value: T) -> SyncReceipt:
+        """Sends to another run, from inside a run, with this turn: exactly once. `.wait()` on what it returns to know
+        that the signal arrived: `RunFinished` or `RunNotFound` if it could not. Else a lost signal is logged."""
+        return self._send(SyncReceipt, run, value)
 
 
 class SyncTopic(Publishing[T], SyncChannel[T]):

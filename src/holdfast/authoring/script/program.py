@@ -26,6 +26,7 @@ from holdfast.authoring.script.calls import UNREADABLE, DurableCall
 from holdfast.authoring.script.context import Place, authors_place
 from holdfast.authoring.script.earlier import Earlier
 from holdfast.authoring.script.loop import DurableLoop, Timer
+from holdfast.authoring.script.receipts import Receipts
 from holdfast.authoring.script.replaying import (
     ADVICE,
     Cursor,
@@ -66,6 +67,7 @@ class ScriptProgram:
         self._timers: Timers | None = None
         self._waits: Waits | None = None
         self._children: StartedChildren | None = None
+        self.receipts: Receipts = Receipts(self)
         self.exposed: dict[str, bytes] = {}
         self.continuing: c.ContinueAs | None = None
         self.cancel: e.CancelRequested | None = None
@@ -119,6 +121,10 @@ class ScriptProgram:
         """Timers that have come due, in the order in which they fire."""
         return [] if self._timers is None else self._timers.due(now)
 
+    def awaited_sends(self) -> list[str]:
+        """Signals sent whose outcome is waited for."""
+        return self.receipts.awaited()
+
     def open_steps(self) -> Mapping[str, c.RunStep]:
         """Steps asked for whose outcome is still wanted."""
         return self.steps.commands()
@@ -126,7 +132,7 @@ class ScriptProgram:
     def close(self) -> bool:
         """Ends the program without effects. False if the author's code refused to end."""
         self._is_over = True
-        waited_for = (self.steps, self._waits, self._children)
+        waited_for = (self.steps, self._waits, self._children, self.receipts)
         has_ended = self.loop.unwind([x for kind in waited_for if kind is not None for x in kind.pending()], Unwinding)
         self.announced.clear()
         _begun.discard(self)
@@ -377,6 +383,8 @@ class ScriptProgram:
                 self.waits.signal(event)
             case e.TopicReceived():
                 self.waits.topic(event)
+            case e.SendSettled():
+                self.receipts.settled(event)
             case e.ChildEnded():
                 self.children.ended(event)
             case e.CancelRequested():
@@ -421,12 +429,4 @@ def _has_returned(task: asyncio.Task[Any]) -> bool:
 
 
 _begun: set[ScriptProgram] = set()
-
-
-def _keep_for_ever() -> None:
-    """At the end of the process: programs nobody closed are not to be taken apart by the collector."""
-    for program in _begun:
-        bury(program.loop)
-
-
-atexit.register(_keep_for_ever)
+atexit.register(lambda: [bury(program.loop) for program in _begun])  # not to be taken apart by the collector

@@ -36,6 +36,7 @@ from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
 from holdfast.testing.conformance.machine_logs import MachineLogSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
+from holdfast.testing.conformance.receipts import ReceiptsSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
@@ -56,6 +57,7 @@ __all__ = [
     "MachineLogSuite",
     "OwnershipSuite",
     "ParkingSuite",
+    "ReceiptsSuite",
     "RunsSuite",
     "SnapshotSuite",
     "StoreGrants",
@@ -77,6 +79,7 @@ class StoreSuite(
     TreesSuite,
     RunsSuite,
     InboxSuite,
+    ReceiptsSuite,
     ClaimSuite,
     LeasesSuite,
     OwnershipSuite,

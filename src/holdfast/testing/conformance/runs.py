@@ -61,7 +61,7 @@ FILTERS: dict[str, tuple[Filter, set[str]]] = {
 }
 
 
-def _first_turn(world: World, new: NewRun, *events: e.AnyEvent, **rest: Any) -> Commit:
+def first_turn(world: World, new: NewRun, *events: e.AnyEvent, **rest: Any) -> Commit:
     """The turn of a holder that has the run before it is made: its number is not known yet."""
     turns = decode_rows([new.row])
     row = chained(new.row.checksum, new.row.run, 2, 1, world.clock.now(), (e.Claimed(worker="w1"), *events))
@@ -207,14 +207,14 @@ class RunsSuite(Suite):
         assert (await world.get("r")).status is Status.RUNNING
 
     @pytest.mark.parametrize("what", ["goes on", "parks", "ends"])
-    async def test_a_run_can_be_made_with_its_first_turn(self, world: World, what: str) -> None:
+    async def test_a_run_can_be_made_with_itsfirst_turn(self, world: World, what: str) -> None:
         """Contract: run, lease and first turn in one write; all that a turn may do, it does here too."""
         await world.worker("i1")
         new, at = world.new("r", attributes={"a": "b"}), world.clock.now() + seconds(60)
         events: tuple[e.AnyEvent, ...] = (DONE,) if what == "ends" else (e.StepScheduled(key="charge"),)
         park = {"goes on": None, "parks": Park(at), "ends": Park(None)}[what]
         child = new_run("c", world.clock.now(), "parcel", watcher=("r", "k"), parent="r", parent_key="k", root="r")
-        first = _first_turn(world, new, *events, park=park, children=(child,), blobs={BLOB_NAME: BLOB})
+        first = first_turn(world, new, *events, park=park, children=(child,), blobs={BLOB_NAME: BLOB})
         creation = await world.create(new, instance="i1", worker="w1", first=first)
         assert isinstance(creation, Made)
         assert creation.first == Committed((await world.store.history("r"))[-1].seq, 0)
@@ -235,11 +235,11 @@ class RunsSuite(Suite):
         await world.make("there")
         before = await world.dump()
         new = world.new("there")
-        creation = await world.create(new, instance="i1", worker="w1", first=_first_turn(world, new, DONE))
+        creation = await world.create(new, instance="i1", worker="w1", first=first_turn(world, new, DONE))
         assert isinstance(creation, Existing)
         assert await world.dump() == before
         new = world.new("later", available_at=world.clock.now() + seconds(60))
-        creation = await world.create(new, instance="i1", worker="w1", first=_first_turn(world, new, DONE))
+        creation = await world.create(new, instance="i1", worker="w1", first=first_turn(world, new, DONE))
         assert isinstance(creation, Made)
         assert (creation.first, (await world.get("later")).next_ordinal) == (None, 2)
         await world.verify()

@@ -351,6 +351,9 @@ class _WatchedProgram:
     def due_timers(self, now: datetime) -> list[str]:
         return self._inner.due_timers(now)
 
+    def awaited_sends(self) -> Sequence[str]:
+        return self._inner.awaited_sends()
+
     def open_steps(self) -> Mapping[str, c.RunStep]:
         return self._inner.open_steps()
 

@@ -252,21 +252,41 @@ BEGIN
 END
 $$;
 
+-- Tells a run that a message of its own turn, whose row is locked and moved, could not be delivered. One that ended with
+-- it keeps that, and is not woken.
+CREATE FUNCTION _tell_sender(at bigint, turn_no bigint, message text, message_body bytea)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint;
+BEGIN
+    UPDATE runs SET inbox_last = inbox_last + 1,
+        available_at = CASE
+            WHEN ended_at IS NULL THEN least(coalesce(available_at, _tell_sender.at), _tell_sender.at) END,
+        ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
+    WHERE no = turn_no RETURNING inbox_last INTO number;
+    INSERT INTO inbox (run, no, id, kind, body, at)
+    VALUES (turn_no, number, message, 'undelivered', message_body, _tell_sender.at);
+END
+$$;
+
 -- What a turn brings besides its row and the projection; `extra` names only what there is.
 CREATE FUNCTION _reach_out(at bigint, turn_no bigint, turn_ordinal bigint, turn_at bigint, extra jsonb, known jsonb)
 RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     hints text[] := '{}';
     one jsonb;
+    word text;
 BEGIN
     FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'children') LOOP
         hints := hints || _start_child(at, one, turn_ordinal, known);
     END LOOP;
     FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'messages') LOOP
-        IF _deliver(at, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), one -> 'blobs',
-            one -> 'names') = 'accepted'
-        THEN
+        word := _deliver(at, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'),
+            one -> 'blobs', one -> 'names');
+        IF word = 'accepted' THEN
             hints := hints || (one ->> 'run');
+        ELSIF word <> 'repeat' AND one ? 'reply' THEN
+            PERFORM _tell_sender(at, turn_no, 'undelivered ' || (one ->> 'id'), _filled(one -> 'reply', word));
         END IF;
     END LOOP;
     FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'publications') LOOP
@@ -366,6 +386,9 @@ BEGIN
     IF extra IS NOT NULL THEN
         hints := hints || _reach_out(at, turn_no, turn_ordinal, turn_at, extra, known);
         SELECT inbox_last INTO second FROM runs WHERE no = turn_no;  -- it may have written to itself
+        IF is_parked AND second > seen THEN  -- due at once
+            hints := hints || moved.id;
+        END IF;
     END IF;
     IF is_terminal THEN
         DELETE FROM watchers WHERE run = turn_no;

@@ -1,0 +1,112 @@
+"""Receipts: what became of the signals that a run sent.
+
+The commit of the turn that sends a signal decides whether it arrives. If it does not, that commit puts a message into the
+sender's own inbox. The journal holds an outcome only if the signal was lost, or if the program waits for it: a receipt
+that nobody awaits costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from holdfast.authoring.script.bridge import block_on
+from holdfast.core import events as e
+from holdfast.errors import HoldfastError, RunFinished, RunNotFound
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.program import ScriptProgram
+
+
+class Receipt:
+    """What `Signal.send` returns. Awaited, it ends once the signal is in the inbox of the other run, or raises
+    `RunFinished` or `RunNotFound`. A signal that nobody awaits is sent all the same."""
+
+    __slots__ = ("_key", "_name", "_program", "_to")
+
+    def __init__(self, program: ScriptProgram, key: str, to: str, name: str) -> None:
+        self._program = program
+        self._key = key
+        self._to = to
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"<Receipt of {self._name!r} to {self._to!r}>"
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        receipts = self._program.receipts
+        event = receipts.known(self._key)
+        if event is None:
+            future = receipts.future(self._key)
+            try:
+                event = yield from future
+            except asyncio.CancelledError:
+                receipts.give_up(self._key, future)
+                raise
+        if event.status != "delivered":
+            raise _refused(event)
+
+
+class SyncReceipt(Receipt):
+    """What `Signal.send` of `holdfast.sync` returns."""
+
+    __slots__ = ()
+
+    def wait(self) -> None:
+        """Waits until the signal is in the inbox of the other run; `RunFinished` or `RunNotFound` if it cannot be."""
+        block_on(self, "Receipt.wait()")
+
+
+class Receipts:
+    """Of the signals that one program sent."""
+
+    __slots__ = ("_futures", "_known", "_program")
+
+    def __init__(self, program: ScriptProgram) -> None:
+        self._program = program
+        self._known: dict[str, e.SendSettled] = {}
+        self._futures: dict[str, list[asyncio.Future[e.SendSettled]]] = {}
+
+    def known(self, key: str) -> e.SendSettled | None:
+        """The outcome, if the journal holds it."""
+        return self._known.get(key)
+
+    def future(self, key: str) -> asyncio.Future[e.SendSettled]:
+        """What one who waits awaits. Each has its own: whoever is cancelled takes nothing from the others."""
+        future = self._program.loop.outcome_future()
+        self._futures.setdefault(key, []).append(future)
+        return future
+
+    def give_up(self, key: str, future: asyncio.Future[e.SendSettled]) -> None:
+        """The author's code no longer waits."""
+        left = [one for one in self._futures.pop(key, ()) if one is not future]
+        if left:
+            self._futures[key] = left
+
+    def settled(self, event: e.SendSettled) -> None:
+        """An outcome came. One of an earlier pass is nobody's: its keys are used again."""
+        if event.status != "delivered" and event.ordinal <= self._program.beginning.ordinal:
+            return
+        self._known.setdefault(event.key, event)
+        for future in self._futures.pop(event.key, ()):
+            if not future.done():
+                future.set_result(event)
+
+    def awaited(self) -> list[str]:
+        """Keys of the signals whose outcome is waited for."""
+        return list(self._futures)
+
+    def pending(self) -> list[asyncio.Future[Any]]:
+        """Every future somebody may await."""
+        return [future for several in self._futures.values() for future in several]
+
+
+def _refused(event: e.SendSettled) -> HoldfastError:
+    what = f"signal {event.name} was not delivered"
+    if event.status == "missing":
+        return RunNotFound(f"no run {event.to!r} in this store: {what}")
+    return RunFinished(f"run {event.to} has {_HOW[event.status]}: {what}", run_id=event.to, status=event.status)
+
+
+_HOW = {"completed": "completed", "failed": "failed", "cancelled": "been cancelled"}

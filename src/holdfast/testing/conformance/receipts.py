@@ -1,0 +1,128 @@
+"""Receipts: a signal that a turn sends arrives, or the sender's own inbox says why not, in the same transaction."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from holdfast.core import events as e
+from holdfast.core.messages import encode_event
+from holdfast.ports.inbox import Message
+from holdfast.ports.journal import Committed, Fenced, Park
+from holdfast.ports.runs import Made
+from holdfast.testing.conformance.runs import first_turn
+from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.world import DONE, ENDS, EndName, World, event_of, seconds, signal
+
+
+def asked(to: str, message: str = "m1") -> Message:
+    """A signal whose sender wants to know if it cannot be delivered."""
+    reply = encode_event(e.SendSettled(key="send go", ordinal=7, to=to, name="go"))
+    return msgspec.structs.replace(signal(to, message), reply=reply)
+
+
+async def told(world: World, run: str) -> list[tuple[str, str, str]]:
+    """What a run is told of its signals: the id of each message, to whom, and why not."""
+    found = [(message, event_of(message)) for message in await world.unread(run) if message.kind == "undelivered"]
+    assert all((event.key, event.ordinal, event.name) == ("send go", 7, "go") for _, event in found)
+    return [(message.id, event.to, event.status) for message, event in found]
+
+
+class ReceiptsSuite(Suite):
+    """Receipts of signals that turns send."""
+
+    @pytest.mark.parametrize("ended", list(ENDS))
+    async def test_the_sender_is_told_that_the_run_has_ended(self, world: World, ended: EndName) -> None:
+        """Contract: with the status it ended in; the verdict shows that there is something unread."""
+        await world.ended_run("gone", ENDS[ended])
+        holder = await world.held_run("r")
+        verdict = await holder.commits(e.StepScheduled(key="a"), messages=(asked("gone"),))
+        assert await told(world, "r") == [("undelivered m1", "gone", ended)]
+        (message,) = await world.unread("r")
+        assert verdict.inbox_last == message.no == (await world.get("r")).inbox_last
+        assert await world.unread("gone") == []
+        await world.verify()
+
+    async def test_the_sender_is_told_that_there_is_no_such_run(self, world: World) -> None:
+        """Contract: each signal by itself; one that arrives, and one without a receipt, is not told of."""
+        await world.make("there")
+        holder = await world.held_run("r")
+        sent = (asked("nowhere"), asked("there", "m2"), signal("nowhere", "m3"), asked("nowhere", "m4"))
+        verdict = await holder.commits(messages=sent)
+        assert await told(world, "r") == [
+            ("undelivered m1", "nowhere", "missing"),
+            ("undelivered m4", "nowhere", "missing"),
+        ]
+        assert [message.id for message in await world.unread("there")] == ["m2"]
+        assert verdict.inbox_last == 2
+
+    async def test_what_is_delivered_leaves_nothing(self, world: World) -> None:
+        """Contract: to a paused run, to a child made with the same turn, to itself: delivered, and no receipt."""
+        holder = await world.held_run("paused")
+        await holder.commits(e.Paused(reason="operator"), park=Park(None))
+        holder = await world.held_run("r")
+        sent = (asked("paused"), asked("c"), asked("r", "m2"))
+        await holder.commits(messages=sent, children=(holder.child("c", "k"),))
+        assert await told(world, "r") == []
+        assert [message.id for message in await world.unread("r")] == ["m2"]
+        assert [message.id for message in await world.unread("c")] == ["m1"]
+        assert [message.id for message in await world.unread("paused")] == ["m1"]
+
+    async def test_a_sender_that_parks_is_due_at_once(self, world: World) -> None:
+        """Contract: as with any message that comes while a run is given back."""
+        holder = await world.held_run("r")
+        await holder.commits(messages=(asked("nowhere"),), park=Park(world.clock.now() + seconds(60)))
+        assert (await world.get("r")).available_at == world.clock.now()
+        again = await world.holder("r")
+        assert again.row.inbox_last == 1
+
+    async def test_a_sender_that_ends_keeps_what_it_was_told(self, world: World) -> None:
+        """Contract: nobody reads it any more, but the verdict shows it, and the run is not woken; also to itself."""
+        holder = await world.held_run("r")
+        verdict = await holder.commits(DONE, messages=(asked("nowhere"), asked("r", "m2")))
+        assert verdict.inbox_last == 2
+        assert await told(world, "r") == [
+            ("undelivered m1", "nowhere", "missing"),
+            ("undelivered m2", "r", "completed"),
+        ]
+        row = await world.get("r")
+        assert (row.available_at, row.instance) == (None, "")
+        assert await world.claimed_ids(world.workers["i1"]) == []
+        await world.verify()
+
+    async def test_the_same_turn_again_tells_once(self, world: World) -> None:
+        """Contract: a commit is sent again after a lost answer: the receipt is there once, and seen in the verdict."""
+        holder = await world.held_run("r")
+        turn = holder.turn(e.StepScheduled(key="a"), messages=(asked("nowhere"),))
+        first = await holder.submit(turn)
+        assert await holder.submit(turn) == first == Committed((await world.store.history("r"))[-1].seq, 1)
+        assert len(await told(world, "r")) == 1
+
+    async def test_a_refused_turn_tells_nothing(self, world: World) -> None:
+        """Contract: what is fenced leaves no trace, receipts included."""
+        holder = await world.held_run("r")
+        await world.store.take("r", instance="i2", steal=True)
+        before = await world.dump()
+        assert isinstance(await holder.commit(messages=(asked("nowhere"),)), Fenced)
+        assert await world.dump() == before
+
+    async def test_turns_that_share_a_transaction(self, world: World) -> None:
+        """Contract: in the order of the batch: what follows the end of its target is told, what precedes it refuses the
+        end."""
+        first, second, ending = [await world.held_run(run) for run in ("a", "b", "gone")]
+        late, early = first.turn(messages=(asked("gone"),)), second.turn(messages=(asked("nowhere", "m2"),))
+        verdicts = await world.store.commit([early, ending.turn(DONE), late])
+        assert all(isinstance(verdict, Committed) for verdict in verdicts), verdicts
+        assert await told(world, "a") == [("undelivered m1", "gone", "completed")]
+        assert await told(world, "b") == [("undelivered m2", "nowhere", "missing")]
+
+    async def test_a_first_turn_tells_too(self, world: World) -> None:
+        """Contract: a run that is made and begun at once learns of it like any other."""
+        await world.worker("i1")
+        new = world.new("r")
+        first = first_turn(world, new, e.StepScheduled(key="a"), messages=(asked("nowhere"),))
+        made = await world.create(new, instance="i1", worker="w1", first=first)
+        assert isinstance(made, Made)
+        assert made.first is not None
+        assert made.first.inbox_last == 1
+        assert await told(world, "r") == [("undelivered m1", "nowhere", "missing")]
