@@ -17,8 +17,8 @@ Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause", "undeli
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message to one run. `id` is the sender's: the same id to the same run counts once. `body`: an encoded event.
 
-    `reply`: an encoded `SendSettled`. If the message comes with a turn and cannot be delivered, the run whose turn it is
-    gets it, with why (`core.messages.with_status`) and the id `core.messages.undelivered_id`.
+    `reply`: an encoded `SendSettled`. If the message comes with a turn and cannot be delivered, the run whose turn it
+    is gets it, with why (`core.messages.with_status`) and the id `core.messages.undelivered_id`.
     """
 
     run: str

@@ -1,8 +1,8 @@
 """Receipts: what became of the signals that a run sent.
 
-The commit of the turn that sends a signal decides whether it arrives. If it does not, that commit puts a message into the
-sender's own inbox. The journal holds an outcome only if the signal was lost, or if the program waits for it: a receipt
-that nobody awaits costs nothing.
+The commit of the turn that sends a signal decides whether it arrives. If it does not, that commit puts a message into
+the sender's own inbox. The journal holds an outcome only if the signal was lost, or if the program waits for it: a
+receipt that nobody awaits costs nothing.
 """
 
 from __future__ import annotations
