@@ -17,7 +17,6 @@ from msgspec import UNSET, UnsetType
 from holdfast.adapters.system.forked import refuse_private
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.script.channels import Channel
-from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
@@ -29,6 +28,7 @@ from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings, check_limits
 from holdfast.core.status import Status
+from holdfast.engine.components import components_of
 from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, NotAllowedHere, UnknownWorkflow
 from holdfast.ports.grants import Grants
@@ -138,13 +138,7 @@ class App:
         module = importlib.import_module(what) if isinstance(what, str) else what
         if not isinstance(module, ModuleType):
             raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
-        values: dict[str, Any] = vars(module)
-        found: dict[str, AnyWorkflow[..., Any] | AnyStep[..., Any]] = {
-            name: value for name, value in values.items() if is_a(value, (AnyWorkflow, AnyStep))
-        }
-        if not found:
-            raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow and no step")
-        for name, one in found.items():
+        for name, one in components_of(module).items():
             self._serve(one, f"{module.__name__}.{name}")
 
     def _serve(self, one: AnyWorkflow[..., Any] | AnyStep[..., Any], *names: str) -> None:

@@ -89,7 +89,7 @@ async def test_a_receipt_that_nobody_awaits_costs_nothing(world: World, caplog: 
 
     @workflow
     async def careless(to: str) -> str:
-        go.send(to, 1)
+        _ = go.send(to, 1)
         return await note("sent")
 
     async with world.serving(quick, waits, careless) as app:
@@ -110,9 +110,9 @@ async def test_a_run_that_ends_with_its_signal_is_only_logged(world: World, capl
 
     @workflow
     async def parting(to: str) -> str:
-        go.send(to, 1)
+        _ = go.send(to, 1)
         news.publish(1)
-        go.send("target", 2)
+        _ = go.send("target", 2)
         return "gone"
 
     async with world.serving(waits, parting) as app:

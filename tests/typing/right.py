@@ -22,6 +22,7 @@ from holdfast import (
     Machine,
     More,
     Permanent,
+    Receipt,
     Retry,
     RetryAfter,
     Run,
@@ -149,6 +150,8 @@ async def fulfil(order: Order) -> str:
         if not assert_type(await approved.wait(timeout="3d", default=False), bool):
             raise NotApproved(order.id)
         assert_type(await approved.wait(), bool)
+        receipt = assert_type(approved.send("run", True), Receipt)
+        await receipt
         assert_type(await approved.wait(timeout=60, default=None), bool | None)
         assert_type(await either.wait(), int | None)
         assert_type(await choice.wait(), Literal["yes", "no"])
@@ -221,6 +224,7 @@ def nightly(pages: int = 3) -> int:
         assert_type(load(3), list[str])
         assert_type(load.options(key="x")(3), list[str])
         sync.sleep("5s")
+        assert_type(go.send("run", True), sync.Receipt).wait()
         return len(rest) if assert_type(go.wait(timeout="1d", default=True), bool) else 0
 
 

@@ -17,7 +17,7 @@ LENGTH = 500
 
 Kind: TypeAlias = Literal[
     "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child",
-    "received", "sent", "exposed", "patched", "entered", "kept", "cancel", "deadline", "paused", "resumed", "retry",
+    "received", "sent", "settled", "exposed", "patched", "entered", "kept", "cancel", "deadline", "paused", "resumed", "retry",
     "pass", "continued", "ended",
 ]  # fmt: skip
 Outcome: TypeAlias = Literal[
@@ -91,6 +91,8 @@ def _subject(entry: Entry) -> str:
             return f"signal{name} received" + (f" from {entry.run}" if entry.run else "")
         case "sent":
             return f"{entry.detail}{name} sent to {entry.run}"
+        case "settled":
+            return f"signal{name} delivered" if not entry.run else f"signal{name} lost: run {entry.run} {entry.detail}"
         case "claimed" | "taken over" | "released":
             return f"{entry.kind} by{name}"
         case "cancel":

@@ -97,7 +97,7 @@ class Timeline:
                 self._signals[event.message] = event.name
                 self._note("received", event.name, run=event.sender)
             case e.SendSettled():
-                self._note(event.status, event.name or event.key, key=event.key, run=event.to)
+                self._note("settled", event.name or event.key, key=event.key, run=event.to, detail=event.status)
             case e.MessageSent():
                 self._note("sent", event.name, key=event.key, run=event.to, detail=event.kind)
             case e.Exposed():

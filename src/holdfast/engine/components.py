@@ -7,9 +7,11 @@ the app is found here: nothing is imported by a name found in data.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from holdfast.authoring.script.checks import place_of
+from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.errors import DefinitionError
@@ -52,6 +54,15 @@ class Components:
     def names(self) -> list[str]:
         """All names, for hints."""
         return sorted(self._named)
+
+
+def components_of(module: ModuleType) -> dict[str, Given]:
+    """The steps and workflows of a module by their names there; `DefinitionError` if there are none."""
+    values: dict[str, Any] = vars(module)
+    found = {name: value for name, value in values.items() if is_a(value, (AnyWorkflow, AnyStep))}
+    if not found:
+        raise DefinitionError(f"module {module.__name__} ({module.__file__}) defines no workflow and no step")
+    return found
 
 
 def _place(given: Given) -> str:

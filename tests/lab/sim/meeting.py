@@ -24,6 +24,8 @@ CONSTRUCTS = (
     *BY_WORKFLOW.values(),
     *BY_MESSAGE.values(),
     "step undone",
+    "signal told as lost",
+    "signal awaited and delivered",
     "step timed out",
     "cleaned up after a cancel",
     "grace ran out",
@@ -44,6 +46,8 @@ def met_in(run: Run, turn: Turn) -> Iterator[str]:
                 yield BY_MESSAGE[event.kind]
                 if event.kind == "cancel" and _is_of_an_earlier_life(run, event.to):
                     yield "child of an earlier life cancelled"
+            case e.SendSettled():
+                yield "signal awaited and delivered" if event.status == "delivered" else "signal told as lost"
             case e.StepScheduled() if event.undoes:
                 yield "step undone"
             case e.StepFailed() if event.failure.type == "TimeoutError":

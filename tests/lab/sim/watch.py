@@ -18,6 +18,7 @@ from holdfast.ports.leases import Beat, Claims, Taken, Taking
 from holdfast.ports.runs import Creation, Existing, Made, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.upkeep import Collected, Removed
+from tests.lab.sim import receipts
 from tests.lab.sim.holding import (
     Holding,
     Traces,
@@ -211,6 +212,8 @@ class Watch:
             if target is not None:
                 for problem in s5_awake(target, self._world.clock.now()):
                     self.wrong("S5", target.id, problem)
+            if message.reply and (lost := await receipts.what_is_wrong(self._store, message, target, run)):
+                self.wrong("S12", row.run, lost)
         if commit.park is not None and run.inbox_last > commit.inbox_seen:
             self.met["signal-vs-park race"] += 1
         self.runs[row.run].has_blobs |= bool(commit.blobs)

@@ -22,6 +22,8 @@ from holdfast import (
     Retry,
     RunCancelled,
     RunFailed,
+    RunFinished,
+    RunNotFound,
     Signal,
     StepFailed,
     Topic,
@@ -213,8 +215,10 @@ async def play_more(verb: str, rest: list[Any]) -> Any:
             return rumour.publish(rest[0])
         case "talk":
             partner = start(play([["signal"]]))
-            await partner.signal(news, rest[0])
-            return await partner.result()
+            await (partner.signal(news, rest[0]) if rest[0] % 2 else news.send(partner.id, rest[0]))
+            heard = await partner.result()
+            await tell_the_gone(partner.id)
+            return heard
         case "detached":
             _ = start(play(rest), on_cancel="cancel")
             return None
@@ -229,6 +233,17 @@ async def play_more(verb: str, rest: list[Any]) -> Any:
             return await bouquet({"label": rest[0], "count": rest[1]})
         case _:
             return await play_in_time(verb, rest)
+
+
+async def tell_the_gone(run: str) -> None:
+    """Signals to a run that has ended and to one that never was: who awaits them is told."""
+    _ = news.send(run, -1)
+    for to in (run, f"{run}/nobody"):
+        try:
+            await news.send(to, -1)
+        except (RunFinished, RunNotFound):
+            continue
+        raise AssertionError(f"a signal to {to} was delivered")
 
 
 async def play_in_time(verb: str, rest: list[Any]) -> Any:

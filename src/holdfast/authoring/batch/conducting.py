@@ -150,7 +150,7 @@ class _Life:
         while (given := self._turns.give()) is not None:
             index, args = given
             if args is None:
-                rounds.send(item_id(self._program.beginning.run, index), str(index))
+                _ = rounds.send(item_id(self._program.beginning.run, index), str(index))
             else:
                 self._open[index] = call = self._call(index, args.encode())
                 self._lanes.append(asyncio.create_task(self._all_of(index, call)))
@@ -206,7 +206,7 @@ class _Life:
         self._turns.stop()
         if self._plan.order == "breadth":
             for index in self._open:  # one that is not cancelled too, as when a deadline passed, goes on by itself
-                rounds.send(item_id(self._program.beginning.run, index), NO_MORE_ROUNDS)
+                _ = rounds.send(item_id(self._program.beginning.run, index), NO_MORE_ROUNDS)
         left = self._lanes or [asyncio.create_task(self._end_of(*each)) for each in list(self._open.items())]
         if left:
             await asyncio.wait(left)

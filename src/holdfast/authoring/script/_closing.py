@@ -27,12 +27,13 @@ ROUNDS: Final = 1_000
 _graveyard: list[object] = []
 
 
-def bury(loop: object) -> None:
-    """Keeps a loop whose program would not end, also while the interpreter shuts down and empties its modules."""
-    import ctypes  # rarely needed, and not light
+def bury(*loops: object) -> None:
+    """Keeps loops whose programs would not end, also while the interpreter shuts down and empties its modules."""
+    for loop in loops:
+        import ctypes  # rarely needed, and not light
 
-    _graveyard.append(loop)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loop))
+        _graveyard.append(loop)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(loop))
 
 
 def graveyard_size() -> int:

@@ -11,14 +11,18 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar, overload
 
 T = TypeVar("T")
 
 _DEEPEST = 100
 
 
-def is_a(value: object, kind: type[T] | tuple[type[T], ...]) -> TypeGuard[T]:
+@overload
+def is_a(value: object, kind: type[T]) -> TypeGuard[T]: ...
+@overload
+def is_a(value: object, kind: tuple[type[Any], ...]) -> bool: ...
+def is_a(value: object, kind: Any) -> bool:
     """As `isinstance`, by the type itself: what a proxy or a mock says of its class does not count."""
     return issubclass(type(value), kind)
 

@@ -429,4 +429,4 @@ def _has_returned(task: asyncio.Task[Any]) -> bool:
 
 
 _begun: set[ScriptProgram] = set()
-atexit.register(lambda: [bury(program.loop) for program in _begun])  # not to be taken apart by the collector
+atexit.register(lambda: bury(*(program.loop for program in _begun)))  # not to be taken apart by the collector
