@@ -258,9 +258,9 @@ class Twins(RuleBasedStateMachine):
         if instance in self.worlds[0].workers:
             self.both(lambda world: world.store.due(world.workers[instance], limit=limit))
 
-    @rule(run=runs, worker=st.sampled_from(["w0", "w1", "elsewhere"]), delay=st.sampled_from([0, 3, 30]))
-    def reinstate(self, run: str, worker: str, delay: int) -> None:
-        self.both(lambda world: world.store.reinstate(run, worker=worker, until=world.clock.now() + seconds(delay)))
+    @rule(run=runs, instance=instances, epoch=st.integers(0, 3))
+    def reinstate(self, run: str, instance: str, epoch: int) -> None:
+        self.both(lambda world: world.store.reinstate(run, instance=instance, epoch=epoch))
 
     @rule(instance=instances)
     def release_all(self, instance: str) -> None:

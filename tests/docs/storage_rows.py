@@ -37,7 +37,7 @@ ROWS: dict[str, str] = {
     "stepflow.R1": "at its start a worker takes its own runs back",
     "stepflow.R2": "periodically the runs of dead workers are claimed",
     "stepflow.R3": "the lease comes before the loading",
-    "stepflow.R4": "self-healing: who gets a run writes itself into its row; who is told of an owner writes that one",
+    "stepflow.R4": "self-healing: who gets a run writes itself into its row; so does an owner whom the store forgot",
     "stepflow.R5": "the lease is the truth; the worker in a run's row is an index and may be stale",
     "stepflow.R6": "own runs first, up to the limit, then those of others",
     "stepflow.R7": "what this process is executing is skipped",

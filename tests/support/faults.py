@@ -32,6 +32,10 @@ class FaultyStore:
         for number in numbers:
             self._plan[method, number] = mode
 
+    def clear(self) -> None:
+        """Nothing fails any more."""
+        self._plan.clear()
+
     @property
     def store(self) -> Store:
         """Itself, for those who take a store."""

@@ -28,6 +28,7 @@ from holdfast.engine.committer import Committer
 from holdfast.engine.deciding import pause_reason
 from holdfast.engine.definitions import Definitions, Missing
 from holdfast.engine.history import Journal
+from holdfast.engine.holdings import Holdings
 from holdfast.engine.loading import begun_anew, close
 from holdfast.engine.putting_off import PutOffs
 from holdfast.engine.registry import Registry
@@ -41,7 +42,6 @@ from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.journal import Park
-from holdfast.ports.leases import Held
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
@@ -106,8 +106,7 @@ class Engine:
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
         self._put_offs = PutOffs()
-        self._strays: dict[str, int] = {}
-        self._doubts = 0
+        self.holdings: Holdings = Holdings(self)
 
     @property
     def busy(self) -> int:
@@ -291,47 +290,16 @@ class Engine:
 
     async def check_held(self, instance: str) -> None:
         """Compares what we think we hold with what the store says: lost runs are dropped, news is read."""
-        if not self.sessions and not self._doubts:
-            return
-        self.wheel.turn()  # the clock may have been set forward, which timers of the event loop do not notice
-        before = dict(self.sessions)
-        for session in before.values():
-            self.snapshots.look(session.run, session.no)
-        held = await self.store.held(instance)
-        if self._doubts:
-            await self._give_strays_back(instance, held)
-        for name, session in before.items():
-            if self.sessions.get(name) is not session or session.is_settling:
-                continue
-            known = held.get(name)
-            if known is None or known.epoch != session.epoch:
-                session.drop("taken over by another worker")
-            elif known.inbox_last > session.inbox_seen:
-                self.fetch_inbox(session)
+        await self.holdings.check(instance)
 
     def doubt(self) -> None:
         """The answer of a claim was lost, or what was committed: the store may count runs as ours that nobody here
         knows of."""
-        self._doubts = 2
+        self.holdings.doubt()
 
-    async def _give_strays_back(self, instance: str, held: Mapping[str, Held]) -> None:
-        """A run that is ours by the store and unknown here would wait for ever. Found in two comparisons, since the
-        answer that tells of it may be on its way, it is given back, and claimed again."""
-        found = {name: x.epoch for name, x in held.items() if name not in self.sessions and name not in self.opening}
-        strays = [name for name, epoch in found.items() if self._strays.get(name) == epoch]
-        self._strays = found
-        self._doubts = 2 if found else self._doubts - 1
-        if not self._doubts:
-            self.beginnings.give_up()
-        for name in strays:
-            row = await self.store.get(name)
-            if row is None or (row.instance, row.epoch) != (instance, found[name]):
-                continue
-            if name in self.sessions or name in self.opening or self.beginnings.found(row):
-                continue
-            LOG.warning("run %s: ours by the store, but not known here; given back", name)
-            await self.store.release(row.no, epoch=row.epoch, until=self.clock.now(), inbox_seen=row.inbox_read)
-            self.freed()
+    def knows(self, run: str) -> bool:
+        """Whether it advances the run, or is about to."""
+        return run in self.sessions or run in self.opening
 
     # -- asked by sessions ---------------------------------------------------------------------------------------------
 

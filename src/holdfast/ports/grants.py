@@ -2,14 +2,17 @@
 
 A grant says who *may try* to advance a run. Who commits is decided by the store's epoch, always: a manager that is
 wrong, slow or partitioned delays runs and never doubles them. So a manager reads neither runs nor journal, and the
-owner noted in a run's row is only an index into its grants, which may be stale in both directions: a worker that gets
-the grant of a run writes itself into the row by claiming it; one that is told who owns the run writes that owner back
-(`Leases.reinstate`) and leaves the run alone.
+owner noted in a run's row is only an index into its grants, which may be stale in both directions. Whoever has the
+grant writes the row: a worker that gets it claims the run; an owner whose run the store freed by mistake writes itself
+back (`Leases.reinstate`). A worker that is refused writes nothing: the store may not have caught up with the owner.
+
+The manager may be far away. A pass of a worker asks once for all its runs (`acquire_many`), grants are given back
+beside the passes, and heartbeats have a thread of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
@@ -56,13 +59,26 @@ Releasing: TypeAlias = Released | NotOwner
 
 
 class Grants(Protocol):
-    """Who may try. Contention is a value, never an exception; an unreachable manager raises `StoreUnavailable`."""
+    """Who may try. Contention is a value, never an exception.
+
+    Every verb answers or raises in bounded time: a manager that cannot be reached raises `StoreUnavailable`. What was
+    asked for may have been done all the same, so each verb may be repeated. `heartbeat` is called from a thread, the
+    others from the worker's event loop.
+    """
 
     async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
         """The grant, if the run is free, its grant has run out, or it is this worker's already (then renewed).
 
         Atomic: of any number of concurrent callers one gets it. The loser changes nothing.
         """
+        ...
+
+    async def acquire_many(self, runs: Sequence[str], worker: str, ttl: timedelta) -> Mapping[str, Acquiring]:
+        """`acquire` for each of these runs, all different, with an answer for each. Each is decided for itself: one
+        that another worker has keeps none of the others from being granted.
+
+        The time is that of one call, or of a few for hundreds of runs; it never grows by a round trip a run. If it
+        raises, any of the runs may have been granted: the worker gives them back, or asks again."""
         ...
 
     async def release(self, run: str, worker: str) -> Releasing:
@@ -76,7 +92,8 @@ class Grants(Protocol):
     def heartbeat(self, worker: str, ttl: timedelta) -> None:
         """The worker lives: all its grants hold for `ttl` from now at least. Those that had run out stay so.
 
-        Blocking, called from a thread of its own: a busy event loop costs no lease."""
+        Blocking, called from a thread that does nothing else: a busy event loop costs no lease, and a manager that
+        does not answer costs none of the store's."""
         ...
 
     async def get(self, run: str) -> Grant | None:

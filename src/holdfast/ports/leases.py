@@ -146,11 +146,12 @@ class Leases(Protocol):
         first whether it may try (`ports.grants`), and then claims `only` those."""
         ...
 
-    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
-        """Whoever grants leases says that this worker has a run which the store believed free: its newest instance that
-        lives, or else the newest known, holds it again, epoch as it was, so that it goes on unfenced, and its lease
-        lasts until then at least; without such an instance the run is only put off until then. False, and no trace, if
-        the run has ended, is held, or is not there."""
+    async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
+        """The instance holds a run again that was freed because its lease had run out: it has not noticed, still
+        advances the run, and whoever grants leases (`ports.grants`) says that it may. Epoch as it was: it goes on
+        unfenced. True too if it holds the run. False, and no trace, if the run was claimed since (its epoch is
+        another), is held by another instance, has ended, is paused or is not there, or if the instance is not known or
+        has ended."""
         ...
 
     async def lease(self, run: str) -> Lease | None:

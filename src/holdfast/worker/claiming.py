@@ -112,6 +112,14 @@ def quiet_seconds(worker: Worker, looked_at: datetime) -> float:
 
 async def _pass(worker: Worker, limit: int, fairness: Fairness) -> Claims:
     """One claim: of the worker's own runs as long as there are any, then of whatever is due."""
+    try:
+        return await _claim_and_take_on(worker, limit, fairness)
+    finally:
+        if worker.granted is not None:
+            worker.granted.passed()
+
+
+async def _claim_and_take_on(worker: Worker, limit: int, fairness: Fairness) -> Claims:
     own, worker.own_runs = worker.own_runs[:limit], worker.own_runs[limit:]
     try:
         claims = await fairly(worker, limit, fairness) if not own else await worker.claim(limit, own)

@@ -1,31 +1,49 @@
 """Claims of a worker whose leases are granted outside the store.
 
-A grant is asked for before the claim: whoever is refused has raised no epoch and fenced nobody. Both directions of
-being wrong heal here. The store thought a run free whose owner lives: the owner the manager names is written back. The
-store thought nobody's what the manager now grants us: the claim writes us into its row.
+A grant is asked for before the claim: whoever is refused has raised no epoch and fenced nobody. It writes nothing
+either. The owner that the manager names may be about to claim the run, or have given it back while the answer was on
+its way; so a worker that is refused leaves the run alone for a moment, and asks again. The owner itself heals what is
+wrong: it claims what it was granted, and writes itself back into a row that the store freed by mistake.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from holdfast.errors import StoreError
-from holdfast.ports.grants import Grants, OwnedBy
+from holdfast.ports.grants import Acquiring, Grants, OwnedBy
 from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.ports.runs import RunRow
 
 if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
 
 LOG = logging.getLogger("holdfast.worker")
 PAUSE = 2.0
-"""Seconds after which a stream of orphans that ended is taken up again."""
+"""Seconds after which a stream of orphans that ended is taken up again, and a grant that was not taken back is offered
+again."""
 
-LEAST = timedelta(seconds=1)
-"""How long a run that another has is left alone at least: the manager's clock may be behind the store's."""
+FIRST_REST = 0.05
+"""Seconds for which a run that another worker has is left alone at first, or twice the time the manager took to say so.
+The owner claims it meanwhile. Each time that the manager names the owner again they double, up to a poll."""
+
+AT_ONCE = 100
+"""How many grants are given back at the same time."""
+
+
+@dataclass(slots=True)
+class _Left:
+    """A run that another worker has the grant of, as it was due."""
+
+    worker: str
+    epoch: int
+    times: int
+    until: float
 
 
 class Granted:
@@ -34,52 +52,176 @@ class Granted:
     def __init__(self, grants: Grants, worker: Worker) -> None:
         self._grants = grants
         self._worker = worker
-        self._held: set[str] = set()
-        self._is_returning = False
+        self._pulse = worker.heartbeat.pulse(self.beat)
+        worker.engine.holdings.keep = self.keep
+        self._held: dict[str, None] = {}
+        """Runs that the manager may have granted us, in the order of asking."""
+        self._trying: set[str] = set()
+        """Those that this pass may claim: not here yet."""
+        self._returning: set[str] = set()
+        """Those being given back: asked for again, they could be granted first and taken away then."""
+        self._left: dict[str, _Left] = {}
+        self._took = 0.0
+        """Seconds that the manager took to answer."""
+        self._is_returning = self._is_skipped = False
         self.refused: set[str] = set()
-        """Runs of the last claim that others have: met and counted there."""
+        """Own runs of the last claim that others have: met and counted there."""
 
     @property
     def _ttl(self) -> timedelta:
         return self._worker.options.ttl
 
+    @property
+    def _poll(self) -> float:
+        return self._worker.options.poll.total_seconds()
+
+    def _time(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    # -- heartbeats ----------------------------------------------------------------------------------------------------
+
+    def tell(self) -> None:
+        """From the heartbeat's thread, once the store has heard the worker."""
+        self._pulse.tell()
+
     def beat(self) -> None:
-        """From the heartbeat's thread. What goes wrong is the manager's: the store's own heartbeat goes on."""
+        """One heartbeat. What goes wrong is the manager's: the store's own heartbeat goes on."""
         try:
             self._grants.heartbeat(self._worker.options.id, self._ttl)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
             LOG.warning("worker %s: the lease manager took no heartbeat: %s", self._worker.options.id, error)
 
+    # -- claims --------------------------------------------------------------------------------------------------------
+
     async def claim(self, row: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
         """What the store says is due and the manager lets us try."""
-        worker = self._worker
-        worker.engine.doubt()  # others may write us into a row at any time, as the owner the manager named
-        await self.give_back()
-        due = None if only else await worker.store.due(row, limit=limit)
-        wanted = only if due is None else [run.id for run in due.runs]
         self.refused.clear()
-        may = [run for run in wanted if await self._may_try(run)]
-        claims = Claims([], None if due is None else due.next_due, () if due is None else due.put_off)
-        if may:
-            max_claims = worker.engine.settings.max_claims
-            taken = await worker.store.claim(row, limit=limit, max_claims=max_claims, only=may)
-            claims = Claims(taken.runs, claims.next_due, (*claims.put_off, *taken.put_off))
-            await self._release(set(may) - {run.id for run in taken.runs})
-        return claims
+        if only:
+            answers = await self._ask([run for run in only if not self._worker.engine.knows(run)])
+            self._count_refused(answers)
+            return await self._claim_granted(row, limit, answers, Claims([], None))
+        self._forget()
+        page = limit + len(self._left) + len(self._returning)
+        due = await self._worker.store.due(row, limit=page)
+        wanted = {run.id: run.epoch for run in due.runs if self._is_asked_for(run)}
+        answers = await self._ask(list(wanted)[:limit])
+        is_refused = self._leave(answers, wanted)
+        is_more = is_refused and (len(wanted) > limit or len(due.runs) == page)
+        found = Claims([], self._next_due(due.next_due, is_more=is_more), due.put_off)
+        return await self._claim_granted(row, limit, answers, found)
 
-    async def _may_try(self, run: str) -> bool:
+    def _is_asked_for(self, run: RunRow) -> bool:
+        left = self._left.get(run.id)
+        is_left = left is not None and left.epoch == run.epoch and self._time() < left.until
+        is_returning = run.id in self._returning
+        self._is_skipped |= is_returning
+        return not (is_left or is_returning or self._worker.engine.knows(run.id))
+
+    async def _ask(self, runs: Sequence[str]) -> Mapping[str, Acquiring]:
+        if not runs:
+            return {}
+        self._trying.update(runs)
+        self._held.update(dict.fromkeys(runs))  # before the answer, which may get lost
+        began = self._time()
+        answers = await self._grants.acquire_many(runs, self._worker.options.id, self._ttl)
+        self._took = self._time() - began
+        for run in runs:
+            if isinstance(answers[run], OwnedBy):
+                self._trying.discard(run)
+                self._held.pop(run, None)
+        return answers
+
+    async def _claim_granted(
+        self, row: WorkerRow, limit: int, answers: Mapping[str, Acquiring], found: Claims
+    ) -> Claims:
+        may = [run for run, answer in answers.items() if not isinstance(answer, OwnedBy)]
+        if not may:
+            return found
         worker = self._worker
-        if run in worker.engine.sessions or run in worker.engine.opening:
-            return False  # it is executing here
-        answer = await self._grants.acquire(run, worker.options.id, self._ttl)
-        if isinstance(answer, OwnedBy):
-            self.refused.add(run)
-            worker.met("contended", run, f"worker {answer.worker} has its lease until {answer.expires_at:%H:%M:%S}")
-            until = max(answer.expires_at, worker.store.clock.now() + LEAST)
-            await worker.store.reinstate(run, worker=answer.worker, until=until)
-            return False
-        self._held.add(run)
-        return True
+        max_claims = worker.engine.settings.max_claims
+        taken = await worker.store.claim(row, limit=limit, max_claims=max_claims, only=may)
+        return Claims(taken.runs, found.next_due, (*found.put_off, *taken.put_off))
+
+    def passed(self) -> None:
+        """A pass is over: what it claimed is here, and what it was granted and did not claim is given back."""
+        self._trying.clear()
+        if self._held:
+            self.freed()
+
+    # -- runs of others ------------------------------------------------------------------------------------------------
+
+    def _leave(self, answers: Mapping[str, Acquiring], epochs: Mapping[str, int]) -> bool:
+        """Runs that others have rest for a while. Whether there are any.
+
+        Two workers that ask for a new run are no news. An owner that has not claimed it until we ask again is."""
+        is_refused = False
+        for run, answer in answers.items():
+            known = self._left.pop(run, None)
+            if not isinstance(answer, OwnedBy):
+                continue
+            is_refused = True
+            is_again = known is not None and (known.worker, known.epoch) == (answer.worker, epochs[run])
+            times = known.times + 1 if known is not None and is_again else 1
+            if times == 2:
+                self._met(run, answer)
+            rest = min(max(FIRST_REST, self._took * 2) * 2 ** min(times - 1, 10), self._poll)
+            self._left[run] = _Left(answer.worker, epochs[run], times, self._time() + rest)
+        return is_refused
+
+    def _count_refused(self, answers: Mapping[str, Acquiring]) -> None:
+        for run, answer in answers.items():
+            if isinstance(answer, OwnedBy):
+                self.refused.add(run)
+                self._met(run, answer)
+
+    def _met(self, run: str, owner: OwnedBy) -> None:
+        self._worker.met("contended", run, f"worker {owner.worker} has its lease until {owner.expires_at:%H:%M:%S}")
+
+    def _forget(self) -> None:
+        """Runs that rested and were not seen again are with their owner, or over."""
+        now = self._time()
+        self._left = {run: left for run, left in self._left.items() if now < left.until + 2 * self._poll}
+
+    def _next_due(self, by_store: datetime | None, *, is_more: bool) -> datetime | None:
+        """When to look again: as the store says, or when the next run has rested."""
+        now = self._time()
+        ends = [now] if is_more else [left.until for left in self._left.values() if now < left.until]
+        if not ends:
+            return by_store
+        at = self._worker.store.clock.now() + timedelta(seconds=min(ends) - now)
+        return at if by_store is None else min(at, by_store)
+
+    # -- our runs ------------------------------------------------------------------------------------------------------
+
+    async def keep(self, lost: Mapping[str, int]) -> Collection[str]:
+        """Of runs that execute here and that the store no longer counts as ours, those that stay. The store may have
+        freed them by mistake; whose they are is the manager's word. As long as it says nothing they stay too, unless
+        somebody has claimed them: then a write of ours would be fenced."""
+        worker = self._worker
+        kept: set[str] = set()
+        try:
+            answers = await self._grants.acquire_many(list(lost), worker.options.id, self._ttl)
+        except Exception as error:  # noqa: BLE001 the manager's client may raise anything
+            LOG.warning(
+                "worker %s: the lease manager does not say who has %d run(s): %s", worker.options.id, len(lost), error
+            )
+            return {run for run, epoch in lost.items() if await self._is_unclaimed(run, epoch)}
+        for run, epoch in lost.items():
+            if isinstance(answers[run], OwnedBy):
+                continue
+            self._held[run] = None
+            try:
+                is_back = await worker.store.reinstate(run, instance=worker.options.instance, epoch=epoch)
+            except StoreError:
+                worker.engine.doubt()  # it may have been done
+                raise
+            if is_back:
+                kept.add(run)
+        return kept
+
+    async def _is_unclaimed(self, run: str, epoch: int) -> bool:
+        row = await self._worker.store.get(run)
+        return row is not None and row.epoch == epoch and not row.status.is_terminal
 
     def freed(self) -> None:
         """A run may have left this worker: its grant is given back soon."""
@@ -90,27 +232,41 @@ class Granted:
     async def _return_soon(self) -> None:
         await asyncio.sleep(0)
         self._is_returning = False
+        if not await self._give_back():
+            await asyncio.sleep(PAUSE)
+            self.freed()
+
+    async def _give_back(self) -> bool:
+        """Gives back grants of runs that are neither here nor about to be. Whether the manager heard all of it."""
+        knows, others = self._worker.engine.knows, self._trying | self._returning
+        runs = [run for run in self._held if run not in others and not knows(run)]
+        is_done = True
+        for first in range(0, len(runs), AT_ONCE):
+            part = runs[first : first + AT_ONCE]
+            is_done = all(await asyncio.gather(*map(self._release, part))) and is_done
+        return is_done
+
+    async def _release(self, run: str) -> bool:
+        if run in self._trying or run not in self._held or self._worker.engine.knows(run):
+            return True  # asked for again meanwhile
+        self._returning.add(run)
         try:
-            await self.give_back()
-        except StoreError as error:
-            LOG.warning("worker %s: grants not given back, trying again: %s", self._worker.options.id, error)
+            await self._grants.release(run, self._worker.options.id)
+        except Exception as error:  # noqa: BLE001 the manager's client may raise anything
+            LOG.warning("run %s: its grant is not given back, trying again: %s", run, error)
+            return False
+        else:
+            self._held.pop(run, None)
+            return True
+        finally:
+            self._returning.discard(run)
+            if self._is_skipped:
+                self._is_skipped = False
+                self._worker.work_hinted.set()
 
-    async def give_back(self) -> None:
-        """Grants of runs that are neither here nor being opened."""
-        engine = self._worker.engine
-        await self._release({run for run in self._held if run not in engine.sessions and run not in engine.opening})
-
-    async def _release(self, runs: Iterable[str]) -> None:
-        for run in runs:
-            self._held.discard(run)  # before the answer: asked for again meanwhile, it is held again
-            try:
-                await self._grants.release(run, self._worker.options.id)
-            except BaseException:
-                self._held.add(run)  # what the manager did not hear is said again
-                raise
-
-    async def release_all(self) -> None:
-        """Everything, and the heartbeat: others need not wait. What goes wrong is the manager's here too."""
+    async def close(self) -> None:
+        """Gives everything back, the heartbeat too: others need not wait. What goes wrong is the manager's."""
+        await asyncio.get_running_loop().run_in_executor(None, self._pulse.stop)
         try:
             await self._grants.release_all(self._worker.options.id)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
@@ -123,7 +279,8 @@ class Granted:
                 stream = self._grants.orphans()
                 if stream is None:
                     return
-                async for _ in stream:
+                async for run in stream:
+                    self._left.pop(run, None)
                     self._worker.work_hinted.set()
             except Exception as error:  # noqa: BLE001 the manager's client may raise anything
                 LOG.warning("worker %s: the lease manager tells of no orphans: %s", self._worker.options.id, error)

@@ -19,6 +19,7 @@ import msgspec
 
 from holdfast.errors import StoreError
 from holdfast.ports.leases import Beat, Heart
+from holdfast.worker.pulse import Pulse
 
 LOG = logging.getLogger("holdfast.worker")
 AGAIN = 0.001
@@ -72,8 +73,11 @@ class Heartbeat:
     """Beats every third of the lease, more often while the store does not answer.
 
     `check_interval` None: it never looks after the runs of others. `also` is whom else to tell that the worker lives,
-    once the store has heard it.
+    once the store has heard it; it must not wait.
     """
+
+    pulse: type[Pulse] = Pulse
+    """What tells a lease manager; a simulation does without a thread."""
 
     def __init__(
         self,

@@ -91,7 +91,7 @@ class Worker:
         self.last_beat: Beat | None = None
         self.own_runs: list[str] = []
         """Runs of its earlier instance that it has not yet tried to take back."""
-        self._granted = None if grants is None else Granted(grants, self)
+        self.granted: Granted | None = None if grants is None else Granted(grants, self)
         self.is_stopping: bool = False
         self.is_stopped: bool = False
         self._resources = list(resources)
@@ -130,7 +130,7 @@ class Worker:
             recovery=lambda: encode_recovery(self.recovery),
             check_interval=self._check_interval if recovery.enabled else None,
             frees=recovery.max_claims_per_check,
-            also=(lambda: None) if self._granted is None else self._granted.beat,
+            also=(lambda: None) if self.granted is None else self.granted.tell,
         )
         self._heartbeat.start()
         if self.options.patience is not None:
@@ -142,8 +142,8 @@ class Worker:
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
             self._loop.create_task(sweep_until_stopped(self), name="holdfast-sweeping"),
         ]
-        if self._granted is not None:
-            self._tasks.append(self._loop.create_task(self._granted.watch(), name="holdfast-orphans"))
+        if self.granted is not None:
+            self._tasks.append(self._loop.create_task(self.granted.watch(), name="holdfast-orphans"))
         LOG.info(
             "worker %s: serving %s on %s, %d slots",
             self.options.id,
@@ -169,8 +169,8 @@ class Worker:
         self.own_runs = list(freed[:most])
         if freed:
             LOG.info("worker %s: %d run(s) of its earlier instance are free", self.options.id, len(freed))
-        if self._granted is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._granted.beat)
+        if self.granted is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self.granted.beat)
 
     async def _check_distance(self) -> None:
         """A lease that runs out before the store has answered twice is never held."""
@@ -193,13 +193,13 @@ class Worker:
     ) -> Claims:
         """Takes due runs: as the store says, or as whoever grants the leases lets it. `definitions`: of these alone."""
         row = self.row if definitions is None else msgspec.structs.replace(self.row, definitions=definitions)
-        if self._granted is not None:
-            return await self._granted.claim(row, limit, only)
+        if self.granted is not None:
+            return await self.granted.claim(row, limit, only)
         return await self.store.claim(row, limit=limit, max_claims=self.engine.settings.max_claims, only=only)
 
     async def recovered(self, own: Sequence[str], taken: Collection[str]) -> None:
         """The runs of the earlier instance were tried: those that others were quicker to get are left to them."""
-        counted = self._granted.refused if self._granted is not None else ()
+        counted = self.granted.refused if self.granted is not None else ()
         for run in own:
             if run in taken:
                 self.met("own", run, "")
@@ -264,7 +264,7 @@ class Worker:
         """Whether a run made on this thread may be made already begun by this worker."""
         return (
             not self.is_stopping
-            and self._granted is None  # a run is pending until whoever grants leases lets us claim it
+            and self.granted is None  # a run is pending until whoever grants leases lets us claim it
             and threading.get_ident() == self._thread
             and self.free > 0
             and queue in self.options.queues
@@ -319,8 +319,8 @@ class Worker:
             self._watchdog.stop()
         if self._heartbeat is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._heartbeat.stop)
-        if self._granted is not None:  # first: a run that is free and still granted to us is put off by whoever looks
-            await self._granted.release_all()
+        if self.granted is not None:  # first: a run that is free and still granted to us is put off by whoever looks
+            await self.granted.close()
         try:
             await self.store.release_all(self.options.instance)
         except StoreError as error:
@@ -331,8 +331,8 @@ class Worker:
     # -- hints ---------------------------------------------------------------------------------------------------------
 
     def _freed(self, is_over: bool) -> None:
-        if self._granted is not None:
-            self._granted.freed()
+        if self.granted is not None:
+            self.granted.freed()
         if self.is_stopping:
             self._all_quiet.set()
         elif self.waits_for_slots or not is_over:

@@ -84,6 +84,10 @@ class Scenario:
     keep: float | None = None
     hints: str = "all"
     inserts_at: int = 0
+    distance: float = 0.0
+    """Seconds to the lease manager at most, each way."""
+    losses: float = 0.0
+    """The share of its answers that get lost."""
 
 
 def draw(rng: random.Random) -> Scenario:
@@ -105,6 +109,8 @@ def draw(rng: random.Random) -> Scenario:
         keep=rng.choice((None, None, None, 2.0)),
         hints=rng.choice(("all", "all", "lossy", "none")),
         inserts_at=rng.randrange(3),
+        distance=rng.choice((0.0, 0.01, 0.1, 0.3)),
+        losses=rng.choice((0.0, 0.0, 0.1)),
     )
 
 

@@ -26,6 +26,7 @@ from holdfast.engine.sweeping import sweep
 from holdfast.ports.store import Store
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.pulse import Pulse
 from holdfast.worker.worker import Worker
 from tests.lab.sim import faults as drawing
 from tests.lab.sim import scenario as casting
@@ -45,9 +46,17 @@ DAWN, DUSK = 1.5, 5.0
 """Faults stop at some second between these, and everything must come to its end."""
 
 
+class PulseAtOnce(Pulse):
+    """The heartbeat at the lease manager, without a thread."""
+
+    def tell(self) -> None:
+        self._beat()
+
+
 class BeatingOnTheLoop(Heartbeat):
     """The heartbeat of a simulated worker: the same beats, as an actor of their own instead of a thread."""
 
+    pulse = PulseAtOnce
     _timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -146,7 +155,7 @@ class World:
         for served in SERVED:
             for spec in served.specs():
                 self.registry.add(spec)
-        self.grants = LyingGrants(self.clock, self.rng) if self.scenario.has_grants else None
+        self.grants = self._grants() if self.scenario.has_grants else None
         self.processes: dict[int, Process] = {}
         self.is_calm = False
         self.is_out = False
@@ -156,6 +165,10 @@ class World:
         self.lives: dict[str, int] = {}
         self.clients = Clients(self)
         self.liveness = Liveness(self)
+
+    def _grants(self) -> LyingGrants:
+        cast = self.scenario
+        return LyingGrants(self.clock, self.rng, distance=cast.distance, losses=cast.losses)
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
@@ -340,7 +353,7 @@ class World:
     def run(self) -> Result:
         """Everything, from the first worker to the last check."""
         STAGE.body, STAGE.inserts, STAGE.poison = self._body, self._inserts, self._poison
-        with _chance(self.rng), heard(self.watch.problems):
+        with _chance(self.rng), heard(self.watch.problems, self.met):
             try:
                 self.loop.run(self._play())
             except Stuck as error:
@@ -441,23 +454,27 @@ def _no_mark(pid: int) -> str:
 
 
 class _Ear(logging.Handler):
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__(logging.ERROR)
+    def __init__(self, problems: list[str], met: Counter[str]) -> None:
+        super().__init__(logging.WARNING)
         self._problems = problems
+        self._met = met
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:  # what is said without one, such as that a run was quarantined, is as it should be
+        self._met["stray"] += getattr(record, "event", "") == "stray"
+        if (
+            record.levelno >= logging.ERROR and record.exc_info
+        ):  # what is said without one, such as that a run was quarantined, is as it should be
             trace = "".join(traceback.format_exception(*record.exc_info))
             self._problems.append(f"broke: {record.getMessage()} {trace}")
 
 
 @contextmanager
-def heard(problems: list[str]) -> Generator[None]:
+def heard(problems: list[str], met: Counter[str] | None = None) -> Generator[None]:
     """What the product reports as broken is a problem; whatever else it says is not printed."""
-    logger, ear = logging.getLogger("holdfast"), _Ear(problems)
+    logger, ear = logging.getLogger("holdfast"), _Ear(problems, Counter() if met is None else met)
     level, propagates = logger.level, logger.propagate
     logger.addHandler(ear)
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(logging.WARNING)
     logger.propagate = False
     try:
         yield

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
@@ -45,13 +45,12 @@ class MemoryGrants:
     async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
         """See `ports.grants`."""
         with self._lock:
-            held = self._current(run)
-            if held is not None and held.worker != worker:
-                return OwnedBy(held.worker, self._expiry(held))
-            if held is None:
-                held = self._held[run] = _Held(worker, self._clock.now(), 0.0)
-            held.until = self._second() + ttl.total_seconds()
-            return Grant(run, worker, held.acquired_at, self._expiry(held))
+            return self._acquire(run, worker, ttl)
+
+    async def acquire_many(self, runs: Sequence[str], worker: str, ttl: timedelta) -> Mapping[str, Acquiring]:
+        """See `ports.grants`."""
+        with self._lock:
+            return {run: self._acquire(run, worker, ttl) for run in runs}
 
     async def release(self, run: str, worker: str) -> Releasing:
         """See `ports.grants`."""
@@ -117,6 +116,15 @@ class MemoryGrants:
                 self._watchers.remove(entry)
 
     # -- the lock is held in all of these ------------------------------------------------------------------------------
+
+    def _acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
+        held = self._current(run)
+        if held is not None and held.worker != worker:
+            return OwnedBy(held.worker, self._expiry(held))
+        if held is None:
+            held = self._held[run] = _Held(worker, self._clock.now(), 0.0)
+        held.until = self._second() + ttl.total_seconds()
+        return Grant(run, worker, held.acquired_at, self._expiry(held))
 
     def _second(self) -> float:
         return self._clock.boot()[1]

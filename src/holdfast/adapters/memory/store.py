@@ -243,22 +243,17 @@ class MemoryStore(Keeping):
             )
         return Claims(taken, next_due, tuple(bounced))
 
-    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
+    async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """See `ports.leases`."""
         with self._writing() as write:
-            row = self._tables.run(run)
-            if row is None or row.status.is_terminal or row.instance:
+            row, holder = self._tables.run(run), self._tables.workers.get(instance)
+            if row is None or holder is None or holder.has_ended:
                 return False
-            known = [x for x in self._tables.workers.values() if x.worker.worker == worker and not x.has_ended]
-            boot, second = self._clock.boot()
-            newest = max(
-                known, key=lambda x: (x.is_live(boot, second), x.worker.started_at, x.worker.instance), default=None
-            )
-            write.reinstate(row, worker, newest.worker.instance if newest else "", until)
-            if newest is not None:
-                granted_until = second + (until - write.now).total_seconds()
-                newest.until = max(newest.until, granted_until) if newest.boot == boot else granted_until
-                newest.boot = boot
+            if row.epoch != epoch or row.instance not in {"", instance}:
+                return False
+            if row.status not in {Status.PENDING, Status.RUNNING}:
+                return False
+            write.reinstate(row, instance)
             return True
 
     async def lease(self, run: str) -> Lease | None:

@@ -261,9 +261,9 @@ class Transaction:
         held = self._change(run.no, instance=instance, worker=worker, epoch=run.epoch + 1)
         return self._change(run.no, claims=held.claims + 1, bounces=0, note="") if is_claim else held
 
-    def reinstate(self, run: RunRow, worker: str, instance: str, until: datetime) -> None:
-        """The lease as it was before the run was taken for free; without an instance, later."""
-        self._change(run.no, worker=worker, instance=instance, available_at=run.available_at if instance else until)
+    def reinstate(self, run: RunRow, instance: str) -> None:
+        """The lease as it was before the run was taken for free."""
+        self._change(run.no, instance=instance)
 
     def bounce(self, run: RunRow, until: datetime, note: str) -> None:
         """Puts the run off."""

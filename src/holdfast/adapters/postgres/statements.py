@@ -111,7 +111,7 @@ TAKE = """
 SELECT code, expires_at, (run).* FROM {s}.take(
     %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::boolean, %b::boolean)
 """
-REINSTATE = "SELECT {s}.reinstate(%b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::bigint)"
+REINSTATE = "SELECT {s}.reinstate(%b::text, %b::text, %b::bigint)"
 RELEASE = "SELECT {s}.release(%b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::text)"
 RELEASE_ALL = "SELECT {s}.release_all(%b::bigint, %b::text)"
 

@@ -273,10 +273,9 @@ class PostgresStore(Keeping, Lending):
         """See `ports.leases`."""
         return await self._run(lambda link: leases.claim(link, self._moments, worker, limit, takes=False))
 
-    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
+    async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """See `ports.leases`."""
-        moments = self._moments
-        ((is_done,),) = await self._rows(sql.REINSTATE, moments.wall(), *moments.lease(), run, worker, micros(until))
+        ((is_done,),) = await self._rows(sql.REINSTATE, run, instance, epoch)
         return bool(is_done)
 
     async def lease(self, run: str) -> Lease | None:

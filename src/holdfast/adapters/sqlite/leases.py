@@ -179,16 +179,9 @@ def release_all(transaction: Transaction, instance: str) -> int:
     return len(runs)
 
 
-def reinstate(transaction: Transaction, run: str, worker: str, until: int) -> bool:
-    """The worker's newest instance holds the run again, and lives until then; without one the run is put off."""
-    boot, second = boot_micros(transaction.clock)
-    newest = transaction.row(sql.NEWEST_INSTANCE, (worker, boot, second))
-    values = (worker, newest[0] if newest else "", until, transaction.now, run)
-    if transaction.row(sql.REINSTATE, values) is None:
-        return False
-    if newest:
-        transaction.run(sql.PROLONG, (boot, second + until - transaction.now, newest[0]))
-    return True
+def reinstate(transaction: Transaction, run: str, instance: str, epoch: int) -> bool:
+    """The instance holds the run again, unless somebody claimed it since."""
+    return transaction.row(sql.REINSTATE, (instance, run, epoch)) is not None
 
 
 def lease_of(ask: Ask, clock: Clock, run: str) -> Lease | None:

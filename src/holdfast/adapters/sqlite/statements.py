@@ -295,20 +295,12 @@ UPDATE runs SET instance = '', available_at = ?1, ready = CASE WHEN status = 'pa
 WHERE no IN (SELECT no FROM runs WHERE instance = ?2 AND instance <> '' LIMIT ?3)
 RETURNING id
 """
-# reinstate: the run was thought free; whoever grants leases names its owner. Locks runs. Epoch as it was: no fence.
+# reinstate: freed from a holder that lives and may go on. Locks runs. Epoch as it was: no fence.
 REINSTATE = """
-UPDATE runs SET worker = ?1, instance = ?2,
-    available_at = CASE WHEN ?2 = '' THEN ?3 ELSE available_at END,
-    ready = CASE WHEN ?2 <> '' OR status = 'paused' THEN NULL ELSE ?3 <= ?4 END
-WHERE id = ?5 AND instance = '' AND status IN ('pending', 'running', 'paused')
+UPDATE runs SET instance = ?1, ready = NULL
+WHERE id = ?2 AND epoch = ?3 AND instance IN ('', ?1) AND status IN ('pending', 'running')
+    AND EXISTS (SELECT 1 FROM workers WHERE instance = ?1 AND has_ended = 0)
 RETURNING id
-"""
-NEWEST_INSTANCE = """
-SELECT instance FROM workers WHERE worker = ?1 AND has_ended = 0
-ORDER BY boot = ?2 AND expires > ?3 DESC, started_at DESC, instance DESC LIMIT 1
-"""
-PROLONG = """
-UPDATE workers SET boot = ?1, expires = CASE WHEN boot = ?1 THEN max(expires, ?2) ELSE ?2 END WHERE instance = ?3
 """
 LEASE_OF_RUN = """
 SELECT boot, expires, has_ended, runs.worker, runs.instance, runs.epoch FROM runs

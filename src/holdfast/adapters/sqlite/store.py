@@ -248,9 +248,9 @@ class SqliteStore(Keeping):
         """See `ports.leases`."""
         return await self._write(DueRuns(worker, limit, ()), is_large=limit > _MANY)
 
-    async def reinstate(self, run: str, *, worker: str, until: datetime) -> bool:
+    async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """See `ports.leases`."""
-        return await self._write(lambda transaction: leases.reinstate(transaction, run, worker, micros(until)))
+        return await self._write(lambda transaction: leases.reinstate(transaction, run, instance, epoch))
 
     async def lease(self, run: str) -> Lease | None:
         """See `ports.leases`."""

@@ -270,7 +270,7 @@ class ClaimSuite(Suite):
         gives everything back; it is not put off once more."""
         holder = await world.held_run("r")
         assert await world.store.release(holder.no, epoch=1, until=None, inbox_seen=0, note="later")
-        assert await world.store.reinstate("r", worker="w1", until=world.clock.now() + seconds(60))
+        assert await world.store.reinstate("r", instance="i1", epoch=1)
         assert await world.store.release_all("i1") == 1
         row = await world.get("r")
         assert (row.instance, row.available_at, row.bounces, row.note) == ("", world.clock.now(), 1, "later")

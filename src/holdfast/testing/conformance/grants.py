@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
@@ -51,6 +51,10 @@ class StoreGrants:
         grant = Grant(run, worker, earlier.acquired_at if earlier else now, now + ttl)
         self._acquired[run, worker] = grant
         return grant
+
+    async def acquire_many(self, runs: Sequence[str], worker: str, ttl: timedelta) -> Mapping[str, Acquiring]:
+        """One after the other: a store is asked by `claim` for many at once."""
+        return {run: await self.acquire(run, worker, ttl) for run in runs}
 
     async def release(self, run: str, worker: str) -> Releasing:
         """Gives the lease back, by its epoch."""
@@ -241,6 +245,36 @@ class GrantsSuite(Blocking, ABC):
         answers = await asyncio.gather(*(grants.acquire("r", f"w{count}", TTL) for count in range(8)))
         (granted,) = [answer for answer in answers if isinstance(answer, Grant)]
         assert {answer.worker for answer in answers if isinstance(answer, OwnedBy)} == {granted.worker}
+
+    @shows("stepflow.L2", "stepflow.L3", "stepflow.L4", "stepflow.L5")
+    async def test_many_are_asked_for_at_once(self, grants: Grants) -> None:
+        """Contract: an answer for each, as `acquire` gives it: free, one's own and renewed, another's, run out."""
+        await grants.acquire("t", "w3", TTL)
+        self.clock.advance(TTL * 0.5)
+        first = await grants.acquire("s", "w1", TTL)
+        assert isinstance(first, Grant)
+        kept = await grants.acquire("u", "w2", TTL)
+        self.clock.advance(TTL * 0.5)
+        now, until = self.clock.now(), self.clock.now() + TTL
+        assert dict(await grants.acquire_many(RUNS, "w1", TTL)) == {
+            "r": Grant("r", "w1", now, until),
+            "s": Grant("s", "w1", first.acquired_at, until),
+            "t": Grant("t", "w1", now, until),
+            "u": OwnedBy("w2", now + TTL * 0.5),
+        }
+        assert await grants.get("u") == kept
+        assert dict(await grants.acquire_many([], "w1", TTL)) == {}
+
+    @shows("stepflow.L12")
+    async def test_of_many_who_ask_for_many_each_run_goes_to_one(self, grants: Grants) -> None:
+        """Contract: each run is decided for itself, and atomically; who asks in another order gets no other answer."""
+        orders = [RUNS[count % 4 :] + RUNS[: count % 4] for count in range(8)]
+        asked = [grants.acquire_many(order, worker, TTL) for order, worker in zip(orders, WORKERS, strict=True)]
+        answers = await asyncio.gather(*asked)
+        for run in RUNS:
+            (granted,) = [answer[run] for answer in answers if isinstance(answer[run], Grant)]
+            assert {x[run].worker for x in answers} == {granted.worker}
+            assert await grants.get(run) == granted
 
     @shows("stepflow.L11")
     async def test_orphans_are_told_of_or_must_be_looked_for(self, grants: Grants) -> None:

@@ -243,105 +243,70 @@ class OwnershipSuite(Suite):
         world.clock.advance(60)
         assert [run.id for run in (await world.store.due(worker, limit=5)).runs] == ["later"]
 
-    # -- whom an outside manager names ---------------------------------------------------------------------------------
+    # -- owners whom the store forgot ----------------------------------------------------------------------------------
 
     @shows("stepflow.R4", "stepflow.M11", "traps.A7")
-    async def test_a_run_thought_free_goes_back_to_its_owner(self, world: World) -> None:
-        """Contract: its newest instance holds it again, and goes on with the epoch it had."""
+    async def test_a_run_freed_by_mistake_goes_back_to_its_owner(self, world: World) -> None:
+        """Contract: the instance holds it again, as often as it says so, and goes on with the epoch it had."""
         holder = await world.held_run("r")
         world.clock.advance(TTL * 2)
         other = await world.worker("i2")
         world.store.heart("i2", TTL).beat()
         assert (await world.get("r")).instance == ""
-        assert await world.store.reinstate("r", worker="w1", until=world.clock.now() + TTL)
+        world.store.heart("i1", TTL).beat()
+        for _ in range(2):
+            assert await world.store.reinstate("r", instance="i1", epoch=holder.epoch)
         row = await world.get("r")
         assert (row.worker, row.instance, row.epoch) == ("w1", "i1", holder.epoch)
-        world.store.heart("i1", TTL).beat()
         assert set(await world.store.held("i1")) == {"r"}
         assert (await world.claim(other)).runs == []
         assert isinstance(await holder.commit(), Committed)
 
     @shows("stepflow.R4")
-    @pytest.mark.parametrize("is_rebooted", [False, True])
-    async def test_an_owner_written_back_is_alive_as_long_as_its_grant(self, world: World, is_rebooted: bool) -> None:
-        """Contract: the lease of the instance lasts until then, or the next heartbeat of anybody would free the run
-        again, and the one after that; then it is over like any other."""
-        await world.held_run("r")
-        if is_rebooted:
-            world.clock.reboot()
+    async def test_an_owner_written_back_lives_by_its_own_heartbeat(self, world: World) -> None:
+        """Contract: writing an owner back prolongs no lease: one that does not beat loses the run again."""
+        holder = await world.held_run("r")
         world.clock.advance(TTL * 2)
         await world.worker("i2")
-        heart, until = world.store.heart("i2", TTL), world.clock.now() + TTL / 2
+        heart = world.store.heart("i2", TTL)
         assert heart.beat().orphaned == 1
-        assert await world.store.reinstate("r", worker="w1", until=until)
-        lease = await world.store.lease("r")
-        assert lease is not None
-        assert (lease.instance, lease.expires_at) == ("i1", until)
-        beat = heart.beat()
-        assert (beat.orphaned, beat.next_expiry) == (0, until)
-        world.clock.advance(TTL / 2)
-        assert heart.beat().orphaned == 1
-
-    @shows("stepflow.R4")
-    async def test_an_owner_written_back_is_one_that_lives(self, world: World) -> None:
-        """Contract: of two instances of one id, as after a mistake in their configuration, the one that is alive has
-        the run, whichever began later: the other's lease would be prolonged as long as the first one lives."""
-        await world.worker("i1", "w1")
-        world.clock.advance(1)
-        await world.worker("i2", "w1")
-        await world.held_run("r", instance="i2")
-        for _ in range(4):
-            world.clock.advance(TTL / 2)
-            world.store.heart("i1", TTL).beat(frees=10)
+        assert await world.store.reinstate("r", instance="i1", epoch=holder.epoch)
         assert await world.store.lease("r") is None
-        assert await world.store.reinstate("r", worker="w1", until=world.clock.now() + TTL)
-        assert (await world.get("r")).instance == "i1"
-
-    @shows("stepflow.R4")
-    async def test_a_grant_never_shortens_a_lease(self, world: World) -> None:
-        """Contract: who is alive for longer than its grant stays so."""
-        await world.worker("i1")
-        await world.make("r")
-        expires_at = world.clock.now() + TTL
-        assert await world.store.reinstate("r", worker="w1", until=world.clock.now() + seconds(1))
-        lease = await world.store.lease("r")
-        assert lease is not None
-        assert lease.expires_at == expires_at
-
-    @shows("stepflow.R4")
-    async def test_a_run_of_an_unknown_owner_is_put_off(self, world: World) -> None:
-        """Contract: the owner is noted, nobody holds it here, and it is looked at again when the grant may be over."""
-        await world.make("r")
-        worker = await world.worker("i1")
-        until = world.clock.now() + TTL
-        assert await world.store.reinstate("r", worker="elsewhere", until=until)
-        row = await world.get("r")
-        assert (row.worker, row.instance, row.epoch, row.available_at) == ("elsewhere", "", 0, until)
-        assert (await world.claim(worker)).runs == []
-        world.clock.advance(TTL)
-        world.store.heart("i1", TTL).beat()
-        assert await world.claimed_ids(worker) == ["r"]
-        assert (await world.get("r")).worker == "w1"
+        assert heart.beat().orphaned == 1
 
     @shows("stepflow.R4", "stepflow.M7")
-    @pytest.mark.parametrize("state", ["held", "ended", "missing"])
+    @pytest.mark.parametrize("state", ["held", "claimed since", "parked since", "ended", "paused", "missing"])
     async def test_nobody_is_put_in_place_of_a_holder(self, world: World, state: str) -> None:
-        """Contract: a held, ended or missing run is left without a trace."""
+        """Contract: a run that another holds or had since, an ended, paused or missing one is left without a trace."""
         await world.worker("i2")
-        if state == "held":
-            await world.held_run("r")
+        if state in {"held", "claimed since", "parked since"}:
+            holder = await world.held_run("r")
+            if state != "held":
+                world.clock.advance(TTL * 2)
+                world.store.heart("i2", TTL).beat()
+                holder = await world.holder("r", instance="i2")
+            if state == "parked since":
+                assert isinstance(await holder.commit(park=Park(None)), Committed)
         elif state == "ended":
             await world.ended_run("r")
+        elif state == "paused":
+            holder = await world.held_run("r")
+            await holder.commits(e.Paused(reason="operator"), park=Park(None))
         before = await world.dump()
-        assert not await world.store.reinstate("r", worker="w2", until=world.clock.now() + TTL)
+        instance = "i2" if state in {"held", "ended"} else "i1"
+        assert not await world.store.reinstate("r", instance=instance, epoch=1)
         assert await world.dump() == before
 
-    async def test_a_paused_run_put_off_stays_paused(self, world: World) -> None:
-        """Contract: naming an owner makes nothing claimable that was not."""
-        holder = await world.held_run("r")
-        await holder.commits(e.Paused(reason="operator"), park=Park(None))
-        assert await world.store.reinstate("r", worker="elsewhere", until=world.clock.now())
-        assert (await world.claim(world.workers["i1"])).runs == []
+    @shows("stepflow.R4")
+    @pytest.mark.parametrize("state", ["ended", "unknown"])
+    async def test_an_instance_that_is_gone_is_not_written_back(self, world: World, state: str) -> None:
+        """Contract: an instance that ended, or that nobody knows, holds nothing again."""
+        await world.held_run("r")
+        assert await world.store.release_all("i1") == 1
+        before = await world.dump()
+        instance = "i1" if state == "ended" else "elsewhere"
+        assert not await world.store.reinstate("r", instance=instance, epoch=1)
+        assert await world.dump() == before
 
     # -- handing over --------------------------------------------------------------------------------------------------
 

@@ -378,35 +378,24 @@ BEGIN
 END
 $$;
 
--- reinstate: the run was thought free; whoever grants leases names its owner. Epoch as it was: no fence. The instance
--- lives until then, or the next heartbeat of anybody would free the run again. Without a known instance of that worker
--- the run is only put off. Locks the row of the run, then that of the instance, as register does.
-CREATE FUNCTION reinstate(
-    given bigint, given_boot text, given_second bigint, run_id text, owner text, until bigint) RETURNS boolean
+-- reinstate: the run was freed from a holder that lives and may go on. Epoch as it was: no fence. Locks the row of the
+-- run, then that of the instance, as register does, so that an instance which ends meanwhile leaves nothing held.
+CREATE FUNCTION reinstate(run_id text, holder text, held_epoch bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
-    moment bigint := _now(given);
-    boot_now text := coalesce(given_boot, '');
-    granted_until bigint := _second(given_second) + until - moment;
     run_no bigint;
-    newest text;
 BEGIN
     SELECT no INTO run_no FROM runs
-    WHERE id = run_id AND instance = '' AND status IN ('pending', 'running', 'paused') FOR NO KEY UPDATE;
+    WHERE id = run_id AND epoch = held_epoch AND instance IN ('', holder) AND status IN ('pending', 'running')
+    FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    newest := coalesce((
-        SELECT w.instance FROM workers AS w WHERE w.worker = owner AND NOT has_ended
-        ORDER BY _is_live(w, boot_now, _second(given_second)) DESC, w.started_at DESC, w.instance DESC
-        LIMIT 1 FOR NO KEY UPDATE), '');
-    UPDATE runs SET worker = owner, instance = newest,
-        available_at = CASE WHEN newest = '' THEN until ELSE available_at END,
-        ready = CASE WHEN newest <> '' OR status = 'paused' THEN NULL ELSE (until <= moment)::int END
-    WHERE no = run_no;
-    UPDATE workers SET lease_boot = boot_now,
-        expires = CASE WHEN lease_boot = boot_now THEN greatest(expires, granted_until) ELSE granted_until END
-    WHERE instance = newest;
+    PERFORM FROM workers AS w WHERE w.instance = holder AND NOT w.has_ended FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE runs SET instance = holder, ready = NULL WHERE no = run_no;
     RETURN true;
 END
 $$;

@@ -1,0 +1,101 @@
+"""What the store says this worker holds, compared with the sessions it has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from holdfast.engine.session import Session
+from holdfast.ports.leases import Held
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+LOG = logging.getLogger("holdfast.worker")
+
+Keep: TypeAlias = Callable[[Mapping[str, int]], Awaitable[Collection[str]]]
+"""Asks the lease manager about runs that the store no longer counts as ours. Takes their epochs and returns the runs
+that stay here."""
+
+
+async def keep_none(lost: Mapping[str, int]) -> Collection[str]:
+    """The leases are the store's own: its word is the last."""
+    return ()
+
+
+class Holdings:
+    """Drops what others took, and gives back what nobody here knows of."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._strays: dict[str, int] = {}
+        self._doubts = 0
+        self.keep: Keep = keep_none
+
+    def doubt(self) -> None:
+        """See `Engine.doubt`."""
+        self._doubts = 2
+
+    async def check(self, instance: str) -> None:
+        """See `Engine.check_held`."""
+        engine = self._engine
+        if not engine.sessions and not self._doubts:
+            return
+        engine.wheel.turn()  # the clock may have been set forward, which timers of the event loop do not notice
+        before = dict(engine.sessions)
+        for session in before.values():
+            engine.snapshots.look(session.run, session.no)
+        held = await engine.store.held(instance)
+        if self._doubts:
+            await self._give_strays_back(instance, held)
+        lost: dict[str, Session] = {}
+        for name, session in before.items():
+            if not self._is_settled(session):
+                continue
+            known = held.get(name)
+            if known is None:
+                lost[name] = session
+            elif known.epoch != session.epoch:
+                session.drop("taken over by another worker")
+            elif known.inbox_last > session.inbox_seen:
+                engine.fetch_inbox(session)
+        if lost:
+            await self._let_go(lost)
+
+    def _is_settled(self, session: Session) -> bool:
+        """Whether it is here, and no write of it is under way that would explain what the store says."""
+        return self._engine.sessions.get(session.run.id) is session and not session.is_settling
+
+    async def _let_go(self, lost: Mapping[str, Session]) -> None:
+        """The store counts these runs as free, or as another worker's."""
+        kept = await self.keep({name: session.epoch for name, session in lost.items()})
+        for name, session in lost.items():
+            if name not in kept:
+                if self._is_settled(session):
+                    session.drop("taken over by another worker")
+            elif self._engine.sessions.get(name) is not session:  # it left while its owner was written back
+                await self._engine.store.release(
+                    session.no, epoch=session.epoch, until=self._engine.clock.now(), inbox_seen=session.inbox_seen
+                )
+
+    async def _give_strays_back(self, instance: str, held: Mapping[str, Held]) -> None:
+        """A run that is ours by the store and unknown here would wait for ever. Found in two comparisons, since the
+        answer that tells of it may be on its way, it is given back, and claimed again."""
+        engine = self._engine
+        found = {name: x.epoch for name, x in held.items() if not engine.knows(name)}
+        strays = [name for name, epoch in found.items() if self._strays.get(name) == epoch]
+        self._strays = found
+        self._doubts = 2 if found else self._doubts - 1
+        if not self._doubts:
+            engine.beginnings.give_up()
+        for name in strays:
+            row = await engine.store.get(name)
+            if row is None or (row.instance, row.epoch) != (instance, found[name]):
+                continue
+            if engine.knows(name) or engine.beginnings.found(row):
+                continue
+            told = {"event": "stray", "run": name}
+            LOG.warning("run %s: ours by the store, but not known here; given back", name, extra=told)
+            await engine.store.release(row.no, epoch=row.epoch, until=engine.clock.now(), inbox_seen=row.inbox_read)
+            engine.freed()
