@@ -1,7 +1,8 @@
 """The simulation as a level: one seed after another, in as many processes as there are cores.
 
 Every 50th seed runs twice and has to leave the same trace; every 40th also runs on SQLite without hints, and has to
-leave the same journals as in memory. What fails is shrunk, kept as a file, and said.
+leave the same journals as in memory; every 20th is also a healthy fleet far from its lease manager. What fails is
+shrunk, kept as a file, and said.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from tests.lab.sim.world import Result, World
 PORTION = 50
 TWICE = 50
 ON_SQLITE = 40
+HEALTHY = 20
+"""Every so many seeds are also tried as a fleet in which nothing fails, but that its lease manager is far away."""
 SEEDS = 10_000
 """How many a campaign tries that is told neither a number nor a time."""
 
@@ -40,6 +43,7 @@ SOMETIMES = (
     "reboot",
     "twin worker",
     "outage",
+    "owner written back",
     *CONSTRUCTS,
 )
 """A campaign that never met one of these is empty."""
@@ -52,6 +56,7 @@ class Portion:
     seeds: int = 0
     twice: int = 0
     on_sqlite: int = 0
+    healthy: int = 0
     runs: int = 0
     moves: int = 0
     boundaries: int = 0
@@ -63,7 +68,18 @@ class Portion:
 
     def add(self, other: Portion) -> None:
         """Both together."""
-        for name in ("seeds", "twice", "on_sqlite", "runs", "moves", "boundaries", "faults", "virtual", "processor"):
+        for name in (
+            "seeds",
+            "twice",
+            "on_sqlite",
+            "healthy",
+            "runs",
+            "moves",
+            "boundaries",
+            "faults",
+            "virtual",
+            "processor",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.met += other.met
         self.problems += other.problems
@@ -95,6 +111,11 @@ def portion(first: int, count: int) -> Portion:
         if seed % ON_SQLITE == 0:
             done.on_sqlite += 1
             done.problems += compared(seed)
+        if seed % HEALTHY == 0:
+            done.healthy += 1
+            fleet = drawn(seed)
+            done.problems += [f"seed {seed}, as a healthy fleet: {problem}" for problem in fleet.problems()]
+            done.met["owner written back"] += fleet.met["owner written back"]
     gc.enable()
     gc.collect()
     done.processor = time.process_time() - began
@@ -153,6 +174,7 @@ def simulation(effort: Effort) -> Report:
             "answers lost": done.met["answer lost"],
             "seeds run twice, same trace": done.twice,
             "seeds run on SQLite too, same journals": done.on_sqlite,
+            "seeds run as healthy fleets, far from their lease manager": done.healthy,
         },
         sometimes={name: done.met[name] for name in SOMETIMES},
         problems=done.problems,

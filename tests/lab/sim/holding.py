@@ -97,6 +97,11 @@ class Holding:
         """It has a holder."""
         self._held[run.id] = run.instance
 
+    def written_back(self, run: str, instance: str, *, is_done: bool) -> None:
+        """Its holder, from whom it was freed, has it again."""
+        if is_done:
+            self._held[run] = instance
+
     # -- claims --------------------------------------------------------------------------------------------------------
 
     def l5_counted(self, run: RunRow) -> Wrong:

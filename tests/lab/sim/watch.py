@@ -371,8 +371,8 @@ class Watch:
         self.holding.registered(*args, **kwargs)
 
     async def _reinstated(self, actor: int, is_done: bool, args: Args, kwargs: Kwargs, before: object) -> None:
-        if is_done:
-            self.holding.given_back(args[0])
+        self.met["owner written back"] += is_done
+        self.holding.written_back(args[0], kwargs["instance"], is_done=is_done)
 
     def _granted(self, actor: int, run: RunRow) -> None:
         known = self.runs.get(run.id)

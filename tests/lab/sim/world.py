@@ -24,10 +24,7 @@ from holdfast.core.specs import Settings
 from holdfast.engine.registry import Registry
 from holdfast.engine.sweeping import sweep
 from holdfast.ports.store import Store
-from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
-from holdfast.worker.pulse import Pulse
-from holdfast.worker.worker import Worker
 from tests.lab.sim import faults as drawing
 from tests.lab.sim import scenario as casting
 from tests.lab.sim.clients import Clients
@@ -38,50 +35,13 @@ from tests.lab.sim.loop import ACTOR, HEART, SeededLoop, SimulatedClock, Stuck, 
 from tests.lab.sim.scenario import Scenario
 from tests.lab.sim.watch import Watch
 from tests.lab.sim.wire import Wire, is_write
+from tests.lab.sim.workers import SimulatedWorker
 from tests.lab.sim.workflows import SERVED, STAGE, inserted, once
 
 BEGINNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TTL, POLL = 2.0, 0.4
 DAWN, DUSK = 1.5, 5.0
 """Faults stop at some second between these, and everything must come to its end."""
-
-
-class PulseAtOnce(Pulse):
-    """The heartbeat at the lease manager, without a thread."""
-
-    def tell(self) -> None:
-        self._beat()
-
-
-class BeatingOnTheLoop(Heartbeat):
-    """The heartbeat of a simulated worker: the same beats, as an actor of their own instead of a thread."""
-
-    pulse = PulseAtOnce
-    _timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        self._set(self.begin())
-
-    def _set(self, pause: float) -> None:
-        context = context_of(ACTOR.get() % HEART + HEART)
-        self._timer = asyncio.get_running_loop().call_later(pause, self._go, context=context)
-
-    def _go(self) -> None:
-        self._set(self.beat())
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self.end()
-
-    def time(self) -> float:
-        return asyncio.get_running_loop().time()
-
-
-class SimulatedWorker(Worker):
-    """A worker without threads."""
-
-    heartbeat = BeatingOnTheLoop
 
 
 @dataclass
