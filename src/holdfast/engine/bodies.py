@@ -1,7 +1,9 @@
 """Step bodies: the only place where users' effects happen.
 
 A body is started after the row that records its attempt is durable, and reports one outcome. It can be asked to stop:
-an async body is cancelled, a process is ended, a thread can only be left alone (its late outcome is still reported).
+an async body is cancelled, a process is ended, a thread is told (`current().is_cancelled`) and its outcome still comes.
+It can be left: the same, but nobody hears what it says. A thread that was left keeps its place in the pool until it
+returns.
 """
 
 from __future__ import annotations
@@ -62,11 +64,12 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
 class Body:
     """One running attempt."""
 
-    __slots__ = ("_is_stopping", "_report", "_running", "attempt", "has_begun", "stop_reason", "task")
+    __slots__ = ("_is_stopping", "_report", "_running", "attempt", "has_begun", "scope", "stop_reason", "task")
 
     def __init__(self, attempt: Attempt, report: Callable[[Body, Outcome], None], running: set[Body]) -> None:
         self.attempt: Attempt = attempt
         self.has_begun: bool = False
+        self.scope: StepScope | None = None
         self.stop_reason: str = ""
         self._report = report
         self._running = running
@@ -78,21 +81,36 @@ class Body:
         """Whether somebody asked it to stop."""
         return self._is_stopping
 
+    @property
+    def is_thread(self) -> bool:
+        """Whether nobody can end it but itself."""
+        return self.attempt.command.spec.executor == "thread"
+
     def stop(self, reason: str) -> None:
-        """Asks the body to end; its outcome still comes. A thread cannot be ended and is left alone."""
-        if self._is_stopping:
-            return
-        self._is_stopping = True
-        self.stop_reason = reason
-        if self.attempt.command.spec.executor != "thread":
-            self._cancel()
+        """Asks the body to end; its outcome still comes."""
+        if not self._is_stopping:
+            self._tell(reason)
+            if not self.is_thread or not self.has_begun:
+                self._cancel()
 
     def expire(self, reason: str) -> None:
         """Its time is up: the attempt ends now, whatever a thread still does; what that returns is not heard."""
         if not self._is_stopping:
-            self._is_stopping = True
-            self.stop_reason = reason
+            self.leave(reason)
+
+    def leave(self, reason: str) -> None:
+        """Nobody waits for it any more, a thread included that was only told so far."""
+        if not self._is_stopping:
+            self._tell(reason)
             self._cancel()
+        elif self.is_thread:
+            self._cancel()
+
+    def _tell(self, reason: str) -> None:
+        self._is_stopping = True
+        self.stop_reason = reason
+        if self.scope is not None:
+            self.scope.is_cancelled = True
 
     def _cancel(self) -> None:
         if self.task is None:
@@ -114,11 +132,18 @@ class Bodies:
         self._surroundings = surroundings
         self._threads = Threads(threads, "holdfast-step")
         self._running: set[Body] = set()
+        self._in_threads: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
         """What runs instead of a step's function: fakes, in tests."""
 
     def __len__(self) -> int:
         return len(self._running)
+
+    @property
+    def left(self) -> tuple[tuple[str, str], ...]:
+        """Run and key of each thread that still works though nobody waits for it. From any thread."""
+        bodies = [body for body in list(self._in_threads) if body.task is not None and body.task.done()]
+        return tuple(sorted((body.attempt.run, body.attempt.command.key) for body in bodies))
 
     def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
         """Starts the body; `report` is called once, on this event loop."""
@@ -139,10 +164,10 @@ class Bodies:
         try:
             if spec.executor == "async" and not spec.tx:  # most: without another coroutine in between
                 args, kwargs = spec.arguments.decode(attempt.command.args)
-                running_step.set(self._scope(attempt))
+                running_step.set(self._scope(body))
                 outcome = _succeeded(spec, await spec.function(*args, **kwargs))
             else:
-                outcome = await self._elsewhere(spec, attempt)
+                outcome = await self._elsewhere(spec, body)
         except asyncio.CancelledError:
             outcome = _stopped(body)
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
@@ -150,21 +175,32 @@ class Bodies:
         self._running.discard(body)
         report(body, outcome)
 
-    async def _elsewhere(self, spec: StepSpec, attempt: Attempt) -> Outcome:
+    async def _elsewhere(self, spec: StepSpec, body: Body) -> Outcome:
         """Of a body in a transaction, a thread or a process."""
-        args, kwargs = spec.arguments.decode(attempt.command.args)
-        scope = self._scope(attempt)
+        args, kwargs = spec.arguments.decode(body.attempt.command.args)
+        scope = self._scope(body)
         if spec.tx:
-            return Succeeded(*await run_in_transaction(spec, scope, args, kwargs, self._threads.pool))
+            submit = functools.partial(self._threads.pool.submit, self._in_thread, body)
+            return Succeeded(*await run_in_transaction(spec, scope, args, kwargs, submit))
         if spec.executor != "thread":
-            return await run_in_process(attempt, scope)
+            return await run_in_process(body.attempt, scope)
         context = contextvars.copy_context()
         context.run(running_step.set, scope)
-        return _succeeded(spec, await self._threads.run(functools.partial(context.run, spec.function, *args, **kwargs)))
+        work = functools.partial(context.run, spec.function, *args, **kwargs)
+        return _succeeded(spec, await self._threads.run(functools.partial(self._in_thread, body, work)))
 
-    def _scope(self, attempt: Attempt) -> StepScope:
+    def _in_thread(self, body: Body, work: Callable[[], Any]) -> Any:
+        """On a thread of the pool, from the moment the body begins until it returns."""
+        self._in_threads.add(body)
+        try:
+            return work()
+        finally:
+            self._in_threads.discard(body)
+
+    def _scope(self, body: Body) -> StepScope:
+        attempt = body.attempt
         key = attempt.command.key
-        return StepScope(
+        body.scope = StepScope(
             run=attempt.run,
             workflow=attempt.workflow,
             version=attempt.version,
@@ -177,6 +213,7 @@ class Bodies:
             progress=attempt.progress,
             advice=attempt.command.spec.advice,
         )
+        return body.scope
 
     def forsake(self) -> None:
         """Lets go of the threads; what still runs is left as it is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -63,24 +63,30 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
     return draft
 
 
-def taken_up(run: Run, commands: Mapping[str, c.RunStep], worker: str) -> tuple[list[e.AnyEvent], e.Claimed, list[str]]:
+def taken_up(
+    run: Run, commands: Mapping[str, c.RunStep], worker: str, *, but: Container[str] = (), unbegun: Container[str] = ()
+) -> tuple[list[e.AnyEvent], e.Claimed, list[str]]:
     """What becomes of steps in flight at a claim: outcomes of those that are not tried again, the claim, and the keys
-    of those whose bodies start."""
+    of those whose bodies start. In a session that reads its journal again, `but` are those whose bodies still run or
+    have landed, and `unbegun` those whose bodies had not begun."""
     restarted: list[str] = []
+    waiting: list[str] = []
     begun: list[str] = []
     outcomes: list[e.AnyEvent] = []
     for step in run.in_flight:
         command = commands.get(step.key)
-        if command is None:
+        if command is None or step.key in but:
             continue
         if step.is_unstarted:
             begun.append(step.key)
+        elif step.key in unbegun:
+            waiting.append(step.key)
         elif command.spec.once:
             outcomes.append(outcome_unknown(step))
         else:
             restarted.append(step.key)
     claimed = e.Claimed(worker=worker, restarted=tuple(restarted), begun=tuple(begun))
-    return outcomes, claimed, [*restarted, *begun]
+    return outcomes, claimed, [*restarted, *begun, *waiting]
 
 
 def waits_for_round(run: Run, inputs: Sequence[e.AnyEvent]) -> bool:
@@ -102,14 +108,14 @@ def _limit_of(run: Run, limit: int, rules: Rules) -> int:
     return sys.maxsize if spec.is_unlimited else limit + spec.declared
 
 
-def impose_end(run: Run, at: datetime, inputs: list[e.AnyEvent], *, left: tuple[str, ...]) -> Draft:
+def impose_end(run: Run, at: datetime, inputs: list[e.AnyEvent]) -> Draft:
     """The clean-up of a cancelled or overdue run took longer than its grace."""
     undone = tuple(run.undoable)
     if run.cancel is not None:
         reason = f"{run.cancel.reason} (the clean-up did not end within its grace)".strip()
-        end: e.AnyEvent = e.Cancelled(reason=reason, actor=run.cancel.actor, left=left, undone=undone, imposed=True)
+        end: e.AnyEvent = e.Cancelled(reason=reason, actor=run.cancel.actor, undone=undone, imposed=True)
     else:
-        end = msgspec.structs.replace(deadline_failure(), left=left, undone=undone)
+        end = msgspec.structs.replace(deadline_failure(), undone=undone)
     kept: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.AttemptStarted | e.TimerFired)]
     return Draft(at, kept, [end])
 
@@ -148,6 +154,12 @@ def _with_undone(run: Run, draft: Draft) -> e.AnyEvent:
     fresh = [key for key in settled if key in run.steps and run.steps[key].undo]
     undone = tuple(key for key in (*run.undoable, *fresh) if key not in gone | kept)
     return msgspec.structs.replace(end, undone=undone)
+
+
+def name_left(draft: Draft, keys: tuple[str, ...]) -> None:
+    """An end says which steps it does not wait for. So no body has to be stopped before it is durable."""
+    if keys and draft.is_terminal:
+        draft.outputs[-1] = msgspec.structs.replace(draft.outputs[-1], left=keys)
 
 
 def after_refusal(refused: Sequence[e.AnyEvent], since: Sequence[e.AnyEvent]) -> list[e.AnyEvent]:

@@ -1,4 +1,7 @@
-"""The bodies of one run that are in flight: started after their row is durable, each landing with one event."""
+"""The bodies of one run that are in flight: started after their row is durable, each landing with one event.
+
+They are stopped only after the turn that does without them is durable too: a refused turn leaves them as they are.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,13 @@ class Flight:
         self._session = session
         self._bodies: dict[str, Body] = {}
         self._limits: dict[str, Due] = {}
+        self._unwanted: set[str] = set()
         self._transacting = 0
         self.settling: Settling = Settling(session)
 
     def __bool__(self) -> bool:
-        return bool(self._bodies or self.settling.held)  # asked several times in a turn
+        """Whether the run has to stay for a body: not for a thread that was given up, which may take for ever."""
+        return len(self._bodies) > len(self._unwanted) or bool(self.settling.held)  # asked several times in a turn
 
     def __contains__(self, key: str) -> bool:
         return key in self._bodies or key in self.settling.keys
@@ -76,33 +81,44 @@ class Flight:
         self.settling.give_up(key)
         body = self._bodies.get(key)
         if body is not None:
+            step = self._session.run.steps.get(key)
+            if body.is_thread and not body.attempt.command.spec.tx and (step is None or not step.undo):
+                self._unwanted.add(key)
             body.stop(why)
 
-    def stop_all(self, why: str) -> None:
-        """Asks every body to end, and undoes what no turn has taken in."""
+    def leave(self, why: str) -> None:
+        """The run does without its bodies from now on: each is stopped, and what it still says is not heard."""
         self.settling.give_up_held()
-        for body in list(self._bodies.values()):
-            body.stop(why)
+        for key in list(self._bodies):
+            self._leave(key, why)
 
-    def forget(self) -> None:
-        """Late outcomes are no longer wanted, nor how far the bodies were: whoever has the run now notes that."""
-        session = self._session
-        for key in self._bodies:
-            session.engine.surroundings.take_progress(session.run.id, key)
-        for key in list(self._limits):
-            self._unlimited(key)
-        self._bodies.clear()
-        self._transacting = 0
-        self.settling.give_up_held()
+    def free_writer(self, why: str) -> None:
+        """Where there is one writer, before a turn that does not wait for the bodies that have it, or wait for it."""
+        if self._session.engine.store.is_exclusive:
+            self.settling.give_up_held()
+            for key, body in list(self._bodies.items()):
+                if body.attempt.command.spec.tx:
+                    self._leave(key, why)
+
+    def _leave(self, key: str, why: str) -> None:
+        """How far it was is forgotten too: another attempt may be noting that by now."""
+        self._taken_out(key).leave(why)
+        self._session.engine.surroundings.take_progress(self._session.run.id, key)
+
+    def _taken_out(self, key: str) -> Body:
+        body = self._bodies.pop(key)
+        self._unwanted.discard(key)
+        self._transacting -= body.attempt.command.spec.tx
+        if key in self._limits:
+            self._session.engine.wheel.take_back(self._limits.pop(key))
+        return body
 
     def _reported(self, body: Body, outcome: Outcome) -> None:
         key = body.attempt.command.key
         if self._bodies.get(key) is not body:
             give_back(outcome)
             return
-        del self._bodies[key]
-        self._unlimited(key)
-        self._transacting -= body.attempt.command.spec.tx
+        self._taken_out(key)
         session = self._session
         if isinstance(outcome, Succeeded) and outcome.transaction is not None:
             session.engine.surroundings.take_progress(session.run.id, key)
@@ -113,10 +129,6 @@ class Flight:
             outcome = redacted(session, outcome)
         telling.step_ended(session, key, body.attempt.number, outcome)
         session.landed(self.event_of(body, outcome))
-
-    def _unlimited(self, key: str) -> None:
-        if key in self._limits:
-            self._session.engine.wheel.take_back(self._limits.pop(key))
 
     def event_of(self, body: Body, outcome: Outcome) -> e.AnyEvent | None:
         """What the journal will say of it; None if nothing is to be said."""

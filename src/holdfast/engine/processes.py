@@ -184,6 +184,10 @@ class _Elsewhere:
         """Goes out with the worker's."""
         self._refuse("heartbeat()")
 
+    def take_progress(self, run: str, key: str) -> bytes | None:
+        """Nothing was noted."""
+        return None
+
     def _refuse(self, what: str) -> NoReturn:
         raise NotAllowedHere(
             f"{what} needs the worker, and this body runs in a process of its own: leave out executor='process', or do "

@@ -2,13 +2,14 @@
 
 A session reacts; it has no task of its own. Outcomes of bodies, messages, due times and verdicts call it, each on the
 worker's event loop, and each ends in at most one turn. Bodies start only after the row that records their attempt is
-durable. A fenced session is dropped without a trace.
+durable, and stop only after the row that does without them is. A fenced session is dropped without a trace.
 """
 
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from collections.abc import Container
+from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("holdfast.worker")
 
-DRAIN = timedelta(seconds=10)
-"""How long the end of a run waits for bodies that were asked to stop."""
-
 
 class Session:
     """See the module."""
@@ -59,7 +57,6 @@ class Session:
         self._to_start: list[str] = []
         self._commands: dict[str, c.RunStep] = {}
         self._is_committing = self._is_gone = self._is_consuming = False
-        self._ending: tuple[Draft, datetime] | None = None  # its end, and how long bodies may take until then
         self._alarm: Alarm | None = None
         self._has_news = False
         self._pace = Pace(self)
@@ -72,9 +69,7 @@ class Session:
 
     def open(self, messages: list[e.AnyEvent], inbox_last: int) -> None:
         """Begins: decides what becomes of the steps that were in flight, and takes the first turn."""
-        self._commands = dict(self.program.open_steps())
-        outcomes, self._claimed, self._to_start = taken_up(self.run, self._commands, self.engine.worker_id)
-        self._inputs += outcomes
+        self._take_up()
         self.messages(messages, inbox_last, then_turn=False)
         if messages:
             self._pace.taken()
@@ -83,6 +78,16 @@ class Session:
         if self._is_early():
             return
         self.turn(is_needed=bool(self._to_start) or not self.program.has_begun)
+
+    def _take_up(self, but: Container[str] = (), unbegun: Container[str] = ()) -> None:
+        """Decides what becomes of the steps in flight. The epoch's first turn says who has the run; so does a later
+        one if bodies are begun again."""
+        self._commands = dict(self.program.open_steps())
+        outcomes, claimed, self._to_start = taken_up(
+            self.run, self._commands, self.engine.worker_id, but=but, unbegun=unbegun
+        )
+        self._claimed = claimed if self.run.epoch != self.epoch or claimed.restarted else None
+        self._inputs += outcomes
 
     def _is_early(self) -> bool:
         """The body is to begin later (a delayed start, a new pass), and a message woke the run before: leave it where
@@ -112,8 +117,6 @@ class Session:
 
     def messages(self, events: list[e.AnyEvent], inbox_last: int, *, then_turn: bool = True) -> None:
         """Takes what was in the inbox."""
-        if self._ending is not None:
-            return  # left unread: an end is refused because of them, and a run that begins anew is claimed again
         self.inbox_seen = max(self.inbox_seen, inbox_last)
         for event in events:
             self._is_consuming = True
@@ -144,8 +147,7 @@ class Session:
         if self._is_gone:
             return
         telling.dropped(self, why, event)
-        self._flight.stop_all(why)
-        self._flight.forget()
+        self._flight.leave(why)
         self._flight.settling.give_up_all()
         self._leave(is_warm=False, is_over=False)
 
@@ -155,29 +157,19 @@ class Session:
         """Takes a turn if there is something to take it for."""
         if self._is_committing or self._is_gone:
             return
-        if self._ending is not None:
-            self._end()
-            return
-        if self._flight.holds_writes_back:
-            return
         at = self.time()
         draft = self._imposed(at)
         if draft is None:
+            if self._flight.holds_writes_back:
+                return
             self._gather(at)
             is_quiet = not self._flight and (self._pause is not None or (bool(self._drain) and bool(self._to_start)))
             if not self._inputs and not is_needed and not is_quiet and not self._flight.settling:
                 self._rest(at)
                 return
             draft = self._activate(at)
-        if draft is None:
-            return
-        if self._flight and (draft.is_terminal or draft.ends_pass):
-            self._flight.stop_all("the run has ended")
-            if self._flight:
-                self._ending = draft, at + DRAIN
-                self._wake_at(at + DRAIN)
-                return
-        self._submit(draft)
+        if draft is not None:
+            self._submit(draft)
 
     def _gather(self, at: datetime) -> None:
         """Adds what time brings. After messages and outcomes, so that those win."""
@@ -192,7 +184,10 @@ class Session:
         run = self.run
         grace_until = run.grace_until
         if grace_until is not None and at >= grace_until:
-            return impose_end(run, at, self._take_inputs(), left=self._flight.keys)
+            draft = impose_end(run, at, self._take_inputs())
+            deciding.name_left(draft, self._flight.keys)
+            self._flight.free_writer("the run has ended")
+            return draft
         if run.started_at is None and run.deadline is not None and at >= run.deadline:
             return Draft(at, self._take_inputs(), [deadline_failure()])
         return None
@@ -209,6 +204,7 @@ class Session:
             self._stop_for(error, at)
             return None
         draft = decide(self.run, at, inputs, commands, self.engine)
+        deciding.name_left(draft, self._flight.keys)
         for event in inputs:
             if isinstance(event, e.StepCompleted | e.StepFailed):
                 self._commands.pop(event.key, None)
@@ -219,8 +215,8 @@ class Session:
 
     def _stop_for(self, error: Exception, at: datetime) -> None:
         """The program cannot go on: the run is paused, with what to do."""
-        self._flight.stop_all("the run was paused")
         self._flight.settling.give_up_all()
+        self._flight.free_writer("the run was paused")
         self._is_consuming = False
         self._drain = "pause"
         self._to_start = []
@@ -263,7 +259,6 @@ class Session:
             self._drain, self._pause = "pause", None
         next_round = bool(unstarted) and deciding.waits_for_round(self.run, draft.inputs)
         draft.inputs.append(e.Released(worker=self.engine.worker_id, unstarted=unstarted, next_round=next_round))
-        self._to_start = []
 
     def _park_after(self, draft: Draft) -> Park | None:
         """Whether the run is given back with this turn, and until when."""
@@ -309,6 +304,7 @@ class Session:
             self._leave(is_warm=not is_over and (not draft.ends_pass or self.engine.begin_anew(self, draft)))
             if self.run.end is not None:
                 self.engine.on_end(ended(self.run.id, self.run.end, draft.at, ""))
+            self._flight.leave("the run has ended" if draft.is_terminal else "the run goes on without it")
             return
         for command in draft.commands:
             if isinstance(command, c.RunStep):
@@ -354,23 +350,6 @@ class Session:
             self._inputs.append(event)
         self.turn()
 
-    def _end(self) -> None:
-        """Waits for bodies that were asked to stop, then ends the run with what they reported."""
-        assert self._ending is not None
-        draft, until = self._ending
-        self._flight.settling.give_up_held()  # a body that ended after all: the run's end has been decided without it
-        if self._flight and self.time() < until:
-            self._wake_at(until)
-            return
-        self._ending = None
-        late = [x for x in self._take_inputs() if isinstance(x, e.StepCompleted | e.StepFailed)]
-        draft.inputs.extend(late)
-        left = self._flight.keys
-        if left and draft.is_terminal:
-            draft.outputs[-1] = msgspec.structs.replace(draft.outputs[-1], left=left)
-        self._flight.forget()
-        self._submit(draft)
-
     # -- waiting -------------------------------------------------------------------------------------------------------
 
     def _rest(self, at: datetime) -> None:
@@ -414,6 +393,7 @@ class Session:
         telling.given_back(self, None, is_leaving=bool(self._drain))
         # What came meanwhile is unread to the store and to the program: whoever claims the run reads it again.
         self._leave(is_warm=not self._drain)
+        self._flight.leave("the run was given back")
 
     def _take_inputs(self) -> list[e.AnyEvent]:
         taken, self._inputs = self._inputs, []
@@ -428,18 +408,12 @@ class Session:
             close(program, run.id)
             return
         self.run, self.program = run, program
-        self._commands = dict(program.open_steps())
         if (broken := self._flight.settling.take_broken()) and (failed := self._flight.event_of(*broken)) is not None:
             inputs = [*inputs, failed]
         self._inputs = deciding.after_refusal(inputs, self._inputs)
         self._is_consuming = True
         landed = {x.key for x in self._inputs if isinstance(x, e.StepCompleted | e.StepFailed | e.AttemptFailed)}
-        stopped = [
-            x.key for x in run.in_flight if x.key in self._commands and x.key not in {*landed, *self._flight.keys}
-        ]
-        is_new = run.epoch != self.epoch
-        self._claimed = e.Claimed(worker=self.engine.worker_id, restarted=tuple(stopped)) if is_new or stopped else None
-        self._to_start = stopped
+        self._take_up({*landed, *self._flight.keys}, set(self._to_start) if run.epoch == self.epoch else ())
         self.messages(unread, inbox_last, then_turn=False)
         self.turn(is_needed=True)
 

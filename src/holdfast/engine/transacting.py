@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from concurrent.futures import Executor
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeAlias
 
 from holdfast.authoring.script.context import StepScope, running_step
 from holdfast.core.specs import StepSpec
 from holdfast.ports.transactions import OpenTransaction, holding
 
-LAST_WORDS = 5.0
+LAST_WORDS = 1.0
 """Seconds a thread whose attempt is over may still use its connection."""
+
+Submit: TypeAlias = Callable[[Callable[[], Any]], "Future[Any]"]
+"""Hands work to a thread."""
 
 
 async def run_in_transaction(
-    spec: StepSpec, scope: StepScope, args: Any, kwargs: Any, threads: Executor
+    spec: StepSpec, scope: StepScope, args: Any, kwargs: Any, submit: Submit
 ) -> tuple[bytes, OpenTransaction]:
     """What the body returned, encoded, and its transaction, still open. If it raises, all it wrote is undone."""
     is_async = spec.executor == "async"
@@ -29,7 +33,7 @@ async def run_in_transaction(
             running_step.set(scope)
             value = await spec.function(*args, **kwargs)
         else:
-            value = await _in_thread(spec, scope, args, kwargs, threads, transaction)
+            value = await _in_thread(spec, scope, args, kwargs, submit, transaction)
         encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
     except asyncio.CancelledError:
         if is_async:
@@ -44,13 +48,13 @@ async def run_in_transaction(
 
 
 async def _in_thread(
-    spec: StepSpec, scope: StepScope, args: Any, kwargs: Any, threads: Executor, transaction: OpenTransaction
+    spec: StepSpec, scope: StepScope, args: Any, kwargs: Any, submit: Submit, transaction: OpenTransaction
 ) -> Any:
     """A thread cannot be ended. Once its attempt is over its statement is stopped, and its transaction undone when it
     has ended, or a little later: it can never commit."""
     context = contextvars.copy_context()
     context.run(running_step.set, scope)
-    work = threads.submit(functools.partial(context.run, spec.function, *args, **kwargs))
+    work = submit(functools.partial(context.run, spec.function, *args, **kwargs))
     try:
         return await asyncio.wrap_future(work)
     except asyncio.CancelledError:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from holdfast.core.status import Status
-from holdfast.engine.session import DRAIN
 from holdfast.ports.runs import RunRow
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class Liveness:
                     yield "L2", row, f"is held by {row.instance}, which ended {uptime - ended:.1f} s ago"
             known = world.watch.runs[row.id]
             grace = known.fold.grace_until
-            if grace is not None and is_free and now - grace > late + timedelta(seconds=TTL) + DRAIN:
+            if grace is not None and is_free and now - grace > late + timedelta(seconds=TTL):
                 yield "L12", row, f"its clean-up was to end by {grace}, and has not at {now}"
             for wait in known.fold.waits.values():
                 if (

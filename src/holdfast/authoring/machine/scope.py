@@ -24,6 +24,7 @@ class AloneScope:
 
     advice = ADVICE
     progress: Any = None
+    is_cancelled = False
 
     def __init__(self, run: Alone, surroundings: AloneSurroundings) -> None:
         self._run = run
@@ -96,6 +97,10 @@ class AloneSurroundings:
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
         """Nobody watches."""
+
+    def take_progress(self, run: str, key: str) -> bytes | None:
+        """Nothing was noted."""
+        return None
 
     def _refuse(self, verb: str) -> NoReturn:
         raise NotAllowedHere(f"{verb} needs the store of an app: start the machine with app.start(…)")

@@ -54,6 +54,10 @@ class Surroundings(Protocol):
         """Notes that the step is alive and how far it is."""
         ...
 
+    def take_progress(self, run: str, key: str) -> bytes | None:
+        """What was noted last, which is then forgotten."""
+        ...
+
 
 class StepScope(msgspec.Struct):
     """The attempt a body runs in. `identity` is what keys of steps are unique within."""
@@ -70,6 +74,7 @@ class StepScope(msgspec.Struct):
     progress: Any = None
     connection: Any = None  # of a step whose writes and outcome are one transaction
     advice: str = ""  # what to do instead of using a workflow's verb here
+    is_cancelled: bool = False
 
     @property
     def idempotency_key(self) -> str:

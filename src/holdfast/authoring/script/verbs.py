@@ -115,7 +115,8 @@ def continue_as(call: Call[Any]) -> NoReturn:
 
 
 class Current(msgspec.Struct, frozen=True):
-    """Where the code is running. In a workflow `key` is empty and `attempt` counts passes."""
+    """Where the code is running. In a workflow `key` is empty and `attempt` counts passes. In a step, `is_cancelled`
+    says whether the body should stop: its time is up, or the run has ended or goes on without it."""
 
     run_id: str
     workflow: str
@@ -126,6 +127,7 @@ class Current(msgspec.Struct, frozen=True):
     step: str = ""
     idempotency_key: str = ""
     progress: Any = None
+    is_cancelled: bool = False
 
 
 def current() -> Current:
@@ -143,6 +145,7 @@ def current() -> Current:
             scope.step,
             scope.idempotency_key,
             scope.progress,
+            scope.is_cancelled,
         )
     if program is None:
         raise NotInRun("current() works in a workflow or in a step of a run; here there is none")
@@ -192,10 +195,19 @@ def transaction(kind: type[T]) -> T:
 
 
 def heartbeat(progress: Any = None) -> None:
-    """In a long step: says that it is alive, and how far it is. After a retry `current().progress` has it back."""
+    """In a long step: says that it is alive, and how far it is. After a retry `current().progress` has it back.
+
+    Raises `asyncio.CancelledError` once nobody waits for the step any more: this is how a `def` step hears of it.
+    """
     scope = in_step("heartbeat()")
-    scope.progress = progress
-    scope.surroundings.heartbeat(scope.run, scope.key, _any.encode(progress, "progress"))
+    noted = _any.encode(progress, "progress")
+    if not scope.is_cancelled:
+        scope.progress = progress
+        scope.surroundings.heartbeat(scope.run, scope.key, noted)
+        if not scope.is_cancelled:
+            return
+        scope.surroundings.take_progress(scope.run, scope.key)  # cancelled meanwhile: nobody else forgets the note
+    raise asyncio.CancelledError(f"run {scope.run}: step {scope.key} is no longer waited for; let its body end")
 
 
 def in_step(verb: str) -> StepScope:
