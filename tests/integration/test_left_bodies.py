@@ -1,4 +1,4 @@
-"""Bodies that nobody waits for any more: the run ends, or goes on, without them, and stops them after that is durable."""
+"""Bodies that nobody waits for: the run ends, or goes on, without them, and stops them once that is durable."""
 
 # pyright: reportPrivateUsage=false
 from __future__ import annotations
@@ -32,6 +32,7 @@ from holdfast import (
     workflow,
 )
 from holdfast.core import events as e
+from holdfast.core.recovery import decode_recovery
 from holdfast.core.turn import decode_row
 from holdfast.ports.journal import Commit
 from tests.support.faults import FaultyStore
@@ -260,8 +261,10 @@ async def test_the_end_of_a_pass_waits_for_no_thread(world: World, thread: Threa
     async def anew(number: int) -> int:
         if number:
             return number
-        _ = asyncio.ensure_future(asyncio.to_thread(slow))
-        continue_as(anew(await quick()))
+        slowly = asyncio.ensure_future(asyncio.to_thread(slow))
+        if not slowly.done():
+            continue_as(anew(await quick()))
+        return 0
 
     async with world.serving(again, anew) as app:
         assert await (await app.start(again())).result(QUICK) == "second"
@@ -448,7 +451,7 @@ async def test_a_thread_given_up_in_a_saga_is_undone_when_it_has_taken_effect(wo
 
 async def test_a_left_thread_keeps_its_place_in_the_pool(world: World, thread: Thread) -> None:
     """Promise: threads that were left count against the worker's threads until they return, so there are never more of
-    them; what needs no thread goes on."""
+    them, and the worker's row names them, for `holdfast doctor`; what needs no thread goes on."""
     ran: list[str] = []
 
     @step
@@ -465,16 +468,24 @@ async def test_a_left_thread_keeps_its_place_in_the_pool(world: World, thread: T
 
     @workflow
     async def leaves() -> None:
-        _ = asyncio.ensure_future(asyncio.to_thread(slow))
+        slowly = asyncio.ensure_future(asyncio.to_thread(slow))
         await quick()
+        assert not slowly.done()
 
     @workflow
     async def needs() -> None:
         await asyncio.to_thread(other)
 
     app = world.app(leaves, needs)
-    async with world.worker(app, concurrency=1) as worker:
-        await (await app.start(leaves())).result(QUICK)
+    async with world.worker(app, concurrency=1, ttl="1s") as worker:
+        run = await app.start(leaves())
+        await run.result(QUICK)
+
+        async def is_told() -> bool:
+            rows = await world.store.workers()
+            return any(decode_recovery(row.recovery).left == ((run.id, "slow"),) for row in rows)
+
+        await world.until(is_told)
         waiting = await app.start(needs())
         await world.until_waiting(waiting, "other")
         await world.until(lambda: len(worker.engine.bodies.left) == 1)

@@ -22,8 +22,10 @@ from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings
-from holdfast.engine import parking
+from holdfast.engine import parking, session
+from holdfast.engine.deciding import taken_up
 from holdfast.engine.parking import next_wake
+from holdfast.engine.session import Session
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from holdfast.ports.leases import Claims, WorkerRow
 from tests.lab.sim import world
@@ -35,6 +37,7 @@ from tests.lab.sim.shrinking import keep, kept, shrunk
 from tests.lab.sim.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
+_rebuilt = Session.rebuilt
 
 
 @pytest.mark.parametrize("first", range(0, 120, 30))
@@ -75,7 +78,7 @@ def test_a_seed_repeats_whatever_the_hashes_are() -> None:
     assert len(found.pop().split()) == 8
 
 
-@pytest.mark.parametrize("name", ["sequence", "signal", "saga"])
+@pytest.mark.parametrize("name", ["sequence", "signal", "saga", "left bodies"])
 def test_a_crash_at_every_point(name: str) -> None:
     """Promise: one worker dies before or after any call to the store, and the run ends as the model says. (The lab
     does all scenarios, and pairs.)"""
@@ -265,6 +268,13 @@ def test_a_deadline_that_wakes_nobody_is_found_out(monkeypatch: pytest.MonkeyPat
     assert "has to be awake" in first_problem(MemoryStore)
 
 
+def test_a_worker_that_stops_bodies_before_the_end_is_durable_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And that begins all of them again when the end is refused, those included that may run once."""
+    monkeypatch.setattr(Session, "rebuilt", _without_bodies)
+    monkeypatch.setattr(session, "taken_up", _all_again)
+    assert first_problem(MemoryStore, first=40).startswith("S9")
+
+
 def test_a_second_cancel_that_interrupts_the_clean_up_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ScriptProgram, "_deliver_cancel", _cancel_again)
     assert first_problem(MemoryStore).startswith("S17")
@@ -304,6 +314,18 @@ def _never(run: Run, program: Program) -> datetime | None:
 
 def _without_deadline(run: Run, program: Program) -> datetime | None:
     return next_wake(msgspec.structs.replace(run, deadline=None), program)
+
+
+def _without_bodies(session: Session, *journal: Any) -> None:
+    session._flight.leave("the run has ended")
+    _rebuilt(session, *journal)
+
+
+def _all_again(run: Run, commands: Any, worker: str, *, but: Any = (), unbegun: Any = ()) -> Any:
+    if isinstance(but, tuple):
+        return taken_up(run, commands, worker)
+    keys = [step.key for step in run.in_flight if step.key in commands and step.key not in but]
+    return [], e.Claimed(worker=worker, restarted=tuple(keys)), keys
 
 
 def _cancel_again(program: ScriptProgram, event: e.CancelRequested) -> None:

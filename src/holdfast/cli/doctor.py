@@ -166,6 +166,8 @@ def _workers(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator[Findin
             counted = ", ".join(f"{count} {kind}" for kind, count in recovery.counts.items())
             state, named = _met(recovery)
             yield Finding("recovery", state, f"{worker.worker} met {counted}; {named}")
+        if recovery.left:
+            yield Finding("threads", "warning", f"{worker.worker} {_left(recovery.left)}")
 
 
 def _met(recovery: Recovery) -> tuple[Literal["ok", "warning"], str]:
@@ -177,6 +179,17 @@ def _met(recovery: Recovery) -> tuple[Literal["ok", "warning"], str]:
     named = [f"run {met.run}: {met.detail}" for met in troubled[:LISTED]]
     more = [f"and {len(troubled) - LISTED} more"] if len(troubled) > LISTED else []
     return "warning", "; ".join([*named, *more])
+
+
+def _left(left: Sequence[tuple[str, str]]) -> str:
+    """Threads that nobody can end but their own code."""
+    named = ", ".join(f"{key} of run {run}" for run, key in left[:LISTED])
+    more = f" and {len(left) - LISTED} more" if len(left) > LISTED else ""
+    threads = "1 thread" if len(left) == 1 else f"{len(left)} threads"
+    return (
+        f"has {threads} busy with steps that nobody waits for: {named}{more}. Until they return, other steps have as "
+        "many threads less. Give such steps a timeout of their own calls, or let them look at current().is_cancelled"
+    )
 
 
 def _namesakes(live: Sequence[WorkerRow]) -> Iterator[Finding]:

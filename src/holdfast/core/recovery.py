@@ -24,10 +24,12 @@ class Met(msgspec.Struct, frozen=True):
 
 
 class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How often each was met since the worker started, and the last few that need somebody."""
+    """How often each was met since the worker started, the last few that need somebody, and what is left behind now."""
 
     counts: dict[Kind, int] = {}
     recent: tuple[Met, ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
+    """Threads of steps that nobody waits for, by run and key: each is one thread less for others until it returns."""
 
     def count(self, kind: Kind) -> int:
         """How often that was met."""
@@ -38,16 +40,16 @@ class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
         forgotten before those that need somebody."""
         counts: dict[Kind, int] = {**self.counts, kind: self.count(kind) + 1}
         if kind in {"own", "taken over"}:
-            return Recovery(counts, self.recent)
+            return msgspec.structs.replace(self, counts=counts)
         others = [met for met in self.recent if (met.kind, met.run) != (kind, run)]
         if len(others) == REMEMBERED:
             others.remove(next((met for met in others if met.kind == "contended"), others[0]))
-        return Recovery(counts, (*others, Met(kind, run, detail, at)))
+        return msgspec.structs.replace(self, counts=counts, recent=(*others, Met(kind, run, detail, at)))
 
 
 def encode_recovery(recovery: Recovery) -> str:
-    """As a worker's row holds it; nothing met is an empty text."""
-    return msgspec.json.encode(recovery).decode() if recovery.counts else ""
+    """As a worker's row holds it; nothing met and nothing left is an empty text."""
+    return msgspec.json.encode(recovery).decode() if recovery.counts or recovery.left else ""
 
 
 def decode_recovery(text: str) -> Recovery:

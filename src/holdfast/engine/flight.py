@@ -92,6 +92,13 @@ class Flight:
         for key in list(self._bodies):
             self._leave(key, why)
 
+    def withhold(self) -> list[str]:
+        """Takes back the bodies that have not begun: their keys."""
+        keys = [key for key, body in self._bodies.items() if not body.has_begun]
+        for key in keys:
+            self._leave(key, "the run has ended")
+        return keys
+
     def free_writer(self, why: str) -> None:
         """Where there is one writer, before a turn that does not wait for the bodies that have it, or wait for it."""
         if self._session.engine.store.is_exclusive:

@@ -159,6 +159,7 @@ class Session:
             return
         at = self.time()
         draft = self._imposed(at)
+        is_imposed = draft is not None
         if draft is None:
             if self._flight.holds_writes_back:
                 return
@@ -169,7 +170,17 @@ class Session:
                 return
             draft = self._activate(at)
         if draft is not None:
+            if draft.is_terminal or draft.ends_pass:
+                self._do_without_bodies(draft, is_imposed=is_imposed)
             self._submit(draft)
+
+    def _do_without_bodies(self, draft: Draft, *, is_imposed: bool) -> None:
+        """An end waits for no body. It says which run on, and none begins after it; if it is refused, they do. An end
+        that is imposed is not written in the transaction of a body, so where there is one writer it needs that."""
+        self._to_start += self._flight.withhold()
+        deciding.name_left(draft, self._flight.keys)
+        if is_imposed:
+            self._flight.free_writer("the run has ended")
 
     def _gather(self, at: datetime) -> None:
         """Adds what time brings. After messages and outcomes, so that those win."""
@@ -184,10 +195,7 @@ class Session:
         run = self.run
         grace_until = run.grace_until
         if grace_until is not None and at >= grace_until:
-            draft = impose_end(run, at, self._take_inputs())
-            deciding.name_left(draft, self._flight.keys)
-            self._flight.free_writer("the run has ended")
-            return draft
+            return impose_end(run, at, self._take_inputs())
         if run.started_at is None and run.deadline is not None and at >= run.deadline:
             return Draft(at, self._take_inputs(), [deadline_failure()])
         return None
@@ -204,7 +212,6 @@ class Session:
             self._stop_for(error, at)
             return None
         draft = decide(self.run, at, inputs, commands, self.engine)
-        deciding.name_left(draft, self._flight.keys)
         for event in inputs:
             if isinstance(event, e.StepCompleted | e.StepFailed):
                 self._commands.pop(event.key, None)

@@ -127,7 +127,7 @@ class Worker:
             self.options.ttl,
             self.surroundings.progress,
             self._beaten,
-            recovery=lambda: encode_recovery(self.recovery),
+            recovery=lambda: encode_recovery(msgspec.structs.replace(self.recovery, left=self.engine.bodies.left)),
             check_interval=self._check_interval if recovery.enabled else None,
             frees=recovery.max_claims_per_check,
             also=(lambda: None) if self.granted is None else self.granted.tell,

@@ -44,6 +44,7 @@ SOMETIMES = (
     "twin worker",
     "outage",
     "owner written back",
+    "end refused with a once step in flight",
     *CONSTRUCTS,
 )
 """A campaign that never met one of these is empty."""

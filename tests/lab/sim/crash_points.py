@@ -1,4 +1,4 @@
-"""Fifteen scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
+"""Sixteen scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
 
 A scenario is first played without faults: that gives the calls. Then it is played once for each of them.
 """
@@ -40,6 +40,9 @@ CANONICAL: dict[str, Scenario] = {
     "flow": Scenario(2, 100, [RunPlan("run-0", [], flowers=2)]),
     "batch": _one([["step", "a", 5, 0]], items=3),
     "batch in rounds": _one([["step", "a", 5, 0], ["step", "b", 1, 0]], items=3, in_rounds=True),
+    "left bodies": Scenario(
+        2, 100, [RunPlan("run-0", [["step", "a", 5, 0], ["gamble", "b", 600, 30, 300]])], knocks=1.0
+    ),
     "timeout": _one([["race", 30, "a", 600, 0], ["patient", 50], ["step", "b", 1, 0]], signals=[0.4]),
 }
 

@@ -33,12 +33,15 @@ CONSTRUCTS = (
     "awaited child called off",
     "cancelled twice",
     "round given",
+    "body left by an end",
 )
 
 
 def met_in(run: Run, turn: Turn) -> Iterator[str]:
     """What the turn shows; `run` is the fold before it."""
     for event in turn.events:
+        if isinstance(event, e.TERMINAL) and event.left:
+            yield "body left by an end"
         match event:
             case e.Completed() if run.workflow in BY_WORKFLOW:
                 yield BY_WORKFLOW[run.workflow]

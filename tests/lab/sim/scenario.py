@@ -88,6 +88,8 @@ class Scenario:
     """Seconds to the lease manager at most, each way."""
     losses: float = 0.0
     """The share of its answers that get lost."""
+    knocks: float = 0.0
+    """How often a signal arrives just before an end."""
 
 
 def draw(rng: random.Random) -> Scenario:
@@ -98,7 +100,7 @@ def draw(rng: random.Random) -> Scenario:
     if rng.random() > 0.3 and "poison" in verbs:
         verbs.remove("poison")
     count = min(20, 1 + int(rng.expovariate(0.4)))
-    return Scenario(
+    scenario = Scenario(
         workers=rng.choice((1, 2, 2, 2, 3, 3, 4, 5)),
         slots=rng.choice((1, 2, 4, 100, 100)),
         runs=[draw_run(rng, number, verbs) for number in range(count)],
@@ -112,6 +114,19 @@ def draw(rng: random.Random) -> Scenario:
         distance=rng.choice((0.0, 0.01, 0.1, 0.3)),
         losses=rng.choice((0.0, 0.0, 0.1)),
     )
+    _draw_endings(rng, scenario)
+    return scenario
+
+
+def _draw_endings(rng: random.Random, scenario: Scenario) -> None:
+    """Who ends with bodies in flight, and how often an end is refused. Drawn last: earlier seeds stay what they are."""
+    scenario.knocks = rng.choice((0.0, 0.5, 1.0))
+    for number, run in enumerate(scenario.runs):
+        is_script = run.plan and not (run.rounds or run.items or waits_of(run.plan))
+        if is_script and rng.random() < 0.25:
+            times = (rng.choice((0, 5, 40, 200, 600)), rng.choice((1, 30, 300)), rng.choice((0, 0, 20, 300, 2500)))
+            run.plan.append(["gamble", f"{number}.last", *times])
+            run.signals = [rng.random() * 2] if rng.random() < 0.3 else []
 
 
 def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
@@ -277,6 +292,8 @@ def _model_more(verb: str, rest: list[Any]) -> Any:
             return Among(("cancelled", [model(each, None) for each in rest]))
         case "brief":
             return Among((rest[0], "late"))
+        case "gamble":
+            return Among((rest[0], "unknown", "left"))
         case "once":
             return Among((rest[0], "unknown"))
         case "race":

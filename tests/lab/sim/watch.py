@@ -39,6 +39,7 @@ from tests.lab.sim.invariants import (
     s12_watches,
     s13_wakes,
 )
+from tests.lab.sim.knocks import has_once_in_flight
 from tests.lab.sim.meeting import met_in
 from tests.lab.sim.workflows import inside, leave, rumour
 
@@ -156,6 +157,11 @@ class Watch:
                     self._refused(commit)
                 else:
                     self.met["signal-vs-park race"] += 1
+                    settled = {
+                        x.key for x in decode_row(commit.row).events if isinstance(x, e.StepCompleted | e.StepFailed)
+                    }
+                    is_left = has_once_in_flight(self.runs[commit.row.run].fold, but=settled)
+                    self.met["end refused with a once step in flight"] += is_left
                     self.say(f"{commit.row.run}: its end was refused, messages are unread")
 
     def _refused(self, commit: Commit) -> None:

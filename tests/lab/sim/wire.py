@@ -45,6 +45,8 @@ class Wire(FaultyStore):
         await self._travel()
         if self.is_cut or kind == "refuse" or world.is_out:
             raise StoreUnavailable("injected: refused")
+        if name == "commit" and world.scenario.knocks:
+            await world.knocks.before(args)
         answer = await world.watch.call(self._actor, name, found, args, kwargs)
         if kind == "crash after":
             assert fault is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -91,6 +91,17 @@ async def once(label: str, milliseconds: int) -> str:
     async with STAGE.body():
         await asyncio.sleep(milliseconds / 1000)
         return label
+
+
+@step(retry=Retry.none)
+async def deaf(milliseconds: int) -> None:
+    """Goes on though it was cancelled, as a thread does."""
+    loop = asyncio.get_running_loop()
+    async with STAGE.body():
+        until = loop.time() + milliseconds / 1000
+        while (left := until - loop.time()) > 0:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(left)
 
 
 @step(retry=FEW)
@@ -264,8 +275,26 @@ async def play_in_time(verb: str, rest: list[Any]) -> Any:
                 return await brief(*rest)
             except StepFailed:
                 return "late"
+        case "gamble":
+            return await gamble(*rest)
         case _:
             raise AssertionError(verb)
+
+
+async def gamble(label: str, milliseconds: int, patience: int, deafness: int) -> str:
+    """Leaves the bodies of its steps unless somebody calls: then it waits for the one that may run once. Only for the
+    end of a plan: what it leaves would disturb what follows."""
+    betting, called = asyncio.ensure_future(once(label, milliseconds)), asyncio.ensure_future(news.wait())
+    others = [asyncio.ensure_future(sleep(patience / 1000))]
+    if deafness:
+        others.append(asyncio.ensure_future(deaf(deafness)))
+    done, _ = await asyncio.wait([betting, called, *others], return_when=asyncio.FIRST_COMPLETED)
+    if betting not in done and called not in done:
+        return "left"
+    try:
+        return await betting
+    except OutcomeUnknown:
+        return "unknown"
 
 
 @workflow(retry=Retry(5, first="100ms", factor=2, ceiling="1s"))

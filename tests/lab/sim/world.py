@@ -30,6 +30,7 @@ from tests.lab.sim import scenario as casting
 from tests.lab.sim.clients import Clients
 from tests.lab.sim.faults import Fault, Where
 from tests.lab.sim.grants import LyingGrants
+from tests.lab.sim.knocks import Knocks
 from tests.lab.sim.liveness import Liveness
 from tests.lab.sim.loop import ACTOR, HEART, SeededLoop, SimulatedClock, Stuck, context_of
 from tests.lab.sim.scenario import Scenario
@@ -125,6 +126,7 @@ class World:
         self.lives: dict[str, int] = {}
         self.clients = Clients(self)
         self.liveness = Liveness(self)
+        self.knocks = Knocks(self)
 
     def _grants(self) -> LyingGrants:
         cast = self.scenario

@@ -55,9 +55,15 @@ def test_what_recovery_met_is_shown() -> None:
             started_at=now,
             recovery=encode_recovery(recovery),
         )
-        return [(x.state, x.text) for x in _workers([row], has_work=False) if x.check == "recovery"]
+        checks = {"recovery", "threads"}
+        return [(x.state, x.text) for x in _workers([row], has_work=False) if x.check in checks]
 
     assert found(Recovery()) == []
+    left = tuple((f"r{number}", "slow") for number in range(7))
+    ((state, text),) = found(Recovery(left=left))
+    assert state == "warning"
+    assert "w1 has 7 threads busy with steps that nobody waits for: slow of run r0, slow of run r1, " in text
+    assert "slow of run r4 and 2 more. " in text
     contended = Recovery().with_one("contended", "r1", "worker w2 holds it", now)
     assert found(contended) == [("ok", "w1 met 1 contended; the last: run r1, worker w2 holds it")]
     damaged = contended.with_one("undecodable", "r2", "the checksum of row 3 does not hold", now)
