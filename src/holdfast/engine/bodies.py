@@ -180,8 +180,10 @@ class Bodies:
         args, kwargs = spec.arguments.decode(body.attempt.command.args)
         scope = self._scope(body)
         if spec.tx:
-            submit = functools.partial(self._threads.pool.submit, self._in_thread, body)
-            return Succeeded(*await run_in_transaction(spec, scope, args, kwargs, submit))
+            submit = self._threads.pool.submit
+            return Succeeded(
+                *await run_in_transaction(spec, scope, args, kwargs, lambda work: submit(self._in_thread, body, work))
+            )
         if spec.executor != "thread":
             return await run_in_process(body.attempt, scope)
         context = contextvars.copy_context()

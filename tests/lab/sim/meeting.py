@@ -40,7 +40,7 @@ CONSTRUCTS = (
 def met_in(run: Run, turn: Turn) -> Iterator[str]:
     """What the turn shows; `run` is the fold before it."""
     for event in turn.events:
-        if isinstance(event, e.TERMINAL) and event.left:
+        if isinstance(event, e.Completed | e.Failed | e.Cancelled) and event.left:
             yield "body left by an end"
         match event:
             case e.Completed() if run.workflow in BY_WORKFLOW:
