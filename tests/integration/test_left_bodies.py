@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -493,6 +494,45 @@ async def test_a_left_thread_keeps_its_place_in_the_pool(world: World, thread: T
         await thread.end()
         await waiting.result(QUICK)
     assert ran == ["other"]
+
+
+async def test_a_body_that_waits_for_a_thread_when_it_is_given_up_never_begins(world: World, thread: Thread) -> None:
+    """Promise: neither after the run's end, nor after a timeout around it. It is not said to be left running."""
+    ran: list[str] = []
+
+    @step
+    def slow() -> str:
+        return thread.run()
+
+    @step
+    def late(text: str) -> None:
+        ran.append(text)
+
+    @workflow
+    async def holds() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await asyncio.to_thread(slow)
+
+    @workflow
+    async def gives_up() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await asyncio.to_thread(late, "given up")
+        queued = asyncio.ensure_future(asyncio.to_thread(late, "at the end"))
+        await sleep("50ms")
+        assert not queued.done()
+
+    app = world.app(holds, gives_up)
+    async with world.worker(app, concurrency=1) as worker:
+        await (await app.start(holds())).result(QUICK)
+        run = await app.start(gives_up())
+        await run.result(QUICK)
+        assert len(worker.engine.bodies.left) == 1
+        await thread.end()
+        await world.until(lambda: not worker.engine.bodies.left)
+    assert "left" not in await last(run)
+    assert ran == []
 
 
 async def test_after_a_crash_a_once_step_that_never_began_is_no_doubt(still: World) -> None:

@@ -64,15 +64,22 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
 class Body:
     """One running attempt."""
 
-    __slots__ = ("_is_stopping", "_report", "_running", "attempt", "has_begun", "scope", "stop_reason", "task")
+    __slots__ = (
+        *("_is_stopping", "_report", "_running", "_threads"),
+        *("attempt", "has_begun", "queued", "scope", "stop_reason", "task"),
+    )
 
-    def __init__(self, attempt: Attempt, report: Callable[[Body, Outcome], None], running: set[Body]) -> None:
+    def __init__(
+        self, attempt: Attempt, report: Callable[[Body, Outcome], None], running: set[Body], threads: Threads
+    ) -> None:
         self.attempt: Attempt = attempt
         self.has_begun: bool = False
         self.scope: StepScope | None = None
         self.stop_reason: str = ""
         self._report = report
         self._running = running
+        self._threads = threads
+        self.queued: asyncio.Future[Any] | None = None
         self._is_stopping = False
         self.task: asyncio.Task[None] | None = None
 
@@ -90,8 +97,12 @@ class Body:
         """Asks the body to end; its outcome still comes."""
         if not self._is_stopping:
             self._tell(reason)
-            if not self.is_thread or not self.has_begun:
+            if not self.is_thread or self.is_withdrawn():
                 self._cancel()
+
+    def is_withdrawn(self) -> bool:
+        """Whether the body has not begun: taken back, a thread's does not begin any more, others once cancelled."""
+        return not self.has_begun or (self.queued is not None and self._threads.withdraw(self.queued))
 
     def expire(self, reason: str) -> None:
         """Its time is up: the attempt ends now, whatever a thread still does; what that returns is not heard."""
@@ -147,7 +158,7 @@ class Bodies:
 
     def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
         """Starts the body; `report` is called once, on this event loop."""
-        body = Body(attempt, report, self._running)
+        body = Body(attempt, report, self._running, self._threads)
         body.task = asyncio.get_running_loop().create_task(self._run(body, report))
         self._running.add(body)
         return body
@@ -189,7 +200,8 @@ class Bodies:
         context = contextvars.copy_context()
         context.run(running_step.set, scope)
         work = functools.partial(context.run, spec.function, *args, **kwargs)
-        return _succeeded(spec, await self._threads.run(functools.partial(self._in_thread, body, work)))
+        body.queued = self._threads.run(functools.partial(self._in_thread, body, work))
+        return _succeeded(spec, await body.queued)
 
     def _in_thread(self, body: Body, work: Callable[[], Any]) -> Any:
         """On a thread of the pool, from the moment the body begins until it returns."""

@@ -94,7 +94,7 @@ class Flight:
 
     def withhold(self) -> list[str]:
         """Takes back the bodies that have not begun: their keys."""
-        keys = [key for key, body in self._bodies.items() if not body.has_begun]
+        keys = [key for key, body in self._bodies.items() if body.is_withdrawn()]
         for key in keys:
             self._leave(key, "the run has ended")
         return keys

@@ -51,6 +51,14 @@ class Threads:
             self.pool.submit(self._work)
         return future
 
+    def withdraw(self, future: asyncio.Future[Any]) -> bool:
+        """Whether its work had not begun; then it never will."""
+        with self._turn:
+            found = next((queued for queued in self._queued if queued[0] is future), None)
+            if found is not None:
+                self._queued.remove(found)
+        return found is not None
+
     def shutdown(self) -> None:
         """Nothing queued begins any more; what runs is left alone."""
         with self._turn:

@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 
 from tests.lab.levels import Effort, Report, level
+from tests.lab.sim.healthy import drawn
 from tests.lab.sim.meeting import CONSTRUCTS
 from tests.lab.sim.shrinking import keep, shrunk
 from tests.lab.sim.sqlite import on_sqlite
