@@ -25,6 +25,7 @@ from holdfast.client.transactions import borrow, settle
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings, check_limits
 from holdfast.core.status import Status
@@ -85,7 +86,7 @@ class App:
         self.resources: list[Resource[Any]] = list(resources)
         check_limits(step_limit, snapshot_every, compact_after)
         if keep is not UNSET and keep is not None:
-            keep = parse_duration(keep, what="keep")
+            keep = parse_duration(keep, what="keep", most=LONGEST_KEPT)
         said = {"keep": keep, "snapshot_every": snapshot_every, "compact_after": compact_after}
         self._said: dict[str, Any] = {
             "step_retry": step_retry or Retry(),

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.adapters.memory.grants import MemoryGrants
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.postgres import open_postgres
+from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.sqlite import open_sqlite
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
-from holdfast.testing.conformance import GrantsSuite, StoreGrants, StoreSuite, TransactionsSuite, VirtualClock
+from holdfast.testing.conformance import (
+    DamageSuite,
+    GrantsSuite,
+    StoreGrants,
+    StoreSuite,
+    TransactionsSuite,
+    VirtualClock,
+    World,
+)
+from tests.support.damage import write_postgres, write_sqlite
 from tests.support.postgres import clean_url
 
 
@@ -32,14 +43,22 @@ class TestMemory(StoreSuite):
         return MemoryStore(clock)
 
 
-class TestSqlite(StoreSuite, TransactionsSuite):
+class TestSqlite(StoreSuite, TransactionsSuite, DamageSuite):
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
-        return await open_sqlite(folder / "store.db", clock=clock)
+        self.path = folder / "store.db"
+        return await open_sqlite(self.path, clock=clock)
+
+    async def write(self, world: World, table: str, column: str, value: object, where: tuple[str, object]) -> Any:
+        return write_sqlite(self.path, table, column, value, where)
 
 
-class TestPostgres(StoreSuite, TransactionsSuite):
+class TestPostgres(StoreSuite, TransactionsSuite, DamageSuite):
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
-        return await open_postgres(clean_url("&notices=off"), clock=clock)
+        self.url = clean_url("&notices=off")
+        return await open_postgres(self.url, clock=clock)
+
+    async def write(self, world: World, table: str, column: str, value: object, where: tuple[str, object]) -> Any:
+        return write_postgres(parse_address(self.url).schema, table, column, value, where)
 
 
 class TestMemoryGrants(GrantsSuite):
@@ -67,6 +86,9 @@ class TestStoreGrants(GrantsSuite):
 def test_no_case_hides_another() -> None:
     """Promise: cases of one name in two suites would leave one of them unrun."""
     names = [
-        name for suite in (*StoreSuite.__bases__, TransactionsSuite) for name in vars(suite) if name.startswith("test_")
+        name
+        for suite in (*StoreSuite.__bases__, TransactionsSuite, DamageSuite)
+        for name in vars(suite)
+        if name.startswith("test_")
     ]
     assert sorted(names) == sorted(set(names))

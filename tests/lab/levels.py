@@ -21,6 +21,7 @@ MODULES = (
     "tests.lab.sim.crash_points",
     "tests.lab.properties.campaign",
     "tests.lab.examples",
+    "tests.lab.damage.campaign",
     "tests.lab.disk.campaign",
     "tests.lab.crowds.campaign",
     "tests.lab.chaos.campaign",

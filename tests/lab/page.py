@@ -45,6 +45,11 @@ then pairs of crashes.
 that come and go, leases and claims, blobs in a folder whose writers die, the codec, the loader of flows and its
 expressions, timers and retries. Every example has up to 50 steps; hypothesis makes what breaks short.
 
+**Damage.** Garbage in one to three columns of a run, its messages, its exposed values or a worker's row: instants that
+no calendar holds, statuses that there are not, texts that are not UTF-8, bytes that are no JSON. Every other run has to
+end, every list, `show`, `verify` and `doctor` to answer; the damaged run is named, is not claimed again and again, and
+ends when it is killed. Starts with such instants have to be refused.
+
 **Disk faults and power cuts.** SQLite on a disk whose calls fail, once or for good, and on one that loses its power:
 what was not synced is gone or torn. Afterwards the file is sound and nothing acknowledged is missing.
 

@@ -45,10 +45,14 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     doing: Doing
     note: str
     seen_at: datetime
+    damage: tuple[str, ...] = ()
+    """Columns of its row that cannot be read, each with why."""
 
     @property
     def waiting(self) -> str:
         """What it is doing now, as a sentence; empty when it has ended."""
+        if self.damage:
+            return f"damaged: {'; '.join(self.damage)}"
         text = describe(self.doing, self.seen_at)
         return f"{text} ({self.note})" if self.note and text else text or self.note
 

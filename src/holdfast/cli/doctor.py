@@ -25,7 +25,7 @@ from holdfast.core.durations import format_duration
 from holdfast.core.recovery import Recovery, decode_recovery
 from holdfast.core.status import Status
 from holdfast.errors import HoldfastError
-from holdfast.ports.condition import Backlog, Diagnosable
+from holdfast.ports.condition import Backlog, Diagnosable, FindsDamage
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import Filter
 
@@ -86,7 +86,7 @@ async def examine(target: str | None, url: str | None) -> AsyncIterator[Finding]
             return
         async with app:
             client = await app.client()
-            async for finding in _of_store(client):
+            async for finding in store_findings(client):
                 yield finding
     except (HoldfastError, click.ClickException) as error:
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)
@@ -113,7 +113,8 @@ async def _schema(app: App) -> Finding:
     return Finding("schema", "ok", f"version {schema.version}, up to date")
 
 
-async def _of_store(client: Client) -> AsyncIterator[Finding]:
+async def store_findings(client: Client) -> AsyncIterator[Finding]:
+    """What is found in an open store."""
     store = client.store
     yield Finding("store", "ok", without_secrets(store.url))
     if isinstance(store, Diagnosable):
@@ -121,6 +122,9 @@ async def _of_store(client: Client) -> AsyncIterator[Finding]:
         yield Finding("engine", "ok", f"{condition.engine}; durability {condition.durability}")
         for fault in condition.faults:
             yield Finding("engine", "problem", fault)
+    if isinstance(store, FindsDamage):
+        async for finding in _damaged(store):
+            yield finding
     newest = (await store.list(Filter(), limit=1)).runs
     yield _clock(store.clock.now(), datetime.now(UTC), newest[0].created_at if newest else None)
     counts = await store.count()
@@ -134,6 +138,15 @@ async def _of_store(client: Client) -> AsyncIterator[Finding]:
             yield finding
     async for finding in _paused(client):
         yield finding
+
+
+async def _damaged(store: FindsDamage) -> AsyncIterator[Finding]:
+    """Rows that cannot be read; first of all, since they explain what else is found."""
+    found = await store.damaged(limit=LISTED + 1)
+    for row in found[:LISTED]:
+        yield Finding("damaged", "problem", f"run {row.id}: {'; '.join(row.damage)}")
+    if len(found) > LISTED:
+        yield Finding("damaged", "problem", "more rows are damaged: holdfast verify")
 
 
 def _clock(store: datetime, here: datetime, newest: datetime | None) -> Finding:
@@ -156,6 +169,8 @@ def _workers(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator[Findin
     else:
         yield Finding("workers", "problem" if has_work else "warning", "none is live. Start one: holdfast worker")
     for worker in workers:
+        if worker.damage:
+            yield Finding("workers", "problem", f"the row of {worker.worker} is damaged: {'; '.join(worker.damage)}")
         if not worker.is_live and worker.active:
             text = f"{worker.worker} has gone and holds {worker.active} runs; a live worker frees them soon"
             yield Finding("workers", "warning", text)

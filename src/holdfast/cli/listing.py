@@ -94,7 +94,7 @@ def print_runs(views: list[RunView], out: Output) -> None:
     else:
         out.table(
             (),
-            [(x.id, x.status.value, label_of(x), at_text(x.created_at), x.queue, x.waiting) for x in views],
+            [(x.id, status_word(x), label_of(x), at_text(x.created_at), x.queue, x.waiting) for x in views],
         )
 
 
@@ -105,6 +105,11 @@ def run_object(view: RunView) -> dict[str, Any]:
     return shown
 
 
+def status_word(view: RunView) -> str:
+    """The status, or that the run's row cannot be read in full."""
+    return "damaged" if view.damage else view.status.value
+
+
 def label_of(view: RunView) -> str:
     """The workflow and its version."""
     return f"{view.workflow} {view.version}" if view.version else view.workflow
@@ -112,4 +117,4 @@ def label_of(view: RunView) -> str:
 
 def _row(view: RunView) -> tuple[Part, ...]:
     age = ago_text(view.seen_at - view.created_at)
-    return view.id, status_part(view.status.value), label_of(view), age, view.waiting
+    return view.id, status_part(status_word(view)), label_of(view), age, view.waiting

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from holdfast.core.durations import ACCEPTED, parse_duration
+from holdfast.core.instants import LONGEST_KEPT, kept_instant
 from holdfast.core.status import Status, parse_status
 from holdfast.errors import InvalidInput
 
@@ -19,7 +20,7 @@ from holdfast.errors import InvalidInput
 def duration(text: str) -> timedelta:
     """`500ms`, `30s`, `1h30m`, `3d`."""
     try:
-        return parse_duration(text)
+        return parse_duration(text, most=LONGEST_KEPT)
     except InvalidInput as error:
         problem = str(error).removeprefix("duration: ").removesuffix(ACCEPTED).strip()
         problem = problem.replace(" for seconds, or the number without quotes", " for seconds")
@@ -34,7 +35,10 @@ def moment(text: str) -> timedelta | datetime:
         return duration(text)
     if at.tzinfo is None:
         raise click.BadParameter(f"{text!r} has no time zone: add Z for UTC, or an offset such as +02:00")
-    return at
+    try:
+        return kept_instant(at, "the instant")
+    except InvalidInput as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def status(text: str) -> Status:

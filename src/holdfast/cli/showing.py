@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.authoring.handle import RunView
 from holdfast.cli.asking import asking, find_run
-from holdfast.cli.listing import label_of, print_runs, run_object
+from holdfast.cli.listing import label_of, print_runs, run_object, status_word
 from holdfast.cli.loading import opened_client
 from holdfast.cli.machines import MachinePart
 from holdfast.cli.output import Output, Part, at_text, standing, status_part
@@ -25,7 +25,7 @@ from holdfast.core.entry import Entry, say
 from holdfast.core.failure import Failure
 from holdfast.core.redaction import Redaction
 from holdfast.core.timeline import Timeline
-from holdfast.core.turn import Turn
+from holdfast.core.turn import UNREADABLE, Turn
 from holdfast.ports.runs import Filter
 
 CHILDREN = 500
@@ -102,8 +102,7 @@ async def read_story(client: Client, run_id: str) -> Story:
         turns=turns,
         payloads=dict(blobs),
         exposed={
-            name: redaction.value(msgspec.json.decode(blobs[blob] if blob else value))
-            for name, value, blob in exposures
+            name: redaction.value(_shown_value(blobs[blob] if blob else value)) for name, value, blob in exposures
         },
         children=children[::-1],
     )
@@ -199,7 +198,7 @@ def _heading(out: Output, text: str) -> None:
 def _sentence(story: Story) -> list[Part]:
     view, end = story.view, story.end
     if end is None:
-        return standing(view.status.value, view.waiting)
+        return standing(status_word(view), view.waiting)
     took = format_duration((view.ended_at or view.updated_at) - view.created_at)
     status = status_part(view.status.value)
     match end:
@@ -217,6 +216,7 @@ def _facts(story: Story) -> list[tuple[str, Part]]:
     held = view.worker if end is None and view.status.value == "running" else ""
     return [
         ("workflow", label_of(view)),
+        ("damaged", "; ".join(view.damage)),
         ("input", _short(story.value(story.started))),
         ("result", _short(story.value(end)) if isinstance(end, e.Completed) else ""),
         *((f"shows {name}", _short(value)) for name, value in story.exposed.items()),
@@ -233,6 +233,13 @@ def _facts(story: Story) -> list[tuple[str, Part]]:
         ("left running", ", ".join(end.left) if end is not None else ""),
         ("not undone", ", ".join(end.undone) if isinstance(end, e.Failed | e.Cancelled) else ""),
     ]
+
+
+def _shown_value(value: bytes) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except UNREADABLE as error:
+        return f"cannot be read: {error}"
 
 
 def _short(value: Any) -> str:

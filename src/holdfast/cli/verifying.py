@@ -14,7 +14,7 @@ from holdfast.cli.loading import opened_client
 from holdfast.cli.output import Output, is_terminal
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.client.client import Client
-from holdfast.client.verifying import verify_run
+from holdfast.client.verifying import damaged_workers, verify_run
 from holdfast.ports.runs import Filter, RunRow
 
 PAGE = 200
@@ -49,11 +49,15 @@ async def _verify(target: str | None, url: str | None, run_id: str | None, out: 
                 if finding.problem:
                     problems.append({"run": finding.run, "problem": finding.problem})
                 count()
+        if not run_id:
+            found = damaged_workers(await client.store.workers())
+            problems += [{"worker": finding.run, "problem": finding.problem} for finding in found]
     if out.is_json:
         out.record({"runs": runs, "rows": rows, "problems": problems})
     else:
         for problem in problems:
-            out.line(("run ", "dim"), (problem["run"], "bold"), (f": {problem['problem']}", "red"))
+            (kind, name), (_, text) = problem.items()
+            out.line((f"{kind} ", "dim"), (name, "bold"), (f": {text}", "red"))
         verdict = f"{len(problems)} do not hold" if problems else "all hold"
         out.line(f"{runs} runs, {rows} journal rows: ", (verdict, "red" if problems else "green"))
     return 1 if problems else 0

@@ -39,6 +39,7 @@ from holdfast.core import events as e
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration
 from holdfast.core.ids import check_id
+from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_row
@@ -209,7 +210,7 @@ async def start_calls(
         concurrency=_concurrency(concurrency),
         code=spec.code,
         style=spec.style,
-        deadline=spec.deadline.total_seconds() if spec.deadline is not None else None,
+        deadline=min(spec.deadline, LONGEST_KEPT).total_seconds() if spec.deadline is not None else None,
         order=_order(order),
     )
     chosen = None if id is None else _batch_id(id)

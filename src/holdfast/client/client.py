@@ -20,6 +20,7 @@ from holdfast.core.commands import carry
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_id, check_name
+from holdfast.core.instants import instant_after, kept_instant, later
 from holdfast.core.messages import encode_event
 from holdfast.core.payload import input_hash
 from holdfast.core.specs import WorkflowSpec
@@ -132,7 +133,7 @@ class Client:
             queue=check_name(queue, "queue"),
             priority=_priority(priority),
             key=check_name(key, "key") if key is not None else "",
-            available_at=now + parse_duration(delay, what="delay") if delay is not None else None,
+            available_at=_after(now, delay, "delay") if delay is not None else None,
             deadline=_deadline(deadline, spec, now),
             keep=spec.keep,
             attributes=_attributes(attributes),
@@ -256,12 +257,14 @@ def _priority(value: int) -> int:
 
 def _deadline(value: Duration | datetime | None, spec: WorkflowSpec, now: datetime) -> datetime | None:
     if value is None:
-        return now + spec.deadline if spec.deadline is not None else None
+        return later(now, spec.deadline) if spec.deadline is not None else None
     if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise InvalidInput("deadline= takes a duration or an aware datetime: add tzinfo")
-        return value
-    return now + parse_duration(value, what="deadline")
+        return kept_instant(value, "deadline")
+    return _after(now, value, "deadline")
+
+
+def _after(now: datetime, value: Duration, what: str) -> datetime:
+    return instant_after(now, parse_duration(value, what=what), what)
 
 
 def _attributes(value: Mapping[str, str] | None) -> dict[str, str]:

@@ -143,6 +143,14 @@ async def _append(
             return False
         row = taken.run
         run = await _fold(client, row)
+        if run.status.is_terminal:  # its row said otherwise
+            await client.store.release(row.no, epoch=row.epoch, until=None, inbox_seen=row.inbox_last)
+            raise RunFinished(
+                f"run {run_id} has {run.status.value} by its journal, and its row is damaged: nothing was changed. "
+                f"Look at it: holdfast verify --run {run_id}",
+                run_id=run_id,
+                status=run.status.value,
+            )
         if only is not None and run.status is not only:
             await client.store.release(row.no, epoch=row.epoch, until=row.available_at, inbox_seen=row.inbox_read)
             return False

@@ -270,5 +270,6 @@ def view_of(row: RunRow, now: datetime) -> RunView:
         turns=row.next_ordinal - 1,
         doing=decode_doing(row.doing),
         note=row.note,
+        damage=row.damage,
         seen_at=now,
     )

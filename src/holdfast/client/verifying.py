@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core.doing import decode_doing
+from holdfast.core.messages import decode_event
 from holdfast.core.projection import Projection, project
 from holdfast.core.run import fold
-from holdfast.core.turn import Row, decode_rows
+from holdfast.core.turn import UNREADABLE, Row, decode_rows
 from holdfast.engine.history import Journal, load
 from holdfast.engine.loading import blobs_named
 from holdfast.errors import BlobNotFound, CorruptJournal, HoldfastError
+from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
@@ -34,12 +36,13 @@ async def verify_run(store: Store, row: RunRow) -> Finding:
     finding = Finding(row.id, 0)
     for _ in range(LOOKS):
         rows = (await store.read({row.no: 1}))[row.no]
-        finding = Finding(row.id, len(rows), difference(row, rows) or await _missing(store, row, rows))
+        problem = _damage(row) or difference(row, rows) or await _missing(store, row, rows)
+        finding = Finding(row.id, len(rows), problem or await _unreadable(store, row))
         if not finding.problem:
             return finding
         again = await store.get(row.id)
         if again is None:
-            return Finding(row.id, 0)
+            return finding if row.damage else Finding(row.id, 0)  # an id that is no text finds nothing
         if again.next_ordinal == row.next_ordinal:
             return finding
         row = again
@@ -55,6 +58,30 @@ async def _missing(store: Store, row: RunRow, rows: Sequence[Row]) -> str:
     except (CorruptJournal, BlobNotFound) as error:  # a store out of reach says nothing about the run
         return str(error).removeprefix(f"run {row.id}: ")
     return ""
+
+
+def _damage(row: RunRow) -> str:
+    return f"its row is damaged: {'; '.join(row.damage)}" if row.damage else ""
+
+
+async def _unreadable(store: Store, row: RunRow) -> str:
+    """What else of the run would be read: messages that wait for it, values that it shows."""
+    for message in (await store.unread({row.no: row.inbox_read})).get(row.no, ()):
+        try:
+            decode_event(message.body)
+        except CorruptJournal as error:
+            return f"message {message.no} ({message.id}): {error}"
+    for name, value, blob in await store.exposures(row.id):
+        try:
+            msgspec.json.decode(await store.get_blob(blob) if blob else value)
+        except (*UNREADABLE, CorruptJournal, BlobNotFound) as error:
+            return f"the value it shows as {name!r} cannot be read: {error}"
+    return ""
+
+
+def damaged_workers(workers: Sequence[WorkerRow]) -> list[Finding]:
+    """Workers whose row cannot be read in full."""
+    return [Finding(one.worker, 0, f"its row is damaged: {'; '.join(one.damage)}") for one in workers if one.damage]
 
 
 def difference(row: RunRow, rows: Sequence[Row]) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.config.settings import Configuration
 from holdfast.core.durations import format_duration, parse_duration
+from holdfast.core.instants import LONGEST_KEPT, LONGEST_WAIT
 from holdfast.errors import InvalidConfig, InvalidDuration
 
 PREFIX = "HOLDFAST_"
@@ -76,7 +77,8 @@ def typed(key: Key, raw: Any, origin: str) -> Any:
         if key.is_duration:
             if raw == FOREVER and key.type is not timedelta:
                 return None
-            return parse_duration(raw, what=key.label)
+            most = LONGEST_WAIT if key.type is timedelta else LONGEST_KEPT
+            return parse_duration(raw, what=key.label, most=most)
         return msgspec.convert(raw, key.type)
     except InvalidDuration as error:
         raise InvalidConfig(f"{origin}: {error}") from None

@@ -45,8 +45,9 @@ _NEGATIVE = re.compile(r"\s*-\s*[0-9.]")
 _SHOWN = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000))
 
 
-def parse_duration(value: Duration, *, what: str = "duration") -> timedelta:
-    """Return `value` as a non-negative `timedelta`, or raise `InvalidDuration` naming `what` and the value."""
+def parse_duration(value: Duration, *, what: str = "duration", most: timedelta = timedelta.max) -> timedelta:
+    """Return `value` as a non-negative `timedelta` of at most `most`, or raise `InvalidDuration` naming `what` and the
+    value."""
     if isinstance(value, bool):
         raise InvalidDuration(f"{what}: {value!r} is not a duration. {ACCEPTED}")
     if isinstance(value, timedelta):
@@ -59,6 +60,8 @@ def parse_duration(value: Duration, *, what: str = "duration") -> timedelta:
         raise InvalidDuration(f"{what}: a {type(value).__name__} is not a duration. {ACCEPTED}")
     if parsed < timedelta(0):
         raise InvalidDuration(f"{what}: {_shown(value)} is negative, and a duration cannot be. {ACCEPTED}")
+    if parsed > most:
+        raise InvalidDuration(f"{what}: {_shown(value)} is too long: {most.days} days at most. {ACCEPTED}")
     return parsed
 
 

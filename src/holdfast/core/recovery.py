@@ -52,9 +52,15 @@ def encode_recovery(recovery: Recovery) -> str:
     return msgspec.json.encode(recovery).decode() if recovery.counts or recovery.left else ""
 
 
+def check_recovery(text: str | bytes) -> None:
+    """Raises msgspec's error, or a `UnicodeDecodeError`, if it is no text of `encode_recovery`."""
+    if text:
+        msgspec.json.decode(text, type=Recovery)
+
+
 def decode_recovery(text: str) -> Recovery:
     """The inverse; a text of a newer worker that cannot be read is as good as none."""
     try:
         return msgspec.json.decode(text, type=Recovery) if text else Recovery()
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return Recovery()

@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from holdfast.core.durations import Duration, format_duration, parse_duration
+from holdfast.core.instants import LATEST, later
 from holdfast.errors import InvalidDuration, InvalidRetry
 
 __all__ = ["LATEST", "Retry"]
 
-LATEST = datetime(9999, 1, 1, tzinfo=UTC)  # not datetime.max: that cannot be shown east of Greenwich
 MAX_ATTEMPTS = 2**31 - 1
 
 
@@ -62,8 +62,7 @@ class Retry:
         """The time of the next try after `failures` failed ones, or None when no attempt is left."""
         if self.attempts is not None and failures >= self.attempts:
             return None
-        wait = self.delay(failures, jitter)
-        return now + wait if wait < LATEST - now else LATEST
+        return later(now, self.delay(failures, jitter))
 
     def delay(self, failures: int, jitter: float) -> timedelta:
         """How long to wait after `failures` failed tries; `jitter` is a random number in [0, 1), 0 the longest wait."""

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core.instants import later
 from holdfast.core.payload import Arguments, Shape
 from holdfast.core.retry import Retry
 from holdfast.errors import InvalidInput
@@ -93,6 +94,10 @@ class Settings(msgspec.Struct, frozen=True):
     compact_after: int | None = 10_000  # rows of a journal before it is compacted; None: only when asked for
     keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: for ever
     paranoid: bool = False  # replay each run whenever it is parked or has ended
+
+    def grace_until(self, at: datetime) -> datetime:
+        """When the clean-up must have ended of a run that is told to stop then."""
+        return later(at, self.cancel_grace)
 
 
 def check_limits(

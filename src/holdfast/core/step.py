@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.instants import later
 from holdfast.core.opened import OpenStep
-from holdfast.core.retry import LATEST, Retry
+from holdfast.core.retry import Retry
 
 UNKNOWN = "OutcomeUnknown"
 STOPPED = "Stopped"
@@ -31,7 +32,7 @@ def on_attempt_failed(
     failures = step.failures + 1
     retry_at = None if is_final else policy.next_at(failures, now, jitter)
     if retry_at is not None and not_before is not None:
-        retry_at = max(retry_at, now + not_before if not_before < LATEST - now else LATEST)
+        retry_at = max(retry_at, later(now, not_before))
     if retry_at is None or (deadline is not None and retry_at >= deadline):
         return e.StepFailed(key=step.key, failure=failure, attempts=failures)
     return e.AttemptFailed(

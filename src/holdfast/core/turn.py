@@ -8,13 +8,15 @@ stand-in with a seal, in the place of the rows 1 to k: the turns that are left a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from holdfast.core.events import OUTPUTS, AnyEvent, Compacted
+from holdfast.core.instants import instant as instant  # noqa: PLC0414 - they belong to a row
+from holdfast.core.instants import micros as micros  # noqa: PLC0414
 from holdfast.core.upcast import UPCASTERS
 from holdfast.errors import CorruptJournal
 
@@ -29,20 +31,8 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowE
 
 _STAND_IN = b'[{"t":"compacted"'
 _SEAL, _END = b',"seal":"', b"}]"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[tuple[AnyEvent, ...]] = msgspec.json.Decoder(tuple[AnyEvent, ...])
-
-
-def micros(at: datetime) -> int:
-    """The instant as whole microseconds since 1970, exactly."""
-    return (at - _EPOCH) // _MICROSECOND
-
-
-def instant(value: int) -> datetime:
-    """The inverse of `micros`."""
-    return _EPOCH + value * _MICROSECOND
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import from_exception
+from holdfast.core.instants import later
 from holdfast.core.payload import MAX_INLINE
 from holdfast.core.program import Program
 from holdfast.core.rounds import ROUND, must_wait
@@ -191,7 +192,7 @@ def brought_by_time(run: Run, program: Program, at: datetime, grace: timedelta) 
         if retry_at <= at:
             due.append(e.AttemptStarted(key=key, attempt=run.steps[key].attempt + 1))
     if run.deadline is not None and at >= run.deadline and run.past_deadline is None and run.cancel is None:
-        due.append(e.DeadlineReached(grace_until=at + grace))
+        due.append(e.DeadlineReached(grace_until=later(at, grace)))
     for key in program.due_timers(at):
         due.append(e.TimerFired(key=key))  # noqa: PERF401
     return due

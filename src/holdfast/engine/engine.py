@@ -20,12 +20,11 @@ from holdfast.core.recovery import Kind
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Row
-from holdfast.engine import parking, telling
+from holdfast.engine import parking, telling, unopened
 from holdfast.engine.asking import Asking, Notes
 from holdfast.engine.beginning import Beginnings
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import Committer
-from holdfast.engine.deciding import pause_reason
 from holdfast.engine.definitions import Definitions, Missing
 from holdfast.engine.history import Journal
 from holdfast.engine.holdings import Holdings
@@ -36,12 +35,11 @@ from holdfast.engine.session import Session
 from holdfast.engine.shadow import Shadow
 from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.surroundings import WorkerSurroundings
-from holdfast.engine.turns import Draft, finish, run_of_row
+from holdfast.engine.turns import Draft, run_of_row
 from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Unconsumed
-from holdfast.ports.journal import Park
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
@@ -143,14 +141,14 @@ class Engine:
             if (earlier := self.sessions.get(row.id)) is not None:  # its lease had run out: our own claim fences it
                 earlier.drop("claimed again by its own worker")
             kept = self._warm.pop(row.id, None)
-            if kept is not None and self._still_true(kept, row):
+            if kept is not None and not row.damage and self._still_true(kept, row):
                 warm[row.id] = kept
             else:
                 if kept is not None:
                     close(kept.program, row.id)
                 if not known or row.id not in known:
                     cold[row.no] = row.next_ordinal - 1
-            if row.inbox_last > row.inbox_read:
+            if row.inbox_last > row.inbox_read and not row.damage:
                 unread[row.no] = row.inbox_read
         journals: Mapping[int, Journal] = {}
         inbox: Mapping[int, list[Unconsumed]] = {}
@@ -162,17 +160,18 @@ class Engine:
         for row in rows:
             messages = inbox.get(row.no, [])
             last = max((message.no for message in messages), default=0)
+            kept = warm.get(row.id)
             try:
-                events = [decode_event(message.body) for message in messages]
-                kept = warm.get(row.id)
                 if kept is None:
                     journal = Journal([known[row.id]]) if known and row.id in known else journals[row.no]
-                    await self._open_cold(row, journal, events, last, notes)
+                    await self._open_cold(row, journal, messages, last, notes)
                 else:
-                    if events:
-                        events = await self.asking.with_payloads(events)
-                    self._open(row, kept.run, kept.program, events, last)
+                    self._open(row, kept.run, kept.program, await self._events(messages), last)
             except Exception as error:
+                if isinstance(error, CorruptJournal) and kept is not None:  # a message to a program that is warm
+                    close(kept.program, row.id)
+                    self.pause_unopened(row, kept.run, error)
+                    continue
                 is_known = isinstance(error, StoreError)
                 LOG.warning("run %s: could not be taken on: %s", row.id, error, exc_info=None if is_known else error)
                 self.met("failed", row.id, str(error))
@@ -185,8 +184,11 @@ class Engine:
         """A program in memory goes on only if nobody else held the run in between."""
         return row.epoch == kept.run.epoch + 1 and row.next_ordinal == kept.run.ordinal + 1
 
+    async def _events(self, messages: Sequence[Unconsumed]) -> list[e.AnyEvent]:
+        return await self.asking.with_payloads([decode_event(message.body) for message in messages])
+
     async def _open_cold(
-        self, row: RunRow, journal: Journal, events: list[e.AnyEvent], last: int, notes: Notes
+        self, row: RunRow, journal: Journal, messages: Sequence[Unconsumed], last: int, notes: Notes
     ) -> None:
         run: Run | None = None
         try:
@@ -195,6 +197,7 @@ class Engine:
             if run.epoch > row.epoch:  # taken over while we read: whatever we wrote would be fenced
                 self.freed()
                 return
+            unopened.check_row(row)
             spec = self.registry.of(run) or await self._definition(run)
             if isinstance(spec, Missing):
                 self.met("missing definition", row.id, spec.note)
@@ -206,7 +209,7 @@ class Engine:
             program = await self.asking.replayed(loaded, spec)
             if journal.snapshot is not None:
                 self.snapshots.known(row.id, journal.snapshot.ordinal)
-            events = await self.asking.with_payloads(events)
+            events = await self._events(messages)
         except HoldfastError as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
@@ -235,19 +238,7 @@ class Engine:
 
     def pause_unopened(self, row: RunRow, run: Run, error: Exception | None) -> None:
         """Pauses a run that cannot be opened: diverged, undecodable, or one that killed its workers."""
-        reason, detail = pause_reason(error), str(error)
-        if error is None:
-            detail = (
-                f"claimed {row.claims} times without progress: it seems to end its worker. Look at its step in flight, "
-                "then resume it."
-            )
-        at = max(self.clock.now(), row.updated_at)
-        draft = Draft(at, [e.Claimed(worker=self.worker_id), e.Paused(reason=reason, detail=detail)])
-        commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None))
-        telling.paused_unopened(row, self.worker_id, reason, detail)
-        if reason == "undecodable":
-            self.met("undecodable", row.id, detail)
-        self.committer.submit(commit, lambda _: self.freed())
+        unopened.pause_unopened(self, row, run, error)
 
     async def _put_back(self, row: RunRow, note: str = "") -> None:
         until = self.clock.now() + self._put_offs.next(row.id)
@@ -278,7 +269,7 @@ class Engine:
                     if not fresh or self.sessions.get(session.run.id) is not session:
                         continue
                     try:
-                        events = await self.asking.with_payloads([decode_event(message.body) for message in fresh])
+                        events = await self._events(fresh)
                     except HoldfastError as error:  # the other runs still get theirs
                         LOG.error("run %s: a message to it cannot be read: %s", session.run.id, error)  # noqa: TRY400
                         continue
@@ -345,7 +336,7 @@ class Engine:
         seen = session.inbox_seen
         inbox = await self.asking.insist(lambda: self.store.unread({session.no: seen}), f"run {run.id}: its inbox")
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
-        events = await self.asking.with_payloads([decode_event(message.body) for message in fresh])
+        events = await self._events(fresh)
         consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
         session.rebuilt(run, program, consumed, events, fresh[-1].no if fresh else seen)
 

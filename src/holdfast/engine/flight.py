@@ -12,6 +12,7 @@ import msgspec
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.instants import later
 from holdfast.core.step import STOPPED, on_attempt_failed
 from holdfast.engine import telling
 from holdfast.engine.bodies import Attempt, Body, Broke, Outcome, Succeeded
@@ -74,7 +75,7 @@ class Flight:
                 if self._bodies.get(command.key) is body:
                     body.expire(f"timed out after {limit}")
 
-            self._limits[command.key] = session.engine.wheel.at(session.time() + limit, expire)
+            self._limits[command.key] = session.engine.wheel.at(later(session.time(), limit), expire)
 
     def stop(self, key: str, why: str) -> None:
         """Asks one body to end. What one that has ended wrote in an open transaction is undone."""

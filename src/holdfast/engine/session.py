@@ -123,7 +123,7 @@ class Session:
             if isinstance(event, e.Paused):
                 self._pause = event
             elif isinstance(event, e.CancelRequested):
-                grace = self.time() + self.engine.settings.cancel_grace
+                grace = self.engine.settings.grace_until(self.time())
                 self._inputs.insert(0, msgspec.structs.replace(event, grace_until=grace))  # cancel wins every race
             else:
                 self._inputs.append(event)

@@ -11,11 +11,13 @@ import msgspec
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.doing import doing, encode_doing
+from holdfast.core.instants import LONGEST_KEPT, kept_instant, later
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.projection import project
 from holdfast.core.rounds import NO_MORE, ROUND
 from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, encode_events, micros
+from holdfast.errors import InvalidDuration
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit, Exposure, Park
 from holdfast.ports.runs import NewRun, RunRow
@@ -106,7 +108,7 @@ def new_run(
     adopted: e.Adopted | None = None,
 ) -> tuple[NewRun, Turn]:
     """A run to be made: its first row, and what its row says."""
-    run = Run(run_id)
+    run, started = Run(run_id), _kept(started)
     events: tuple[e.AnyEvent, ...] = (started,) if adopted is None else (started, adopted)
     body = encode_events(events)
     stamp = micros(at)
@@ -123,6 +125,20 @@ def new_run(
         watcher=watcher,
     )
     return new, turn
+
+
+def _kept(started: e.Started) -> e.Started:
+    """The same with instants in UTC; `InvalidInput` if one of them, or how long to keep the run, cannot be stored."""
+    begins, deadline = started.available_at, started.deadline
+    if started.keep is not None and started.keep > LONGEST_KEPT:
+        raise InvalidDuration(f"keep: {started.keep.days} days is more than 10,000 years. Leave it out: for ever.")
+    if begins is None and deadline is None:
+        return started
+    return msgspec.structs.replace(
+        started,
+        available_at=None if begins is None else kept_instant(begins, "delay"),
+        deadline=None if deadline is None else kept_instant(deadline, "deadline"),
+    )
 
 
 def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
@@ -166,7 +182,7 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
         codec=run.codec,
         queue=event.queue or run.queue,
         priority=run.priority,
-        deadline=draft.at + command.deadline if command.deadline is not None else None,
+        deadline=later(draft.at, command.deadline) if command.deadline is not None else None,
         parent=run.id,
         parent_key=event.key,
         root=run.root,

@@ -8,6 +8,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from holdfast.ports.runs import RunRow
+
 
 class Schema(msgspec.Struct, frozen=True, gc=False):
     """Which version of the schema a store has, and which this code needs."""
@@ -52,4 +54,14 @@ class Diagnosable(Protocol):
 
     async def backlog(self) -> Sequence[Backlog]:
         """Who waits for a worker, by definition and queue, the longest wait first. It may look at every open run."""
+        ...
+
+
+@runtime_checkable
+class FindsDamage(Protocol):
+    """A store whose rows can be damaged by what is beneath it."""
+
+    async def damaged(self, *, limit: int) -> Sequence[RunRow]:
+        """Runs that have not ended and whose row cannot be read in full, in the order of their making. It looks at
+        every such run."""
         ...

@@ -29,6 +29,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     """What its recovery met so far, as `core.recovery` encodes it."""
     seen_at: datetime | None = None
     """When it was last heard of, by the store's clock."""
+    damage: tuple[str, ...] = ()
+    """Columns that cannot be read, each with why. In their place: no queues, no definitions, 1970."""
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
@@ -138,6 +140,9 @@ class Leases(Protocol):
         A run whose claims without progress have reached `max_claims` is taken too, with its count; the engine
         quarantines it. A run of a definition this worker does not hold is left alone if a live worker holds it, and
         otherwise put off by 5 s doubling up to 5 min, with a note; it is never failed.
+
+        A run whose row cannot be read in full is taken too, and says so (`RunRow.damage`); the engine pauses it. A
+        worker's row that cannot be read holds no definitions, and keeps nobody from claiming or beating.
         """
         ...
 
@@ -164,7 +169,7 @@ class Leases(Protocol):
 
     async def take(self, run: str, *, instance: str, steal: bool = False) -> Taking:
         """Takes one run for an operator, whatever its status unless it has ended; with `steal` also from a live
-        holder. Epoch + 1; claims are not counted."""
+        holder. Epoch + 1; claims are not counted. An end that is no instant is no end: it is cleared."""
         ...
 
     async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:

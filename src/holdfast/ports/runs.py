@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import msgspec
 
 from holdfast.core.events import Started
+from holdfast.core.instants import kept_instant
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant
 from holdfast.ports.blobs import BlobData
@@ -68,6 +69,9 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     inbox_read: int
     bounces: int
     note: str
+    damage: tuple[str, ...] = ()
+    """Columns that cannot be read, each with why. Something harmless stands in their place: no deadline, 1970, no
+    attributes, `paused` for a status that there is not."""
 
 
 def row_of(new: NewRun, no: int, available_at: datetime, instance: str = "", worker: str = "") -> RunRow:
@@ -90,7 +94,7 @@ def row_of(new: NewRun, no: int, available_at: datetime, instance: str = "", wor
         parent=started.parent,
         parent_key=started.parent_key,
         root=started.root or new.row.run,
-        deadline=started.deadline,
+        deadline=None if started.deadline is None else kept_instant(started.deadline, "deadline"),
         attributes=dict(started.attributes),
         created_at=made_at,
         started_at=None,
@@ -175,7 +179,8 @@ class Runs(Protocol):
         ...
 
     async def get(self, run: str) -> RunRow | None:
-        """The run's row."""
+        """The run's row. One that cannot be read in full says so (`RunRow.damage`), here and wherever a row is given:
+        no row costs anybody more than itself."""
         ...
 
     async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
@@ -183,7 +188,7 @@ class Runs(Protocol):
         ...
 
     async def count(self) -> dict[Status, int]:
-        """How many runs have each status."""
+        """How many runs have each status; one whose status cannot be read counts as paused."""
         ...
 
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.config import RecoverySettings, UpkeepSettings
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.ids import check_name
+from holdfast.core.instants import LONGEST_WAIT
 from holdfast.errors import InvalidInput
 
 
@@ -55,7 +56,8 @@ def worker_options(
         raise InvalidInput(f"queues={queues!r}: a list of names, such as [{queues!r}]")
     if not queues:
         raise InvalidInput("queues=[]: a worker serves at least one queue")
-    lease, interval = parse_duration(ttl, what="ttl"), parse_duration(poll, what="poll")
+    lease = parse_duration(ttl, what="ttl", most=LONGEST_WAIT)
+    interval = parse_duration(poll, what="poll", most=LONGEST_WAIT)
     if interval <= timedelta(0) or interval * 2 > lease:
         raise InvalidInput(
             f"a lease of {format_duration(lease)} leaves no room for two polls of {format_duration(interval)}: "
@@ -73,6 +75,6 @@ def worker_options(
         poll=interval,
         sweep=chosen.sweep_interval,
         blob_grace=chosen.blob_grace,
-        grace=parse_duration(grace, what="grace"),
+        grace=parse_duration(grace, what="grace", most=LONGEST_WAIT),
         recovery=recovery or RecoverySettings(),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from threading import Lock
 
-from holdfast.core.turn import instant, micros
+from holdfast.core.instants import instant_after, kept_instant
 from holdfast.errors import InvalidInput
 
 __all__ = ["VirtualClock"]
@@ -16,7 +16,7 @@ class VirtualClock:
 
     def __init__(self, start: datetime) -> None:
         self._lock = Lock()
-        self._now = _aware(start)
+        self._now = kept_instant(start, "a clock")
         self._boots = 1
         self._uptime = timedelta()
 
@@ -36,12 +36,12 @@ class VirtualClock:
         if step < timedelta():
             raise InvalidInput(f"time passes forwards; to move the wall clock back by {-step}, use set()")
         with self._lock:
-            self._now += step
+            self._now = instant_after(self._now, step, "the clock")
             self._uptime += step
 
     def set(self, at: datetime) -> None:
         """Puts the wall clock elsewhere, also backwards, as an operator or NTP does; no time passes."""
-        moved = _aware(at)
+        moved = kept_instant(at, "a clock")
         with self._lock:
             self._now = moved
 
@@ -50,9 +50,3 @@ class VirtualClock:
         with self._lock:
             self._boots += 1
             self._uptime = timedelta()
-
-
-def _aware(at: datetime) -> datetime:
-    if at.tzinfo is None:
-        raise InvalidInput(f"{at!r} is naive; give an aware datetime, such as datetime(…, tzinfo=UTC)")
-    return instant(micros(at))

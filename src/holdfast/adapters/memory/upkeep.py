@@ -10,6 +10,7 @@ import msgspec
 from holdfast.adapters.memory.listing import place
 from holdfast.adapters.memory.tables import Tables
 from holdfast.adapters.memory.transaction import Transaction
+from holdfast.core.instants import earlier
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, segments_of
 from holdfast.ports.blobs import BlobData, BlobKind
@@ -118,7 +119,7 @@ def tree_if_expired(tables: Tables, root: RunRow, now: datetime, keep: timedelta
     runs = [run for run in tables.runs.values() if run.root == root.id]
     is_over = all(run.ended_at is not None for run in runs)
     last = max((run.ended_at for run in runs if run.ended_at is not None), default=now)
-    return runs if root.root == root.id and is_over and limit is not None and last + limit <= now else []
+    return runs if root.root == root.id and is_over and limit is not None and last <= earlier(now, limit) else []
 
 
 def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
@@ -143,7 +144,7 @@ def collect(write: Transaction, grace: timedelta, limit: int, *, is_dry: bool) -
     tables = write.tables
     held = {name for names in tables.references.values() for name in names}
     held |= {name for blob in tables.blobs.values() for name in blob.names}
-    loose = [name for name, blob in tables.blobs.items() if name not in held and blob.at + grace < write.now]
+    loose = [name for name, blob in tables.blobs.items() if name not in held and blob.at < earlier(write.now, grace)]
     if not is_dry:
         loose = loose[:limit]
     size = sum(tables.blobs[name].size for name in loose)

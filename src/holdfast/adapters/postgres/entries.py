@@ -16,8 +16,7 @@ from holdfast.adapters.postgres.lane import Lane
 from holdfast.adapters.postgres.link import Link, Owed
 from holdfast.adapters.postgres.lone import Lone
 from holdfast.adapters.postgres.problems import is_of_one
-from holdfast.adapters.sql.rows import run_row
-from holdfast.core.status import Status
+from holdfast.adapters.sql.rows import run_row, status_of
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun
@@ -213,4 +212,4 @@ def _delivery(word: str) -> Delivery:
         case "missing":
             return Missing()
         case _:
-            return Ended(Status(word))
+            return Ended(status_of(word))

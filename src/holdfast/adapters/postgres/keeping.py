@@ -17,6 +17,7 @@ from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.reading import LONG
 from holdfast.adapters.sql.listing import place, position
+from holdfast.core.instants import earlier, span_micros
 from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros, segments_of
@@ -136,7 +137,7 @@ class Keeping(ABC):
     async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:
         """See `ports.upkeep`."""
         begin = position(after) if after else _BEGINNING
-        rows = await self._keep(sql.EXPIRED, self._moments.wall(), _whole(keep), *begin, limit + 1)
+        rows = await self._keep(sql.EXPIRED, self._moments.wall(), span_micros(keep), *begin, limit + 1)
         found = [root for root, _, _, is_expired in rows[:limit] if is_expired]
         return Expired(found, place(*rows[limit - 1][1:3]) if len(rows) > limit else "")
 
@@ -144,13 +145,13 @@ class Keeping(ABC):
         """See `ports.upkeep`."""
         trees = runs = rows = 0
         for root in roots:
-            ((gone, of_journal),) = await self._keep(sql.REMOVE_TREE, self._moments.wall(), root, _whole(keep))
+            ((gone, of_journal),) = await self._keep(sql.REMOVE_TREE, self._moments.wall(), root, span_micros(keep))
             trees, runs, rows = trees + bool(gone), runs + gone, rows + of_journal
         return Removed(trees, runs, rows)
 
     async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
         """See `ports.upkeep`."""
-        before = micros(self._moments.clock.now() - grace)
+        before = micros(earlier(self._moments.clock.now(), grace))
         if is_dry:
             ((count, size),) = await self._keep(sql.COLLECTABLE, before)
             return Collected(count, size)
@@ -185,7 +186,3 @@ def _read_blobs(link: Link, names: Sequence[str]) -> dict[str, bytes]:
         if sha256(data).hexdigest() != name:
             raise CorruptJournal(f"blob {name} does not hold the bytes of that name. Restore the store from a backup.")
     return {name: found[name] for name in names}
-
-
-def _whole(span: timedelta | None) -> int | None:
-    return None if span is None else span // _MICROSECOND

@@ -15,7 +15,7 @@ import psycopg
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres import wire
 from holdfast.adapters.postgres.link import Values
-from holdfast.core.status import Status
+from holdfast.adapters.sql.rows import status_of
 from holdfast.core.turn import Row
 from holdfast.errors import StoreError
 from holdfast.ports.journal import Commit
@@ -71,6 +71,6 @@ def _learn(link: Asks, problem: BaseException | None, known: wire.Known, commits
     ((*columns, workflow, status),) = link.ask(sql.LAST_TURN, (asked.run,))
     if asked.what == "conflict":
         known.add_conflict(asked.run, workflow, asked.workflow)
-    elif Status(status).is_terminal:  # else it ends with this very batch
+    elif status_of(status).is_terminal:  # else it ends with this very batch
         known.add_end(Row(asked.run, *columns))
     return True

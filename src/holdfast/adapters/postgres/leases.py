@@ -11,7 +11,8 @@ from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.sql.rows import encoded, maybe_instant, run_row, worker_row
 from holdfast.adapters.system.process import is_gone, process_mark
-from holdfast.core.turn import instant, micros
+from holdfast.core.instants import nearest_instant
+from holdfast.core.turn import micros
 from holdfast.ports.inbox import Publication
 from holdfast.ports.leases import Claims, HeldBy, Lease, Over, Taken, TakeOver, Taking, WorkerRow
 
@@ -95,13 +96,13 @@ def take(link: Link, moments: Moments, run: str, instance: str, *, steal: bool) 
     row = run_row(tuple(columns))
     if code == TAKEN:
         return Taken(row)
-    return HeldBy(row.worker, row.instance, instant(expires_at)) if code == IS_HELD else Over(row.status)
+    return HeldBy(row.worker, row.instance, nearest_instant(expires_at)) if code == IS_HELD else Over(row.status)
 
 
 def lease(link: Link, moments: Moments, run: str) -> Lease | None:
     """Who holds the run."""
     for worker, instance, epoch, expires_at in link.ask(sql.LEASE, (moments.wall(), *moments.lease(), run)):
-        return Lease(run, worker, instance, epoch, instant(expires_at))
+        return Lease(run, worker, instance, epoch, nearest_instant(expires_at))
     return None
 
 

@@ -11,7 +11,7 @@ from holdfast.adapters.sql import listing
 from holdfast.core.turn import Row
 from holdfast.ports.condition import Condition
 from holdfast.ports.inbox import Unconsumed
-from holdfast.ports.runs import Filter, Page
+from holdfast.ports.runs import Filter, Page, RunRow
 
 LONG = 30.0
 """Seconds an answer is waited for that may be large, or come from many rows."""
@@ -51,6 +51,11 @@ def page(link: Link, which: Filter, after: str, limit: int) -> Page:
     text = "\n".join((*parts, listing.NEWEST_FIRST)).replace("?", "%b")
     rows = link.ask(f"{sql.LIST_RUNS}\n{text}", (*values, limit + 1), patience=LONG)
     return listing.page_of(rows, limit)
+
+
+def damaged(link: Link, limit: int) -> list[RunRow]:
+    """The first open runs whose row cannot be read in full."""
+    return listing.damaged_of(lambda no: link.ask(sql.OPEN_RUNS, (no, listing.PIECE), patience=LONG), limit)
 
 
 def tree(link: Link, root: str, from_seq: int, limit: int) -> list[Row]:

@@ -206,6 +206,11 @@ WITH_ATTRIBUTE = "AND no IN (SELECT run FROM {s}.attributes WHERE name = ? AND v
 # -- condition ---------------------------------------------------------------------------------------------------------
 
 SERVER = "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')"
+# open runs: of any status but an end, also of one that there is not. Reads the rows of all runs, a piece at a time.
+OPEN_RUNS = """
+SELECT * FROM {s}.run_rows WHERE no > %b::bigint AND status NOT IN ('completed', 'failed', 'cancelled')
+ORDER BY no LIMIT %b::bigint
+"""
 # backlog: who waits for a worker now, by definition and queue. Reads every unheld run that may be claimed, from two
 # partial indexes and the rows behind them; locks nothing.
 BACKLOG = """

@@ -31,10 +31,11 @@ from holdfast.adapters.postgres.migrating import bring_up_to_date, schema_versio
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
-from holdfast.adapters.sql.rows import backlog_row, maybe_micros, run_row
+from holdfast.adapters.sql.rows import backlog_row, counted, maybe_micros, run_row
 from holdfast.adapters.system.forked import belongs_to_this_process
+from holdfast.core.instants import nearest_instant
 from holdfast.core.status import Status
-from holdfast.core.turn import Row, instant, micros
+from holdfast.core.turn import Row, micros
 from holdfast.errors import StoreRefused
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition, Schema
@@ -217,7 +218,7 @@ class PostgresStore(Keeping, Lending):
     async def count(self) -> dict[Status, int]:
         """See `ports.runs`."""
         rows = await self._run(lambda link: link.ask(sql.COUNT_BY_STATUS, patience=reading.LONG))
-        return {**dict.fromkeys(Status, 0), **{Status(status): count for status, count in rows}}
+        return counted(rows)
 
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
         """See `ports.runs`."""
@@ -243,7 +244,7 @@ class PostgresStore(Keeping, Lending):
 
     async def watchers(self, topic: str) -> Sequence[Watcher]:
         """See `ports.inbox`; oldest first."""
-        return [Watcher(run, key, instant(since)) for run, key, since in await self._rows(sql.WATCHERS, topic)]
+        return [Watcher(run, key, nearest_instant(since)) for run, key, since in await self._rows(sql.WATCHERS, topic)]
 
     async def unread(self, runs: Mapping[int, int]) -> UnreadOf:
         """See `ports.inbox`."""
@@ -319,6 +320,10 @@ class PostgresStore(Keeping, Lending):
         now = micros(self.clock.now())
         rows = await self._run(lambda link: link.ask(sql.BACKLOG, (now,), patience=reading.LONG))
         return [backlog_row(row) for row in rows]
+
+    async def damaged(self, *, limit: int) -> Sequence[RunRow]:
+        """See `ports.condition`."""
+        return await self._run(lambda link: reading.damaged(link, limit))
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, TypeAlias
 
 import msgspec
 
 from holdfast.adapters.sql.rows import maybe_micros
 from holdfast.core.definition import DefinitionBytes
+from holdfast.core.instants import span_micros
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key, with_status
 from holdfast.core.references import names_in
 from holdfast.core.status import Status
@@ -23,7 +23,6 @@ from holdfast.ports.runs import NewRun
 Halves: TypeAlias = tuple[bytes, bytes, tuple[str, ...]]
 """An event around the place of its key, and the blobs it names."""
 
-_MICROSECOND = timedelta(microseconds=1)
 CONSUMES, ENDS, IS_PROGRESS, PARKS = 1, 2, 4, 8
 
 _NOT_BEGUN: Sequence[Any] = (None, None, None, None)
@@ -70,7 +69,7 @@ def new_run(
         "worker": worker,
     }
     if started.keep is not None:
-        wire["keep"] = started.keep // _MICROSECOND
+        wire["keep"] = span_micros(started.keep)
     if started.attributes:
         wire["attributes"] = started.attributes
     _add_blobs(wire, new.blobs, row.body)
@@ -120,7 +119,7 @@ def plain_run(
         started.codec,
         maybe_micros(started.deadline),
         *times,
-        None if started.keep is None else started.keep // _MICROSECOND,
+        span_micros(started.keep),
         doing,
         given,
         row.at,

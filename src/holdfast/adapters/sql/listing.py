@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.adapters.sql.rows import run_row
-from holdfast.core.turn import instant, micros
+from holdfast.adapters.sql.rows import place_columns, run_row
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter, Page, RunRow
 
@@ -21,6 +20,11 @@ WITH_WORKER = "AND worker = ? AND worker <> ''"
 WITH_OPEN_ONLY = "AND ended_at IS NULL"
 BEFORE = "AND (created_at, no) < (?, ?)"
 NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"
+
+PIECE = 1000
+"""Rows that are looked at in one question."""
+
+_WIDEST = 2**63  # what a column holds
 
 
 def conditions(
@@ -57,13 +61,21 @@ def _is_open(which: Filter) -> bool:
 
 def page_of(rows: Sequence[Any], limit: int) -> Page:
     """The page that these rows make, of which one more than the limit was asked for."""
-    runs = [run_row(row) for row in rows[:limit]]
-    return Page(runs, cursor(runs[-1]) if runs and len(rows) > limit else "")
+    is_more = len(rows) > limit > 0
+    return Page([run_row(row) for row in rows[:limit]], place(*place_columns(rows[limit - 1])) if is_more else "")
 
 
-def cursor(run: RunRow) -> str:
-    """Names the place after the run."""
-    return place(micros(run.created_at), run.no)
+def damaged_of(ask: Callable[[int], Sequence[Any]], limit: int) -> list[RunRow]:
+    """The first runs whose row cannot be read in full. `ask` gives the `PIECE` of open runs after a number."""
+    found: list[RunRow] = []
+    after = 0
+    while len(found) < limit:
+        rows = ask(after)
+        found += [run for row in rows if (run := run_row(row)).damage]
+        if len(rows) < PIECE:
+            break
+        after = rows[-1][0]
+    return found[:limit]
 
 
 def place(created_at: int, no: int) -> str:
@@ -75,6 +87,9 @@ def position(text: str) -> tuple[int, int]:
     """The place a cursor names."""
     try:
         at, no = base64.b64decode(text, altchars=b"-_", validate=True).split(b":")
-        return micros(instant(int(at))), int(no)
-    except (ValueError, OverflowError):
+        found = int(at), int(no)
+    except ValueError:
+        found = (_WIDEST, 0)
+    if not all(-_WIDEST <= number < _WIDEST for number in found):
         raise InvalidInput(f"{text!r} is no cursor of this store; pass on the `next` of a page as it is") from None
+    return found

@@ -1,24 +1,34 @@
-"""Between stored rows and the values of the ports."""
+"""Between stored rows and the values of the ports. A row that cannot be read in full is read as far as it can be, and
+says so: whatever is in it, it is one row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import msgspec
 
+from holdfast.core.doing import decode_doing
+from holdfast.core.instants import LONGEST_WAIT, nearest_instant, span_micros
+from holdfast.core.recovery import check_recovery
 from holdfast.core.status import Status
-from holdfast.core.turn import instant, micros
+from holdfast.core.turn import UNREADABLE, instant, micros
 from holdfast.ports.condition import Backlog
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
+
+T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
 _attributes = msgspec.json.Decoder(dict[str, str])
 _names = msgspec.json.Decoder(tuple[str, ...])
 _pairs = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 _STATUSES = {status.value: status for status in Status}
+_UNREADABLE = (*UNREADABLE, KeyError, TypeError, ValueError)
+_UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST_LEASE = span_micros(LONGEST_WAIT) or 0
+_SHOWN = 60
 
 
 def maybe_micros(at: datetime | None) -> int | None:
@@ -27,74 +37,192 @@ def maybe_micros(at: datetime | None) -> int | None:
 
 
 def maybe_instant(value: int | None) -> datetime | None:
-    """The inverse of `maybe_micros`."""
-    return None if value is None else instant(value)
+    """The inverse of `maybe_micros`; a number that is no instant gives the nearest."""
+    return None if value is None else nearest_instant(value)
 
 
 def run_row(row: tuple[Any, ...]) -> RunRow:
-    """A row of the view `run_rows`."""
+    """A row of the view `run_rows`. Texts may come as the bytes they are stored as."""
     (no, name, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key,
      root, deadline, attributes, created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker,
      instance, epoch, claims, inbox_last, inbox_read, bounces, note) = row  # fmt: skip
-    return RunRow(
+    try:
+        decode_doing(doing)
+        return RunRow(
+            no=no,
+            id=name,
+            workflow=workflow,
+            version=version,
+            code=code,
+            codec=codec,
+            status=_STATUSES[status],
+            doing=doing,
+            queue=queue,
+            priority=priority,
+            key=key,
+            input_hash=input_hash,
+            parent=parent,
+            parent_key=parent_key,
+            root=root or name,
+            deadline=_maybe(deadline),
+            attributes={} if attributes == "{}" else _attributes.decode(attributes),
+            created_at=instant(created_at),
+            started_at=_maybe(started_at),
+            updated_at=instant(updated_at),
+            ended_at=_maybe(ended_at),
+            next_ordinal=next_ordinal,
+            available_at=_maybe(available_at),
+            worker=worker,
+            instance=instance,
+            epoch=epoch,
+            claims=claims,
+            inbox_last=inbox_last,
+            inbox_read=inbox_read,
+            bounces=bounces,
+            note=note,
+        )
+    except _UNREADABLE:
+        return _damaged_run(row)
+
+
+def place_columns(row: tuple[Any, ...]) -> tuple[int, int]:
+    """When the run of a row was made, as stored, and its number: its place in lists."""
+    return row[17], row[0]
+
+
+def _maybe(value: int | None) -> datetime | None:
+    return None if value is None else instant(value)
+
+
+class _Reading:
+    """Reads columns one by one, and collects why some cannot be."""
+
+    def __init__(self) -> None:
+        self.damage: list[str] = []
+
+    def __call__(self, column: str, value: Any, read: Callable[[Any], T], instead: T) -> T:
+        try:
+            return read(value)
+        except _UNREADABLE as error:
+            shown = repr(value)
+            shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+            self.damage.append(f"{column} is {shown}, {_why(error)}")
+            return instead
+
+    def text(self, column: str, value: str | bytes) -> str:
+        """A text, or as much of it as can be shown."""
+        if isinstance(value, str):
+            return value
+        return self(column, value, bytes.decode, value.decode(errors="backslashreplace"))
+
+
+def _why(error: Exception) -> str:
+    match error:
+        case OverflowError():
+            return "outside the years 1 to 9999"
+        case KeyError():
+            return "which is not a status"
+        case UnicodeDecodeError():
+            return "which is not UTF-8"
+        case _:
+            return f"which cannot be read: {error}"
+
+
+def _damaged_run(row: tuple[Any, ...]) -> RunRow:
+    """As much of the row as can be read. The order of columns is that of `run_row`."""
+    (no, name, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key,
+     root, deadline, attributes, created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker,
+     instance, epoch, claims, inbox_last, inbox_read, bounces, note) = row  # fmt: skip
+    read = _Reading()
+
+    def doing_of(data: bytes) -> bytes:
+        decode_doing(data)
+        return data
+
+    found = RunRow(
         no=no,
-        id=name,
-        workflow=workflow,
-        version=version,
-        code=code,
-        codec=codec,
-        status=_STATUSES[status],
-        doing=doing,
-        queue=queue,
+        id=read.text("id", name),
+        workflow=read.text("workflow", workflow),
+        version=read.text("version", version),
+        code=read.text("code", code),
+        codec=read.text("codec", codec),
+        status=read("status", status, lambda word: _STATUSES[_text(word)], Status.PAUSED),
+        doing=read("doing", doing, doing_of, b""),
+        queue=read.text("queue", queue),
         priority=priority,
-        key=key,
-        input_hash=input_hash,
-        parent=parent,
-        parent_key=parent_key,
-        root=root or name,
-        deadline=maybe_instant(deadline),
-        attributes={} if attributes == "{}" else _attributes.decode(attributes),
-        created_at=instant(created_at),
-        started_at=maybe_instant(started_at),
-        updated_at=instant(updated_at),
-        ended_at=maybe_instant(ended_at),
+        key=read.text("key", key),
+        input_hash=read.text("input_hash", input_hash),
+        parent=read.text("parent", parent),
+        parent_key=read.text("parent_key", parent_key),
+        root=read.text("root", root or name),
+        deadline=read("deadline", deadline, _maybe, None),
+        attributes=read("attributes", attributes, _attributes.decode, {}),
+        created_at=read("created_at", created_at, instant, _UNKNOWN),
+        started_at=read("started_at", started_at, _maybe, None),
+        updated_at=read("updated_at", updated_at, instant, _UNKNOWN),
+        ended_at=read("ended_at", ended_at, _maybe, None),
         next_ordinal=next_ordinal,
-        available_at=maybe_instant(available_at),
-        worker=worker,
-        instance=instance,
+        available_at=read("available_at", available_at, _maybe, None),
+        worker=read.text("worker", worker),
+        instance=read.text("instance", instance),
         epoch=epoch,
         claims=claims,
         inbox_last=inbox_last,
         inbox_read=inbox_read,
         bounces=bounces,
-        note=note,
+        note=read.text("note", note),
     )
+    return msgspec.structs.replace(found, damage=tuple(read.damage))
+
+
+def _text(word: str | bytes) -> str:
+    return word if isinstance(word, str) else word.decode()
+
+
+def status_of(word: str) -> Status:
+    """The status; `paused` for a word that is none (see `RunRow.damage`)."""
+    return _STATUSES.get(word, Status.PAUSED)
+
+
+def counted(rows: Iterable[tuple[str, int]]) -> dict[Status, int]:
+    """Rows of the statement `COUNT_BY_STATUS`; a word that is no status counts as paused."""
+    counts = dict.fromkeys(Status, 0)
+    for word, count in rows:
+        counts[status_of(word)] += count
+    return counts
 
 
 def worker_row(row: tuple[Any, ...], boot: str, second: int) -> WorkerRow:
-    """A row of the statement `WORKERS`, judged at that microsecond of that boot."""
+    """A row of the statement `WORKERS`, judged at that microsecond of that boot. Texts may come as bytes."""
     (instance, worker, queues, definitions, pid, host, started_at, has_ended, its_boot, expires, progress, recovery,
      seen_at, active) = row  # fmt: skip
-    return WorkerRow(
-        instance=instance,
-        worker=worker,
-        queues=_names.decode(queues),
-        definitions=_pairs.decode(definitions),
+    read = _Reading()
+    lease = (read.text("boot", its_boot), expires, has_ended)
+    found = WorkerRow(
+        instance=read.text("instance", instance),
+        worker=read.text("worker", worker),
+        queues=read("queues", queues, _names.decode, ()),
+        definitions=read("definitions", definitions, _pairs.decode, ()),
         pid=pid,
-        host=host,
-        started_at=instant(started_at),
-        is_live=is_live((its_boot, expires, has_ended), boot, second),
+        host=read.text("host", host),
+        started_at=read("started_at", started_at, instant, _UNKNOWN),
+        is_live=is_live(lease, boot, second),
         active=active,
-        progress=progress,
-        recovery=recovery,
-        seen_at=instant(seen_at),
+        progress=read.text("progress", progress),
+        recovery=read.text("recovery", recovery),
+        seen_at=read("seen_at", seen_at, instant, _UNKNOWN),
     )
+    read("recovery", recovery, check_recovery, None)
+    if not read.damage:
+        return found
+    return msgspec.structs.replace(found, damage=tuple(read.damage))
 
 
 def is_live(lease: tuple[Any, ...], boot: str, second: int) -> bool:
-    """Whether a lease (boot, expires, has_ended, …) holds at that microsecond of that boot."""
+    """Whether a lease (boot, expires, has_ended, …) holds at that microsecond of that boot. One that would last longer
+    than any worker may ask for is none."""
     its_boot, expires, has_ended = lease[:3]
-    return not has_ended and its_boot == boot and second < expires
+    return not has_ended and its_boot == boot and second < expires <= second + _LONGEST_LEASE
 
 
 def encoded(value: Iterable[object]) -> str:
@@ -103,16 +231,18 @@ def encoded(value: Iterable[object]) -> str:
 
 
 def decoded_names(text: str) -> tuple[str, ...]:
-    """The inverse of `encoded` for queues."""
-    return _names.decode(text)
+    """The inverse of `encoded` for queues; none if they cannot be read."""
+    return _Reading()("queues", text, _names.decode, ())
 
 
 def decoded_pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """The inverse of `encoded` for definitions."""
-    return _pairs.decode(text)
+    """The inverse of `encoded` for definitions; none if they cannot be read."""
+    return _Reading()("definitions", text, _pairs.decode, ())
 
 
 def backlog_row(row: Any) -> Backlog:
     """A row of the statement `BACKLOG`."""
     workflow, version, queue, count, oldest, since = row
-    return Backlog(workflow=workflow, version=version, queue=queue, count=count, oldest=oldest, since=instant(since))
+    return Backlog(
+        workflow=workflow, version=version, queue=queue, count=count, oldest=oldest, since=nearest_instant(since)
+    )

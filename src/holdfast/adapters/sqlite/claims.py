@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.adapters.sql.rows import decoded_pairs, maybe_instant, run_row
+from holdfast.adapters.sqlite import raw_statements as raw
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.connection import NotText, is_text
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.putting_off import put_off
 from holdfast.ports.clock import Clock
@@ -81,12 +83,12 @@ class ClaimRuns:
         if self._only:
             taken = self._claim_these(transaction)
             return Claims(taken, self._next_due(transaction, []), tuple(self._put_off))
-        now, worker = transaction.now, self._worker
-        prospect = survey(transaction.rows, worker, transaction.clock, now)
+        now = transaction.now
+        prospect = self._prospect(transaction)
         for queue in prospect.due:
             transaction.run(sql.PROMOTE, (queue, now, PROMOTED_A_CLAIM))
         if prospect.due:
-            prospect = survey(transaction.rows, worker, transaction.clock, now)
+            prospect = self._prospect(transaction)
         candidates: list[Candidate] = []
         for queue, definition in prospect.mine:
             candidates += _ready(transaction, queue, definition, now, self._limit + 1)
@@ -94,6 +96,16 @@ class ClaimRuns:
             candidates += _ready(transaction, queue, definition, now, BOUNCED_A_CLAIM)
         left = self._go_through(transaction, candidates, prospect.elsewhere)
         return Claims(self._taken, self._next_due(transaction, left), tuple(self._put_off))
+
+    def _prospect(self, transaction: Transaction) -> Prospect:
+        """What is there. Runs whose definition is no text cannot be looked for, and are set aside."""
+        try:
+            return survey(transaction.rows, self._worker, transaction.clock, transaction.now)
+        except NotText:
+            for no, *names in transaction.rows(raw.CLAIMED_BY):
+                if not all(map(is_text, names)):
+                    transaction.run(raw.SET_ASIDE, ("damaged: its definition is no text", no))
+            return survey(transaction.rows, self._worker, transaction.clock, transaction.now)
 
     def _go_through(
         self, transaction: Transaction, candidates: list[Candidate], elsewhere: Collection[Definition]

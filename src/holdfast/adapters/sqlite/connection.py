@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
+from holdfast.adapters.sqlite import raw_statements as raw
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.board import PATIENCE, SHORTEST, Board
 from holdfast.errors import CorruptJournal, DiskFull, StoreError, StoreRefused, StoreUnavailable
@@ -19,6 +20,11 @@ from holdfast.errors import CorruptJournal, DiskFull, StoreError, StoreRefused, 
 T = TypeVar("T")
 Bindings: TypeAlias = Sequence[Any]
 Durability: TypeAlias = Literal["full", "normal", "off"]
+
+
+class NotText(CorruptJournal):
+    """A text in the file is not UTF-8, and the question had no other way to be asked."""
+
 
 _SYNCHRONOUS: dict[Durability, tuple[str, ...]] = {
     "full": (sql.SYNC_FULL, sql.FULL_FSYNC),
@@ -58,8 +64,36 @@ def run(connection: apsw.Connection, statement: str, values: Bindings = ()) -> N
 
 
 def fetch(connection: apsw.Connection, statement: str, values: Bindings = ()) -> list[Any]:
-    """All rows of a statement, which has then run to its end."""
-    return connection.execute(statement, values).fetchall()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    """All rows of a statement, which has then run to its end. A text that is not UTF-8 is shown as far as it can be
+    (`raw_statements`), or is a `NotText`."""
+    try:
+        return connection.execute(statement, values).fetchall()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    except UnicodeDecodeError as error:
+        return _fetch_raw(connection, statement, values, error)
+
+
+def _fetch_raw(connection: apsw.Connection, statement: str, values: Bindings, error: UnicodeDecodeError) -> list[Any]:
+    if statement == sql.WORKERS or sql.RUN_ROWS in statement:
+        twin = raw.WORKERS if statement == sql.WORKERS else statement.replace(sql.RUN_ROWS, raw.RUN_ROWS)
+        return fetch(connection, twin, values)
+    if statement in raw.DONE:
+        return []
+    if statement not in raw.SHOWN:
+        raise NotText(f"the store holds a text that is not UTF-8 ({error}). Find it: holdfast verify") from error
+    twin, texts = raw.SHOWN[statement]
+    return [
+        tuple(x.decode(errors="backslashreplace") if place in texts else x for place, x in enumerate(row))
+        for row in fetch(connection, twin, values)
+    ]
+
+
+def is_text(stored: bytes) -> bool:
+    """Whether the bytes of a text are UTF-8."""
+    try:
+        stored.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def pragma(connection: apsw.Connection, name: str, *value: int) -> Any:

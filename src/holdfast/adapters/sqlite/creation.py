@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from holdfast.adapters.sql.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.messages import send
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.instants import span_micros
 from holdfast.core.messages import encode_event, ended_by, id_in_use
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant, micros
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Commit
 from holdfast.ports.runs import NewRun, RunRow, row_of
-
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def insert_run(
@@ -63,7 +60,7 @@ def insert_run(
             maybe_micros(started.deadline),
             row.at,
             row.at if facts is None else micros(facts.updated_at),
-            None if started.keep is None else started.keep // _MICROSECOND,
+            span_micros(started.keep),
             new.doing if facts is None else facts.doing,
         ),
     )

@@ -20,6 +20,7 @@ from holdfast.adapters.sqlite import upkeep_statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, kind_of, known, read_blobs
 from holdfast.adapters.sqlite.connection import fetch
 from holdfast.adapters.sqlite.transaction import Operation
+from holdfast.core.instants import earlier, span_micros
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
@@ -117,7 +118,7 @@ class Keeping(ABC):
     async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:
         """See `ports.upkeep`."""
         begin = position(after) if after else _BEGINNING
-        now, limit_of_age = micros(self.clock.now()), upkeep.whole_micros(keep)
+        now, limit_of_age = micros(self.clock.now()), span_micros(keep)
 
         def ask(connection: apsw.Connection) -> Expired:
             rows = fetch(connection, sql.ENDED_ROOTS, (*begin, now, limit_of_age, limit + 1))
@@ -131,13 +132,13 @@ class Keeping(ABC):
         """See `ports.upkeep`."""
         trees = runs = rows = 0
         for root in roots:
-            one = await self._write(upkeep.RemoveTree(root, upkeep.whole_micros(keep)), is_large=True)
+            one = await self._write(upkeep.RemoveTree(root, span_micros(keep)), is_large=True)
             trees, runs, rows = trees + one.trees, runs + one.runs, rows + one.rows
         return Removed(trees, runs, rows)
 
     async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
         """See `ports.upkeep`."""
-        before = micros(self.clock.now() - grace)
+        before = micros(earlier(self.clock.now(), grace))
         if is_dry:
             return await asyncio.to_thread(self._read, lambda connection: upkeep.collectable(connection, before))
         return await self._write(lambda transaction: upkeep.collect(transaction, before, limit), is_large=True)

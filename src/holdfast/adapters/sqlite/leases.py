@@ -9,9 +9,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.adapters.sql.rows import decoded_names, encoded, is_live, maybe_instant, run_row
+from holdfast.adapters.sqlite import raw_statements as raw
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.connection import NotText, is_text
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.system.process import is_gone, process_mark
+from holdfast.core.instants import nearest_instant
 from holdfast.core.turn import instant, micros
 from holdfast.ports.clock import Clock
 from holdfast.ports.leases import Beat, HeldBy, Lease, Over, Taken, TakeOver, Taking, WorkerRow
@@ -98,7 +101,7 @@ class Renew(msgspec.Struct, frozen=True):
         """Frees runs of the dead; how many, and when the first lease of the others runs out."""
         freed = 0
         expiries: list[int] = []
-        for (holder,) in transaction.rows(sql.HOLDERS):
+        for (holder,) in self._holders(transaction):
             if holder == self.instance:
                 continue
             lease = transaction.row(sql.LEASE, (holder,))
@@ -110,6 +113,16 @@ class Renew(msgspec.Struct, frozen=True):
                 expiries.append(transaction.now)
         return freed, min(expiries, default=None)
 
+    def _holders(self, transaction: Transaction) -> list[tuple[str]]:
+        """Who holds runs. A run of a holder whose name is no text is freed: nobody could renew its lease."""
+        try:
+            return transaction.rows(sql.HOLDERS)
+        except NotText:
+            for no, name in transaction.rows(raw.HELD_BY):
+                if not is_text(name):
+                    transaction.run(raw.FREE_ONE, (transaction.now, no))
+            return transaction.rows(sql.HOLDERS)
+
     def _quiet_until(self, transaction: Transaction) -> int | None:
         """When the next run of its queues comes due, at most a lease from now; None of an instance nobody knows."""
         known = transaction.row(sql.QUEUES, (self.instance,))
@@ -117,7 +130,7 @@ class Renew(msgspec.Struct, frozen=True):
             return None
         times = [transaction.now + self.ttl // _MICROSECOND]
         for queue in decoded_names(known[0]):
-            if transaction.row(sql.FIRST_READY, (queue,)) is not None:
+            if transaction.row(sql.IS_READY, (queue,)) is not None:
                 return transaction.now
             (first,) = transaction.row(sql.NEXT_DUE, (queue,))
             times += () if first is None else (first,)
@@ -157,7 +170,7 @@ class Take:
 
     def _expiry(self, transaction: Transaction, instance: str) -> datetime:
         expires = transaction.row(sql.LEASE, (instance,))[1]
-        return instant(transaction.now + expires - boot_micros(transaction.clock)[1])
+        return nearest_instant(transaction.now + expires - boot_micros(transaction.clock)[1])
 
 
 def release(transaction: Transaction, values: tuple[str, int, int | None, int, int]) -> bool:
@@ -190,7 +203,7 @@ def lease_of(ask: Ask, clock: Clock, run: str) -> Lease | None:
     for found in ask(sql.LEASE_OF_RUN, (run,)):
         if is_live(found, boot, second):
             worker, instance, epoch = found[3:]
-            return Lease(run, worker, instance, epoch, instant(micros(clock.now()) + found[1] - second))
+            return Lease(run, worker, instance, epoch, nearest_instant(micros(clock.now()) + found[1] - second))
     return None
 
 

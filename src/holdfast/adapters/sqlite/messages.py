@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from holdfast.adapters.sql.rows import status_of
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.messages import undelivered_id, with_key, with_status
-from holdfast.core.status import Status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit
 
@@ -19,7 +19,7 @@ def send(transaction: Transaction, message: Message) -> Delivery:
     no, word, last = target
     if transaction.row(sql.HAS_MESSAGE, (no, message.id)) is not None:
         return Accepted(is_repeat=True)
-    status = Status(word)
+    status = status_of(word)
     if status.is_terminal:
         return Ended(status)
     now = transaction.now

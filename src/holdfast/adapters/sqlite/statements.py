@@ -119,6 +119,7 @@ ON CONFLICT (id) DO NOTHING
 """
 INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"
 
+RUN_ROWS = "SELECT * FROM run_rows"
 RUN_BY_ID = "SELECT * FROM run_rows WHERE id = ?"
 RUN_BY_NO = "SELECT * FROM run_rows WHERE no = ?"
 RUN_BY_KEY = """
@@ -221,6 +222,7 @@ SELECT no, id, kind, body FROM inbox WHERE run = ? AND no > ? AND consumed_ordin
 # What is claimable in a queue is met definition by definition, each in a seek or two, so a claim costs the same among
 # a million rows and behind any backlog of workflows that this worker does not hold. (Comparing (workflow, version) as a
 # pair would be one statement, but SQLite then reads every row of the definition it starts from.)
+IS_READY = "SELECT 1 FROM runs INDEXED BY runs_ready WHERE ready = 1 AND queue = ? LIMIT 1"
 FIRST_READY = """
 SELECT workflow, version FROM runs INDEXED BY runs_ready WHERE ready = 1 AND queue = ?
 ORDER BY workflow, version LIMIT 1
@@ -240,7 +242,7 @@ ORDER BY priority DESC, available_at, no LIMIT ?
 """
 CLAIMABLE = """
 SELECT priority, available_at, no, workflow, version, queue FROM runs
-WHERE id = ? AND instance = '' AND status IN ('pending', 'running') AND available_at <= ?
+WHERE id = ? AND instance = '' AND status NOT IN ('paused', 'completed', 'failed', 'cancelled') AND available_at <= ?
 """
 NEXT_DUE = "SELECT min(available_at) FROM runs INDEXED BY runs_due WHERE ready = 0 AND queue = ?"
 
@@ -260,8 +262,12 @@ WHERE no = ?
 BOUNCE = "UPDATE runs SET available_at = ?, ready = 0, bounces = bounces + 1, note = ? WHERE no = ?"
 BOUNCES = "SELECT id, bounces FROM runs WHERE no = ?"
 
-# take: an operator's claim, not counted. Locks runs.
-TAKE = "UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL WHERE no = ?"
+# take: an operator's claim, not counted. Locks runs. What is no instant is no end, or nobody could end the run.
+TAKE = """
+UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL,
+    ended_at = CASE WHEN ended_at BETWEEN -62135596800000000 AND 253402300799999999 THEN ended_at END
+WHERE no = ?
+"""
 
 # recall: runs that were put off for want of this definition are available again. Locks runs. Claims take bounces back
 # to 0, so none of these is held.
@@ -280,7 +286,7 @@ UPDATE runs SET instance = '', claims = max(0, claims - 1), note = ?1, bounces =
         WHEN inbox_last > ?2 THEN 1
         WHEN ?3 IS NULL THEN NULL
         ELSE ?3 <= ?4 END
-WHERE no = ?5 AND epoch = ?6 AND status IN ('pending', 'running', 'paused')
+WHERE no = ?5 AND epoch = ?6 AND status NOT IN ('completed', 'failed', 'cancelled')
 RETURNING id
 """
 RELEASE_ALL = """
@@ -363,6 +369,11 @@ AND no IN (SELECT no FROM runs WHERE id = ? AND root = '' UNION ALL SELECT no FR
 WITH_ATTRIBUTE = "AND no IN (SELECT run FROM attributes WHERE name = ? AND value = ?)"
 
 # -- condition ---------------------------------------------------------------------------------------------------------
+
+# open runs: of any status but an end, also of one that there is not. Reads the rows of all runs, a piece at a time.
+OPEN_RUNS = """
+SELECT * FROM run_rows WHERE no > ? AND status NOT IN ('completed', 'failed', 'cancelled') ORDER BY no LIMIT ?
+"""
 
 # backlog: who waits for a worker now (?1), by definition and queue. Reads every unheld run that may be claimed, from
 # two partial indexes and the rows behind them; locks nothing. `id` is of the row with the least `since`, as SQLite

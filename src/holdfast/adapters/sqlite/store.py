@@ -17,13 +17,14 @@ from typing import Any, TypeAlias, TypeVar
 import apsw
 
 from holdfast.adapters.sql.listeners import Listeners
-from holdfast.adapters.sql.rows import backlog_row, maybe_instant, maybe_micros, run_row, worker_row
+from holdfast.adapters.sql.listing import PIECE, damaged_of
+from holdfast.adapters.sql.rows import backlog_row, counted, maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite import audit, joining, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.condition import condition_of
-from holdfast.adapters.sqlite.connection import Durability, fetch, open_writable
+from holdfast.adapters.sqlite.connection import Durability, NotText, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.keeping import Keeping
 from holdfast.adapters.sqlite.lent import LentTransaction
@@ -38,8 +39,9 @@ from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.adapters.system.forked import belongs_to_this_process
+from holdfast.core.instants import nearest_instant
 from holdfast.core.status import Status
-from holdfast.core.turn import Row, instant, micros
+from holdfast.core.turn import Row, micros
 from holdfast.errors import NotAllowedHere, StoreRefused
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
@@ -191,7 +193,7 @@ class SqliteStore(Keeping):
     async def count(self) -> dict[Status, int]:
         """See `ports.runs`. Off the event loop: it counts every run."""
         rows = await asyncio.to_thread(self._rows, sql.COUNT_BY_STATUS)
-        return {**dict.fromkeys(Status, 0), **{Status(status): count for status, count in rows}}
+        return counted(rows)
 
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
         """See `ports.runs`."""
@@ -214,7 +216,7 @@ class SqliteStore(Keeping):
 
     async def watchers(self, topic: str) -> Sequence[Watcher]:
         """See `ports.inbox`; oldest first."""
-        return [Watcher(run, key, instant(since)) for run, key, since in self._rows(sql.WATCHERS, topic)]
+        return [Watcher(run, key, nearest_instant(since)) for run, key, since in self._rows(sql.WATCHERS, topic)]
 
     async def unread(self, runs: Mapping[int, int]) -> UnreadOf:
         """See `ports.inbox`."""
@@ -239,9 +241,10 @@ class SqliteStore(Keeping):
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
         if limit <= 0 or not only:
             now = micros(self._clock.now())
-            prospect = self._read(lambda connection: survey(partial(fetch, connection), worker, self._clock, now))
-            if limit <= 0 or prospect.is_empty:
-                return Claims([], maybe_instant(prospect.next_due))
+            with suppress(NotText):  # the writer sets aside what cannot be read
+                prospect = self._read(lambda connection: survey(partial(fetch, connection), worker, self._clock, now))
+                if limit <= 0 or prospect.is_empty:
+                    return Claims([], maybe_instant(prospect.next_due))
         return await self._write(ClaimRuns(worker, limit, only), is_large=limit > _MANY)
 
     async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
@@ -306,6 +309,10 @@ class SqliteStore(Keeping):
         """See `ports.condition`. Off the event loop."""
         rows = await asyncio.to_thread(self._rows, sql.BACKLOG, micros(self._clock.now()))
         return [backlog_row(row) for row in rows]
+
+    async def damaged(self, *, limit: int) -> Sequence[RunRow]:
+        """See `ports.condition`. Off the event loop."""
+        return await asyncio.to_thread(damaged_of, lambda after: self._rows(sql.OPEN_RUNS, after, PIECE), limit)
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

@@ -25,11 +25,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _ALL = -1  # SQLite's "no limit"
 
 
-def whole_micros(span: timedelta | None) -> int | None:
-    """A duration as stored."""
-    return None if span is None else span // _MICROSECOND
-
-
 class PutSnapshot(msgspec.Struct, frozen=True):
     """`Journal.put_snapshot`."""
 

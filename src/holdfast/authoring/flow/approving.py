@@ -20,6 +20,7 @@ from holdfast.authoring.script.context import Place
 from holdfast.core.codec import encode_plain
 from holdfast.core.commands import Expose
 from holdfast.core.guards import is_dict
+from holdfast.core.instants import later
 from holdfast.core.payload import Shape
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ async def approval(
     for one in gate.gates():
         if one.when is not None and not is_true(one.when, known):
             return _decision(program, is_approved=True, by=None, why="no approval is needed")
-        until = None if one.timeout is None else program.at + one.timeout
+        until = None if one.timeout is None else later(program.at, one.timeout)
         reason = one.why if one.why is not None else reason  # the next one is told what the first was told
         asked = {
             "signal": name,

@@ -15,6 +15,7 @@ from holdfast.authoring.script.calls import NO_DEFAULT, SleepCall, WaitCall
 from holdfast.authoring.script.context import Place
 from holdfast.core.durations import parse_duration
 from holdfast.core.guards import is_list
+from holdfast.core.instants import instant_after
 from holdfast.core.payload import Shape
 from holdfast.errors import ExpressionFailed, HoldfastError, StepLimitExceeded
 
@@ -126,7 +127,7 @@ class Performer:
     async def _sleep(self, does: Sleep, key: str, known: Mapping[str, Any]) -> None:
         duration: timedelta = parse_duration(evaluate(does.duration, known), what="sleep")
         program = self._program
-        await SleepCall(program, program.take_key(key), HERE, program.at + duration)
+        await SleepCall(program, program.take_key(key), HERE, instant_after(program.at, duration, "sleep"))
 
 
 HERE = Place(Performer.perform.__code__, 0)

@@ -37,6 +37,7 @@ from holdfast.authoring.script.context import place
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name
+from holdfast.core.instants import kept_instant
 from holdfast.core.retry import Retry
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import DefinitionError
@@ -267,7 +268,11 @@ class Machine(AnyWorkflow[[F], E], Generic[F, E]):
             if callable(wait):
                 chosen = wait
             else:
-                fixed = wait if isinstance(wait, datetime) else parse_duration(wait, what="@machine.timer")
+                fixed = (
+                    kept_instant(wait, "@machine.timer")
+                    if isinstance(wait, datetime)
+                    else parse_duration(wait, what="@machine.timer")
+                )
 
                 def always(_: Any) -> Duration | datetime:
                     return fixed

@@ -15,6 +15,7 @@ from holdfast.authoring.machine.failing import Stop, TooLate
 from holdfast.authoring.machine.handlers import Definition
 from holdfast.authoring.machine.marks import Again, ItemOutcome, is_more
 from holdfast.core.durations import parse_duration
+from holdfast.core.instants import instant_after, kept_instant
 from holdfast.core.machine_log import CURSOR
 from holdfast.core.payload import Shape, result_shape
 from holdfast.core.retry import Retry
@@ -188,7 +189,9 @@ async def _timer(one: Alone, node: Node, definition: Definition, state: Any) -> 
 
 def due_at(wait: Any, now: datetime) -> datetime:
     """When a timer ends that waits for a duration or until an instant."""
-    return wait if isinstance(wait, datetime) else now + parse_duration(wait, what="@machine.timer")
+    if isinstance(wait, datetime):
+        return kept_instant(wait, "@machine.timer")
+    return instant_after(now, parse_duration(wait, what="@machine.timer"), "@machine.timer")
 
 
 # -- batch, stream -----------------------------------------------------------------------------------------------------

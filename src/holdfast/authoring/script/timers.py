@@ -6,7 +6,7 @@ import heapq
 from datetime import datetime, timedelta
 
 from holdfast.authoring.script.loop import Timer
-from holdfast.core.retry import LATEST
+from holdfast.core.instants import LATEST
 
 
 class Timers:

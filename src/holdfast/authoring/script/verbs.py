@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, MutableMapping
-from datetime import UTC, datetime
+from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -19,6 +19,7 @@ from holdfast.authoring.script.workflows import Call
 from holdfast.core.commands import ContinueAs
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name
+from holdfast.core.instants import instant_after, kept_instant
 from holdfast.core.payload import Shape
 from holdfast.errors import InvalidDuration, InvalidInput, NotAllowedHere, NotInRun
 
@@ -34,11 +35,13 @@ def durable_sleep(duration: Duration | None, until: datetime | None, name: str |
         raise InvalidDuration("sleep() takes a duration or until=, one of the two")
     if until is None:
         assert duration is not None
-        until = program.at + parse_duration(duration, what="sleep()")
+        until = instant_after(program.at, parse_duration(duration, what="sleep()"), "sleep()")
     elif until.tzinfo is None:
         raise InvalidDuration("sleep(until=…) takes an aware datetime: add tzinfo, for example datetime.now(UTC)")
+    else:
+        until = kept_instant(until, "sleep(until=…)")
     key = program.take_key(check_name(name, "name=") if name is not None else "sleep")
-    return SleepCall(program, key, where, until.astimezone(UTC))
+    return SleepCall(program, key, where, until)
 
 
 if TYPE_CHECKING:

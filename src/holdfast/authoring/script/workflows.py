@@ -21,6 +21,7 @@ from holdfast.authoring.script.steps import Raises
 from holdfast.core.commands import StartChild
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name, child_id
+from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.payload import Arguments, result_shape
 from holdfast.core.retry import Retry
 from holdfast.core.specs import WorkflowSpec
@@ -119,10 +120,10 @@ class AnyWorkflow(Generic[P, R]):
         self.name: str = check_name(name if name is not None else function.__name__, "the name of a workflow")
         self.version: str = check_name(version, "version=") if version else ""
         self.where: str = place_of(function)
-        self._deadline = parse_duration(deadline, what="deadline= of a workflow") if deadline is not None else None
+        self._deadline = _span(deadline, "deadline= of a workflow")
         self._retry = Retry(retry) if isinstance(retry, int) else retry or Retry.none
         self._raises = check_raises(raises, what)
-        self._keep = parse_duration(keep, what="keep= of a workflow") if keep is not None else None
+        self._keep = _span(keep, "keep= of a workflow")
         self._is_remote = is_remote
 
     def __repr__(self) -> str:
@@ -237,6 +238,10 @@ def remote(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     """Declares a workflow that another process serves: typed to start, without its code."""
     options["is_remote"] = True
     return WorkflowDecorator(options) if function is None else _make_workflow(function, options)
+
+
+def _span(value: Duration | None, what: str) -> timedelta | None:
+    return None if value is None else parse_duration(value, what=what, most=LONGEST_KEPT)
 
 
 def _make_workflow(function: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -19,8 +19,8 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
     raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from _missing
 
 MODULES = (
-    "blobs children claims grants hints inbox journal leases machine_logs ownership parking runs snapshots suite "
-    "transactions trees upkeep world"
+    "blobs children claims damage grants hints inbox journal leases machine_logs ownership parking runs snapshots "
+    "suite transactions trees upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -28,6 +28,7 @@ from holdfast.adapters.memory.clock import VirtualClock  # noqa: E402 - asserts 
 from holdfast.testing.conformance.blobs import BlobsSuite  # noqa: E402
 from holdfast.testing.conformance.children import ChildrenSuite  # noqa: E402
 from holdfast.testing.conformance.claims import ClaimSuite  # noqa: E402
+from holdfast.testing.conformance.damage import DamageSuite  # noqa: E402
 from holdfast.testing.conformance.grants import GrantsSuite, StoreGrants  # noqa: E402
 from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
 from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
@@ -49,6 +50,7 @@ __all__ = [
     "BlobsSuite",
     "ChildrenSuite",
     "ClaimSuite",
+    "DamageSuite",
     "GrantsSuite",
     "HintsSuite",
     "InboxSuite",
@@ -87,4 +89,5 @@ class StoreSuite(
     UpkeepSuite,
     HintsSuite,
 ):
-    """Everything a store owes. One with a database of its own binds `TransactionsSuite` too."""
+    """Everything a store owes. One with a database of its own binds `TransactionsSuite` and `DamageSuite`
+    too."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from typing import Any
 
@@ -24,6 +25,12 @@ from holdfast.testing.conformance.world import DONE, START, WINDOW, World, chain
 
 BLOB = b"arguments" * 100
 BLOB_NAME = sha256(BLOB).hexdigest()
+HOSTILE: tuple[datetime, ...] = (
+    datetime.max.replace(tzinfo=timezone(timedelta(hours=-12))),
+    datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+    datetime(2027, 1, 1),  # noqa: DTZ001 - naive on purpose
+)
+"""Instants that no store could read back."""
 
 
 async def pages(world: World, which: Filter, limit: int) -> list[list[str]]:
@@ -374,3 +381,13 @@ class RunsSuite(Suite):
         assert await world.store.exposed("nobody", "progress") is None
         assert list(await world.store.exposures("r")) == []
         assert list(await world.store.exposures("nobody")) == []
+
+    @pytest.mark.parametrize("at", HOSTILE, ids=str)
+    async def test_an_instant_that_could_not_be_read_is_not_written(self, world: World, at: datetime) -> None:
+        """Contract: such a run is refused, and nothing of it is there."""
+        new = world.new("a")
+        hostile = msgspec.structs.replace(new, started=msgspec.structs.replace(new.started, deadline=at))
+        with pytest.raises(InvalidInput):
+            await world.create(hostile)
+        assert await world.store.get("a") is None
+        await world.make("a")

@@ -9,7 +9,21 @@
 CREATE FUNCTION _second(given_second bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT _now(given_second) $$;
 
 CREATE FUNCTION _is_live(one workers, boot text, second bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    -- Longer than 100 years is no lease: nobody may ask for one.
     SELECT NOT one.has_ended AND one.lease_boot = boot AND second < one.expires
+        AND one.expires <= second + 3155760000000000
+$$;
+
+-- A list as a worker wrote it; empty if it cannot be read.
+CREATE FUNCTION _list(written text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    found jsonb;
+BEGIN
+    found := written::jsonb;
+    RETURN CASE WHEN jsonb_typeof(found) = 'array' THEN found ELSE '[]' END;
+EXCEPTION WHEN others THEN
+    RETURN '[]';
+END
 $$;
 
 -- Frees runs of an instance: available now, epoch as it was. Locks them, in order; passes over what is locked, so that a
@@ -97,7 +111,7 @@ BEGIN
     moment := _now(given);
     hints := '{}';
     SELECT * INTO lease FROM workers WHERE instance = own FOR NO KEY UPDATE;
-    queues := lease.queues::jsonb;
+    queues := CASE WHEN lease.queues IS NOT NULL THEN _list(lease.queues) END;
     has_lapsed := lease.instance IS NULL OR NOT _is_live(lease, boot_now, second);
     UPDATE workers SET lease_boot = boot_now, expires = second + ttl, has_ended = false, seen_at = moment,
         progress = new_progress, recovery = new_recovery
@@ -134,8 +148,8 @@ $$;
 -- (Parameters of a function in SQL must not be called like a column.)
 CREATE FUNCTION _held_definitions(boot_now text, second_now bigint) RETURNS TABLE (workflow text, version text)
 LANGUAGE sql STABLE AS $$
-    SELECT DISTINCT d ->> 0, d ->> 1 FROM workers, jsonb_array_elements(workers.definitions::jsonb) AS d
-    WHERE _is_live(workers, boot_now, second_now)
+    SELECT DISTINCT d ->> 0, d ->> 1 FROM workers, jsonb_array_elements(_list(workers.definitions)) AS d
+    WHERE _is_live(workers, boot_now, second_now) AND d ->> 0 IS NOT NULL AND d ->> 1 IS NOT NULL
 $$;
 
 -- The definitions that have claimable runs in a queue, met in a seek each over the index.
@@ -189,7 +203,8 @@ BEGIN
     ) AS c;
     taken := ARRAY(
         SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
-        WHERE c.mine AND instance = '' AND status IN ('pending', 'running') AND runs.available_at <= moment
+        WHERE c.mine AND instance = '' AND status NOT IN ('paused', 'completed', 'failed', 'cancelled')
+            AND runs.available_at <= moment
         ORDER BY c.place LIMIT most FOR NO KEY UPDATE OF runs SKIP LOCKED);
     last_place := CASE
         WHEN cardinality(taken) = most THEN coalesce(array_position(candidates, taken[most]), 0)
@@ -239,7 +254,7 @@ BEGIN
             LEFT JOIN unnest(workflows, versions) AS own_kind(workflow, version)
                 ON own_kind.workflow = r.workflow AND own_kind.version = r.version
             WHERE r.id = ANY (only_ids) AND r.queue = ANY (queues) AND r.instance = ''
-                AND r.status IN ('pending', 'running') AND r.available_at <= moment
+                AND r.status NOT IN ('paused', 'completed', 'failed', 'cancelled') AND r.available_at <= moment
                 AND (own_kind.workflow IS NOT NULL
                     OR (r.workflow, r.version) NOT IN (SELECT * FROM _held_definitions(boot, second)));
         RETURN;
@@ -292,7 +307,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO lease FROM workers WHERE instance = there.instance;
-    IF there.status NOT IN ('pending', 'running', 'paused') THEN
+    IF there.status IN ('completed', 'failed', 'cancelled') THEN
         code := 2;
     ELSIF is_again AND there.instance = own THEN
         code := 0;  -- by our earlier try, whose answer was lost
@@ -304,6 +319,8 @@ BEGIN
     ELSE
         code := 0;
         UPDATE runs SET epoch = epoch + 1, instance = own, ready = NULL,
+            -- What is no instant is no end, or nobody could end the run.
+            ended_at = CASE WHEN ended_at BETWEEN -62135596800000000 AND 253402300799999999 THEN ended_at END,
             worker = coalesce((SELECT workers.worker FROM workers WHERE workers.instance = own), '')
         WHERE no = there.no;
     END IF;
@@ -326,7 +343,7 @@ BEGIN
             WHEN status = 'paused' THEN NULL
             WHEN inbox_last > seen THEN 1
             ELSE (until <= moment)::int END
-    WHERE no = run_no AND epoch = run_epoch AND status IN ('pending', 'running', 'paused')
+    WHERE no = run_no AND epoch = run_epoch AND status NOT IN ('completed', 'failed', 'cancelled')
     RETURNING id INTO released;
     RETURN released;
 END

@@ -92,7 +92,7 @@ BEGIN
     IF FOUND THEN
         RETURN 'repeat';
     END IF;
-    IF run.status NOT IN ('pending', 'running', 'paused') THEN
+    IF run.status IN ('completed', 'failed', 'cancelled') THEN
         RETURN run.status;
     END IF;
     INSERT INTO inbox (run, no, id, kind, body, at)
@@ -232,7 +232,7 @@ BEGIN
         IF halves IS NULL THEN
             PERFORM _ask('conflict', there.id, child ->> 'workflow');
         END IF;
-    ELSIF there.status NOT IN ('pending', 'running', 'paused') THEN
+    ELSIF there.status IN ('completed', 'failed', 'cancelled') THEN
         halves := known -> 'ends' -> there.id;
         IF halves IS NULL THEN
             PERFORM _ask('end', there.id, there.workflow);

@@ -110,7 +110,7 @@ $$;
 
 -- Whether retention may take the tree: all of it has ended, the last long enough ago.
 CREATE FUNCTION _is_expired(moment bigint, root_id text, default_keep bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT coalesce(bool_and(ended_at IS NOT NULL) AND max(ended_at) + (
+    SELECT coalesce(bool_and(ended_at IS NOT NULL) AND max(ended_at)::numeric + (
         SELECT coalesce(keep, default_keep) FROM runs WHERE id = root_id AND root = '') <= moment, false)
     FROM runs WHERE no IN (SELECT no FROM tree_runs WHERE root = root_id)
 $$;
@@ -126,7 +126,7 @@ BEGIN
         SELECT r.id, r.created_at, r.no, _is_expired(moment, r.id, default_keep) FROM (
             SELECT runs.id, runs.created_at, runs.no FROM runs
             WHERE (runs.created_at, runs.no) > (after_time, after_no) AND runs.created_at <= moment AND root = ''
-                AND ended_at + coalesce(keep, default_keep) <= moment
+                AND ended_at::numeric + coalesce(keep, default_keep) <= moment
             ORDER BY runs.created_at, runs.no LIMIT most) AS r
         ORDER BY r.created_at, r.no;
 END

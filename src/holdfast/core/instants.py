@@ -1,0 +1,90 @@
+"""Instants that are kept: one rule for all that a store, a journal or a clock is given.
+
+What is written must be readable again. So an instant is aware and lies in the years 1 to 9999 of UTC, for which Python
+has a `datetime`. One with an offset may lie outside: 9999-12-31T23:59:59-12:00 is in the year 10000 of UTC. What a
+person asks for is checked where it comes in (`kept_instant`, `instant_after`); what the
+engine works out stops at the end of the calendar (`later`, `earlier`), where it means never.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from holdfast.errors import InvalidDuration, InvalidInput
+
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+LATEST = datetime(9999, 1, 1, tzinfo=UTC)  # not datetime.max: that cannot be shown east of Greenwich
+
+LONGEST_KEPT = timedelta(days=3_652_425)
+"""10,000 years: the longest duration that a store counts with. Added to any instant it fits its numbers."""
+
+LONGEST_WAIT = timedelta(days=36_525)
+"""100 years: the longest interval that a worker waits for between two things it does. A thread can wait for it."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FIRST = (EARLIEST - _EPOCH) // _MICROSECOND
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
+
+def micros(at: datetime) -> int:
+    """The instant as whole microseconds since 1970, exactly. One that could not be read again is refused."""
+    try:
+        value = (at - _EPOCH) // _MICROSECOND
+    except TypeError:
+        raise InvalidInput(_naive("an instant", at)) from None
+    if not _FIRST <= value <= _LAST:
+        raise InvalidInput(_outside("an instant", at))
+    return value
+
+
+def instant(value: int) -> datetime:
+    """The inverse of `micros`; an `OverflowError` for a number that it never gives."""
+    return _EPOCH + value * _MICROSECOND
+
+
+def nearest_instant(value: int) -> datetime:
+    """The same for a number that may be anything: beyond the calendar it is the first or last instant of it."""
+    return instant(min(max(value, _FIRST), _LAST))
+
+
+def span_micros(span: timedelta | None) -> int | None:
+    """A duration as a store counts with it: whole microseconds, at most `LONGEST_KEPT`; nothing stays nothing."""
+    return None if span is None else min(span, LONGEST_KEPT) // _MICROSECOND
+
+
+def kept_instant(at: object, what: str) -> datetime:
+    """The instant that a person gave, in UTC, or `InvalidInput` that names `what` it was given for."""
+    if not isinstance(at, datetime):
+        raise InvalidInput(f"{what}: a {type(at).__name__} is not an instant. Give an aware datetime.")
+    if at.utcoffset() is None:
+        raise InvalidInput(_naive(what, at))
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(_outside(what, at)) from None
+
+
+def instant_after(now: datetime, span: timedelta, what: str) -> datetime:
+    """So long after now, or `InvalidDuration` that names `what` it was given for."""
+    if span > LATEST - now:
+        raise InvalidDuration(f"{what}: {span.days} days from now is after the year 9998. Give a shorter duration.")
+    return now + span
+
+
+def later(at: datetime, span: timedelta) -> datetime:
+    """So much later, but never past the end of the calendar: what is due then never comes."""
+    return at + span if span < LATEST - at else max(at, LATEST)
+
+
+def earlier(at: datetime, span: timedelta) -> datetime:
+    """So much earlier, but never before the calendar begins."""
+    return at - span if span < at - EARLIEST else EARLIEST
+
+
+def _naive(what: str, at: datetime) -> str:
+    return f"{what}: {at.isoformat()} is naive. Give an aware datetime: add tzinfo, as in datetime.now(UTC)."
+
+
+def _outside(what: str, at: datetime) -> str:
+    return f"{what}: {at.isoformat()} is outside the years 1 to 9999 of UTC. Give an instant in between."

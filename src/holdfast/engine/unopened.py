@@ -1,0 +1,58 @@
+"""Runs that were claimed and cannot be opened: paused with the reason, so that nobody claims them again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core import events as e
+from holdfast.core.run import Run
+from holdfast.engine import telling
+from holdfast.engine.deciding import pause_reason
+from holdfast.engine.turns import Draft, finish
+from holdfast.errors import CorruptJournal
+from holdfast.ports.journal import Committed, Park, Verdict
+from holdfast.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+
+def check_row(row: RunRow) -> None:
+    """Raises `CorruptJournal` for a row that cannot be read in full."""
+    if row.damage:
+        raise CorruptJournal(
+            f"its row is damaged: {'; '.join(row.damage)}. Look at it with holdfast verify; then restore the store, "
+            "kill the run, or resume it."
+        )
+
+
+def pause_unopened(engine: Engine, row: RunRow, run: Run, error: Exception | None) -> None:
+    """Pauses a run: diverged, undecodable, or one that killed its workers. A damaged row that takes no turn is set
+    aside, with a note."""
+    reason, detail = pause_reason(error), str(error)
+    if error is None:
+        detail = (
+            f"claimed {row.claims} times without progress: it seems to end its worker. Look at its step in flight, "
+            "then resume it."
+        )
+    at = max(engine.clock.now(), row.updated_at)
+    draft = Draft(at, [e.Claimed(worker=engine.worker_id), e.Paused(reason=reason, detail=detail)])
+    commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None))
+    telling.paused_unopened(row, engine.worker_id, reason, detail)
+    if reason == "undecodable":
+        engine.met("undecodable", row.id, detail)
+
+    def answered(verdict: Verdict) -> None:
+        if row.damage and not isinstance(verdict, Committed):
+            engine.spawn(_set_aside(engine, row))
+        engine.freed()
+
+    engine.committer.submit(commit, answered)
+
+
+async def _set_aside(engine: Engine, row: RunRow) -> None:
+    note = f"damaged: {row.damage[0]}"
+    await engine.asking.insist(
+        lambda: engine.store.release(row.no, epoch=row.epoch, until=None, inbox_seen=row.inbox_last, note=note),
+        f"run {row.id}: release",
+    )
