@@ -257,7 +257,8 @@ async def test_a_program_that_never_waits_is_paused(world: World) -> None:
 
 @pytest.mark.spec("traps.A8")
 async def test_a_run_that_kills_its_workers_is_quarantined(still: World) -> None:
-    """Promise: after `max_claims` claims without progress it is paused, nothing of it runs; resumed, it may go on."""
+    """Promise: after four deaths, two of them while it ran alone and was known to be a suspect, it is paused, nothing
+    of it runs; resumed, it may go on."""
     entered: list[int] = []
     is_poison = True
 
@@ -277,7 +278,7 @@ async def test_a_run_that_kills_its_workers_is_quarantined(still: World) -> None
         return 1
 
     app = still.app(work, fine)
-    limit = app.settings.max_claims
+    limit = 4
     run = await app.start(work())
     for count in range(1, limit + 1):
         async with still.worker(app, ttl="15s") as worker:
@@ -288,7 +289,7 @@ async def test_a_run_that_kills_its_workers_is_quarantined(still: World) -> None
     async with still.worker(app) as worker:
         await still.beat(worker)
         await still.until_status(run, "paused")
-        assert "paused (quarantined)" in (await run.view()).waiting
+        assert "paused (quarantined): its worker died twice while it ran alone" in (await run.view()).waiting
         assert await (await app.start(fine())).result("10s") == 1
         assert len(entered) == limit
         is_poison = False

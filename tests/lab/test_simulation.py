@@ -15,20 +15,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.adapters.memory import transaction
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.authoring.script.program import ScriptProgram
 from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
-from holdfast.core.specs import Settings
-from holdfast.engine import parking, session
+from holdfast.core.suspicion import NONE, Suspicion
+from holdfast.engine import engine, parking, session
 from holdfast.engine.deciding import taken_up
 from holdfast.engine.parking import next_wake
 from holdfast.engine.session import Session
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from holdfast.ports.leases import Claims, WorkerRow
-from tests.lab.sim import world
 from tests.lab.sim.campaign import compared
 from tests.lab.sim.crash_points import CANONICAL, crash_points, try_all
 from tests.lab.sim.faults import Fault
@@ -234,8 +234,15 @@ def test_a_refused_turn_that_leaves_a_message_is_found_out() -> None:
 
 def test_a_worker_that_begins_what_kills_it_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is quarantined, however often it was claimed."""
-    monkeypatch.setattr(world, "Settings", _of_endless_patience)
+    monkeypatch.setattr(engine, "is_convicted", _never_convicted)
     assert first_problem(MemoryStore).startswith("L5")
+
+
+def test_a_worker_that_blames_everybody_aboard_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some deaths every run is quarantined that was there, whoever killed them."""
+    monkeypatch.setattr(transaction, "after_death", _without_suspects)
+    monkeypatch.setattr(engine, "is_convicted", _convicted_by_claims)
+    assert "lost its workers" in first_problem(MemoryStore)
 
 
 def test_a_count_that_begins_anew_without_progress_is_found_out() -> None:
@@ -303,9 +310,16 @@ def test_a_failing_seed_is_kept(tmp_path: Path) -> None:
     assert [name for name, *_ in kept(tmp_path)] == [f"{seed}-2", f"{seed}"]
 
 
-def _of_endless_patience(**options: Any) -> Settings:
-    options["max_claims"] = 1_000_000
-    return Settings(**options)
+def _never_convicted(suspicion: Suspicion, claims: int, max_claims: int) -> bool:
+    return False
+
+
+def _convicted_by_claims(suspicion: Suspicion, claims: int, max_claims: int) -> bool:
+    return claims >= 5
+
+
+def _without_suspects(before: Suspicion, claims: int, added: int) -> Suspicion:
+    return NONE
 
 
 def _never(run: Run, program: Program) -> datetime | None:

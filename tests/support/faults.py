@@ -88,11 +88,11 @@ class _FaultyHeart:
         self._faulty = faulty
         self._inner = inner
 
-    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
         mode = self._faulty.mode_of("beat")
         if mode == "refused":
             raise self._faulty.error()
-        answer = self._inner.beat(progress, recovery=recovery, frees=frees)
+        answer = self._inner.beat(progress, recovery=recovery, frees=frees, takes_back=takes_back)
         if mode == "answer lost":
             raise self._faulty.error()
         return answer

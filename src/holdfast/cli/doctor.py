@@ -136,6 +136,8 @@ async def store_findings(client: Client) -> AsyncIterator[Finding]:
     if isinstance(store, Diagnosable):
         for finding in _waiting(await store.backlog(), workers, store.clock.now()):
             yield finding
+    async for finding in _suspects(client):
+        yield finding
     async for finding in _paused(client):
         yield finding
 
@@ -239,6 +241,15 @@ def _waiting(backlog: Sequence[Backlog], workers: Sequence[WorkerRow], now: date
 
 def _age(age: timedelta) -> str:
     return format_duration(timedelta(seconds=age.seconds, days=age.days))
+
+
+async def _suspects(client: Client) -> AsyncIterator[Finding]:
+    """Runs whose workers died, and that are tried one at a time until it is known which of them did it."""
+    views, after = await client.page(Filter(is_suspect=True), limit=LISTED)
+    for view in views:
+        yield Finding("suspects", "warning", f"run {view.id}: {view.note}")
+    if after:
+        yield Finding("suspects", "warning", "and more; each worker tries one of them at a time")
 
 
 async def _paused(client: Client) -> AsyncIterator[Finding]:

@@ -24,6 +24,7 @@ from holdfast.core.ids import check_id
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
+from holdfast.core.suspicion import words
 from holdfast.core.turn import Turn, decode_row
 from holdfast.engine.loading import inline
 from holdfast.errors import (
@@ -269,7 +270,7 @@ def view_of(row: RunRow, now: datetime) -> RunView:
         epoch=row.epoch,
         turns=row.next_ordinal - 1,
         doing=decode_doing(row.doing),
-        note=row.note,
+        note="; ".join(filter(None, (row.note, words(row.suspicion)))),
         damage=row.damage,
         seen_at=now,
     )

@@ -89,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True):
     step_limit: int | None = 1000
     cancel_grace: timedelta = timedelta(minutes=5)
     activation_budget: int = 100_000
-    max_claims: int = 5
+    max_claims: int = 20  # claims without progress that quarantine a run, whoever is to blame
     snapshot_every: int = 1000  # rows of a run between two snapshots; 0: none
     compact_after: int | None = 10_000  # rows of a journal before it is compacted; None: only when asked for
     keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: for ever

@@ -19,6 +19,7 @@ from holdfast.core.program import Program
 from holdfast.core.recovery import Kind
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
+from holdfast.core.suspicion import is_convicted
 from holdfast.core.turn import Row
 from holdfast.engine import parking, telling, unopened
 from holdfast.engine.asking import Asking, Notes
@@ -35,6 +36,7 @@ from holdfast.engine.session import Session
 from holdfast.engine.shadow import Shadow
 from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.surroundings import WorkerSurroundings
+from holdfast.engine.suspects import Suspects
 from holdfast.engine.turns import Draft, run_of_row
 from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, HoldfastError, StoreError
@@ -104,6 +106,7 @@ class Engine:
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
         self._put_offs = PutOffs()
+        self.suspects: Suspects = Suspects(self)
         self.holdings: Holdings = Holdings(self)
 
     @property
@@ -170,7 +173,7 @@ class Engine:
             except Exception as error:
                 if isinstance(error, CorruptJournal) and kept is not None:  # a message to a program that is warm
                     close(kept.program, row.id)
-                    self.pause_unopened(row, kept.run, error)
+                    unopened.pause(self, row, kept.run, error)
                     continue
                 is_known = isinstance(error, StoreError)
                 LOG.warning("run %s: could not be taken on: %s", row.id, error, exc_info=None if is_known else error)
@@ -203,8 +206,8 @@ class Engine:
                 self.met("missing definition", row.id, spec.note)
                 await self._put_back(row, note=spec.note)
                 return
-            if row.claims >= self.settings.max_claims:
-                self.pause_unopened(row, run, None)
+            if is_convicted(row.suspicion, row.claims, self.settings.max_claims):
+                unopened.pause(self, row, run, None)
                 return
             program = await self.asking.replayed(loaded, spec)
             if journal.snapshot is not None:
@@ -213,7 +216,7 @@ class Engine:
         except HoldfastError as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
-            self.pause_unopened(row, run or run_of_row(row, journal.rows), error)
+            unopened.pause(self, row, run or run_of_row(row, journal.rows), error)
             return
         if any(not step.is_unstarted for step in run.in_flight):
             self.met("taken over", row.id, "")
@@ -232,13 +235,10 @@ class Engine:
         self.sessions[row.id] = session
         self._put_offs.forget(row.id)
         telling.claimed(session)
+        self.suspects.opened(session, row)
         session.open(events, last)
         if self.is_draining:  # it was claimed while the worker was told to go
             session.drain()
-
-    def pause_unopened(self, row: RunRow, run: Run, error: Exception | None) -> None:
-        """Pauses a run that cannot be opened: diverged, undecodable, or one that killed its workers."""
-        unopened.pause_unopened(self, row, run, error)
 
     async def _put_back(self, row: RunRow, note: str = "") -> None:
         until = self.clock.now() + self._put_offs.next(row.id)
@@ -365,6 +365,7 @@ class Engine:
         else:
             close(session.program, session.run.id)
         self.snapshots.left(session.run, session.no)
+        self.suspects.left(session)
         if self.settings.paranoid and (is_warm or is_over):
             self.shadow.left(session)
         self.freed(is_over=is_over)
@@ -404,5 +405,6 @@ class Engine:
         self._warm.clear()
         await self.bodies.close()
         self.wheel.close()
+        self.suspects.close()
         for task in list(self._tasks):
             task.cancel()

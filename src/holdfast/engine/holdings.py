@@ -46,6 +46,7 @@ class Holdings:
         before = dict(engine.sessions)
         for session in before.values():
             engine.snapshots.look(session.run, session.no)
+        engine.suspects.look()
         held = await engine.store.held(instance)
         if self._doubts:
             await self._give_strays_back(instance, held)

@@ -306,6 +306,7 @@ class Session:
     def _durable(self, draft: Draft, park: Park | None, verdict: Committed) -> None:
         is_leaving = self._drain not in {"", ROUND}
         telling.turned(self, draft, park, is_leaving=is_leaving, unread=verdict.inbox_last - self.inbox_seen)
+        self.engine.suspects.turned(self, draft)
         if draft.is_terminal or park is not None:
             is_over = draft.is_terminal or is_leaving or any(isinstance(x, e.Paused) for x in draft.inputs)
             self._leave(is_warm=not is_over and (not draft.ends_pass or self.engine.begin_anew(self, draft)))

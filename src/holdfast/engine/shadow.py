@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from holdfast.core.run import Run
+from holdfast.engine import unopened
 from holdfast.engine.loading import close
 from holdfast.errors import Diverged, HoldfastError
 from holdfast.ports.leases import Over, Taken
@@ -57,7 +58,7 @@ class Shadow:
         elif isinstance(taken, Taken):
             row = taken.run
             if row.next_ordinal == run.ordinal + 1:
-                engine.pause_unopened(row, run, error)
+                unopened.pause(engine, row, run, error)
             else:  # it moved on meanwhile
                 seen = row.inbox_read
                 await engine.store.release(row.no, epoch=row.epoch, until=engine.clock.now(), inbox_seen=seen)

@@ -69,6 +69,10 @@ class WorkerSurroundings:
         """Notes how far a step is; goes out with the worker's next heartbeat."""
         self._progress[run, key] = progress
 
+    def noted(self, run: str, key: str) -> bytes | None:
+        """How far a step says it is."""
+        return self._progress.get((run, key))
+
     def take_progress(self, run: str, key: str) -> bytes | None:
         """How far a step was when its attempt ended."""
         return self._progress.pop((run, key), None)

@@ -76,12 +76,17 @@ def finish(
         inbox_seen=inbox_seen,
         is_consuming=is_consuming,
         is_terminal=is_terminal,
-        is_progress=bool(draft.outputs) or any(type(event) is not e.Claimed for event in draft.inputs),
+        is_progress=is_progress(draft),
         unwatch=unwatch,
         blobs=draft.blobs,
         park=park,
         **extras,
     )
+
+
+def is_progress(draft: Draft) -> bool:
+    """Whether the turn says more than who claimed the run."""
+    return bool(draft.outputs) or any(type(event) is not e.Claimed for event in draft.inputs)
 
 
 def make_row(run: Run, epoch: int, at: datetime, events: tuple[e.AnyEvent, ...]) -> tuple[Turn, Row]:

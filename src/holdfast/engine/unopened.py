@@ -1,4 +1,4 @@
-"""Runs that were claimed and cannot be opened: paused with the reason, so that nobody claims them again and again."""
+"""Runs that are paused instead of opened: diverged, undecodable, damaged, or to blame for the end of their workers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.core import events as e
 from holdfast.core.run import Run
+from holdfast.core.suspicion import sentence
 from holdfast.engine import telling
 from holdfast.engine.deciding import pause_reason
 from holdfast.engine.turns import Draft, finish
 from holdfast.errors import CorruptJournal
-from holdfast.ports.journal import Committed, Park, Verdict
+from holdfast.ports.journal import Committed, Park
 from holdfast.ports.runs import RunRow
+from holdfast.ports.transactions import Settlement
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -26,28 +28,25 @@ def check_row(row: RunRow) -> None:
         )
 
 
-def pause_unopened(engine: Engine, row: RunRow, run: Run, error: Exception | None) -> None:
-    """Pauses a run: diverged, undecodable, or one that killed its workers. A damaged row that takes no turn is set
-    aside, with a note."""
-    reason, detail = pause_reason(error), str(error)
-    if error is None:
-        detail = (
-            f"claimed {row.claims} times without progress: it seems to end its worker. Look at its step in flight, "
-            "then resume it."
-        )
+def pause(engine: Engine, row: RunRow, run: Run, error: Exception | None) -> None:
+    """Pauses a run that cannot be opened, or, without an error, quarantines it. Said once it is durable. A damaged row
+    that takes no turn is set aside, with a note."""
+    reason = pause_reason(error)
+    detail = sentence(row.suspicion, row.claims) if error is None else str(error)
     at = max(engine.clock.now(), row.updated_at)
     draft = Draft(at, [e.Claimed(worker=engine.worker_id), e.Paused(reason=reason, detail=detail)])
     commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None))
-    telling.paused_unopened(row, engine.worker_id, reason, detail)
-    if reason == "undecodable":
-        engine.met("undecodable", row.id, detail)
 
-    def answered(verdict: Verdict) -> None:
-        if row.damage and not isinstance(verdict, Committed):
+    def settled(verdict: Settlement) -> None:
+        if isinstance(verdict, Committed):
+            telling.paused_unopened(row, engine.worker_id, reason, detail)
+            if reason == "undecodable":
+                engine.met("undecodable", row.id, detail)
+        elif row.damage:
             engine.spawn(_set_aside(engine, row))
         engine.freed()
 
-    engine.committer.submit(commit, answered)
+    engine.committer.submit(commit, settled)
 
 
 async def _set_aside(engine: Engine, row: RunRow) -> None:

@@ -105,10 +105,13 @@ class Claims(msgspec.Struct, frozen=True, gc=False):
 class Heart(Protocol):
     """The heartbeat of one worker instance, called from a thread of its own: blocking, with its own connection."""
 
-    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
         """Renews the lease of the instance, and with it all its runs; frees the runs of instances whose lease ran out
         (at most `frees` of them: available now, lease cleared, epoch and worker as they were), and says when the next
-        lease of anybody else runs out, and how long there is nothing to claim. `progress` and `recovery` are shown in
+        lease of anybody else runs out, and how long there is nothing to claim. A death counts against the runs that
+        the instance held, as `core.suspicion` says; an instance that had lapsed and beats again had not died, so what
+        its end counted against runs that made no progress since is taken back, their claim included, unless
+        `takes_back` is false. `progress` and `recovery` are shown in
         the worker's row. An instance that is not known (any more) has lapsed until it registers (again). The cost is
         that of the instances that hold runs, however many runs they hold. Raises `StoreUnavailable`."""
         ...
@@ -137,9 +140,10 @@ class Leases(Protocol):
         """Takes up to `limit` due, unheld, unended, unpaused runs of the worker's queues; higher priority first, then
         by available time. Each gets epoch + 1, claims + 1 and this instance. (`only` limits it to these run ids.)
 
-        A run whose claims without progress have reached `max_claims` is taken too, with its count; the engine
-        quarantines it. A run of a definition this worker does not hold is left alone if a live worker holds it, and
-        otherwise put off by 5 s doubling up to 5 min, with a note; it is never failed.
+        At most one of them is a suspect, the first in that order, and none if the instance holds a suspect. A run whose
+        claims without progress have reached `max_claims` is taken too, with its count; the engine quarantines it. A run
+        of a definition this worker does not hold is left alone if a live worker holds it, and otherwise put off by 5 s
+        doubling up to 5 min, with a note; it is never failed.
 
         A run whose row cannot be read in full is taken too, and says so (`RunRow.damage`); the engine pauses it. A
         worker's row that cannot be read holds no definitions, and keeps nobody from claiming or beating.
@@ -151,12 +155,18 @@ class Leases(Protocol):
         first whether it may try (`ports.grants`), and then claims `only` those."""
         ...
 
+    async def acquit(self, run: int, *, epoch: int) -> bool:
+        """Clears what stands against a run that lived through its trial: nothing is left but its claims, still counted.
+        False, and no trace, if it is not held under that epoch (any more)."""
+        ...
+
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """The instance holds a run again that was freed because its lease had run out: it has not noticed, still
         advances the run, and whoever grants leases (`ports.grants`) says that it may. Epoch as it was: it goes on
         unfenced. True too if it holds the run. False, and no trace, if the run was claimed since (its epoch is
         another), is held by another instance, has ended, is paused or is not there, or if the instance is not known or
-        has ended."""
+        has ended. What
+        was counted against the run when it was taken from this instance is taken back."""
         ...
 
     async def lease(self, run: str) -> Lease | None:
@@ -173,13 +183,14 @@ class Leases(Protocol):
         ...
 
     async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
-        """Gives a run back without a turn, fenced by epoch; available now if messages are unread, else at `until`.
+        """Gives a run back without a turn, fenced by epoch; available now if messages are unread, else at `until`. The
+        claim is not counted, and nothing stands against the run any more: whoever gives it back was not killed by it.
         False, and no trace, if the epoch has moved on. With a `note`, which says why this worker cannot run it, it is
         put off: a worker that registers with its definition recalls it (see `register`)."""
         ...
 
     async def release_all(self, instance: str) -> int:
-        """Gives back everything the instance holds, available now, and ends the instance."""
+        """Gives back everything the instance holds, as `release` does, available now, and ends the instance."""
         ...
 
     async def workers(self) -> Sequence[WorkerRow]:

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.events import Started
 from holdfast.core.instants import kept_instant
 from holdfast.core.status import Status
+from holdfast.core.suspicion import Suspicion
 from holdfast.core.turn import Row, instant
 from holdfast.ports.blobs import BlobData
 
@@ -72,6 +73,15 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     damage: tuple[str, ...] = ()
     """Columns that cannot be read, each with why. Something harmless stands in their place: no deadline, 1970, no
     attributes, `paused` for a status that there is not."""
+    # what stands against it: see `core.suspicion`
+    deaths: int = 0
+    solo: int = 0
+    alone: int = 0
+
+    @property
+    def suspicion(self) -> Suspicion:
+        """What the deaths of its workers say about it."""
+        return Suspicion(self.deaths, self.solo, self.alone)
 
 
 def row_of(new: NewRun, no: int, available_at: datetime, instance: str = "", worker: str = "") -> RunRow:
@@ -147,6 +157,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     worker: str = ""
     attributes: dict[str, str] = {}
+    is_suspect: bool = False
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):

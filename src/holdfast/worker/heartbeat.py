@@ -104,6 +104,7 @@ class Heartbeat:
         self._on_beat = on_beat
         self._also = also
         self._beat_at = float("inf")
+        self._used = 0.0
         self._heard_at = float("inf")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="holdfast-heartbeat", daemon=True)
@@ -133,7 +134,7 @@ class Heartbeat:
     def begin(self) -> float:
         """Seconds until the first beat. Of a worker that looks after the runs of others it comes at once: somebody's
         lease may have run out already."""
-        self._heard_at = self.time()
+        self._heard_at, self._used = self.time(), self.processor()
         self._beat_at = self._heard_at + (0.0 if self._checks.are_on else self._interval)
         self._checks.begin(self.time())
         return self._pause()
@@ -143,7 +144,12 @@ class Heartbeat:
         is_check = self.time() >= self._checks.at
         try:
             sent_at = self.time()
-            beat = self._heart.beat(self._progress(), recovery=self._recovery(), frees=self._frees if is_check else 0)
+            beat = self._heart.beat(
+                self._progress(),
+                recovery=self._recovery(),
+                frees=self._frees if is_check else 0,
+                takes_back=not self._was_busy(sent_at - self._heard_at),
+            )
             self._also()  # who does not reach the store keeps no run from others
         except StoreError as error:
             pause = min(0.5, self._interval / 3)
@@ -154,7 +160,7 @@ class Heartbeat:
             return self._put_off(self._interval)
         if sent_at - self._heard_at >= self._ttl:  # others may have prolonged the lease since
             beat = msgspec.structs.replace(beat, has_lapsed=True)
-        self._heard_at = self.time()
+        self._heard_at, self._used = self.time(), self.processor()
         self._beat_at = self._heard_at + self._interval
         self._checks.learn(beat, self.time(), random.random(), was_check=is_check)
         self._on_beat(beat)
@@ -167,6 +173,15 @@ class Heartbeat:
     def time(self) -> float:
         """Seconds that nobody can set back."""
         return time.monotonic()
+
+    def processor(self) -> float:
+        """Seconds that this process has used a processor for."""
+        return time.process_time()
+
+    def _was_busy(self, gap: float) -> bool:
+        """Whether the lease ran out because something here kept every thread waiting, such as a body that does not
+        let go of the interpreter. A process that was stopped, or a store that did not answer, uses no processor."""
+        return gap >= self._ttl and self.processor() - self._used > gap / 2
 
     def _put_off(self, seconds: float) -> float:
         self._beat_at = self.time() + seconds

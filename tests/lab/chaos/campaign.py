@@ -78,7 +78,7 @@ def report_of(outcomes: list[Outcome]) -> Report:
         "writes that came up to a second late": every["slowed"],
         "workers on a host with a wrong clock": every["shifted"],
         "workers without notifications": every["deaf"],
-        "runs quarantined for losing their worker 5 times, and resumed": every["resumed"],
+        "runs quarantined for losing their workers, and resumed": every["resumed"],
         "bodies begun": every["bodies"],
         "signals acknowledged": every["signals"],
         "runs in a killed worker's hands, measured": len(times),

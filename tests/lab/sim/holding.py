@@ -3,11 +3,12 @@ pass, apart from the store's own columns.
 
 S3: a turn or a release that is refused leaves no trace, in the run's row or anywhere else. S16: a run goes from one
 holder to the next only when it was given back or its lease is over. L5: claims without progress are counted, one by
-one, and whoever has had too many of them is not begun.
+one, and whoever has had too many of them is not begun; see `blame`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,11 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from holdfast.core import events as e
+from holdfast.core.suspicion import is_convicted
 from holdfast.core.turn import Turn
 from holdfast.ports.journal import Commit
 from holdfast.ports.leases import TakeOver, WorkerRow
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
+from tests.lab.sim.blame import Blame
 from tests.lab.sim.invariants import Wrong
 
 if TYPE_CHECKING:
@@ -47,6 +50,9 @@ class Holding:
         self._instances: dict[str, Instance] = {}
         self._held: dict[str, str] = {}
         self._claims: dict[str, int] = {}
+        self._taken_back: set[str] = set()
+        """Runs whose count a worker may have taken back since, as it turned out to be alive."""
+        self._blame = Blame()
         self._spent: dict[str, int] = {}
         """The epoch of a claim that was one too many, by run."""
 
@@ -63,6 +69,8 @@ class Holding:
         known = self._instances.get(instance)
         if known is not None:
             self._renew(instance, known.worker, ttl)
+        else:
+            self._taken_back.update(self._claims)
 
     def ended(self, instance: str) -> None:
         """It is over, and whatever it had is free."""
@@ -72,6 +80,7 @@ class Holding:
     def _renew(self, instance: str, worker: str, ttl: timedelta) -> None:
         if not self._is_live(instance):
             self.ended(instance)
+            self._taken_back.update(self._claims)
         boot, second = self._clock.boot()
         self._instances[instance] = Instance(worker, boot, second + ttl.total_seconds())
 
@@ -85,6 +94,7 @@ class Holding:
     def given_back(self, run: str) -> None:
         """Nobody holds it."""
         self._held.pop(run, None)
+        self._taken_back.add(run)
 
     def s16_is_free(self, run: RunRow) -> Wrong:
         """Before it goes to somebody, whoever had it has given it back, or the lease is over."""
@@ -107,30 +117,43 @@ class Holding:
     def l5_counted(self, run: RunRow) -> Wrong:
         """A claim is counted by the claim."""
         before = self._claims.get(run.id, 0)
-        if run.claims != before + 1:
+        if run.claims != before + 1 and not (run.id in self._taken_back and 0 < run.claims <= before):
             yield f"epoch {run.epoch} is claim {before + 1} without progress, its row says {run.claims}"
         self._claims[run.id] = run.claims
+        self._taken_back.discard(run.id)
         self._spent.pop(run.id, None)
-        if run.claims >= self._max_claims:
+        if is_convicted(run.suspicion, run.claims, self._max_claims):
             self._spent[run.id] = run.epoch
 
     def l5_kept(self, run: RunRow, turn: Turn) -> Wrong:
         """A turn that says more than who claimed the run makes the count begin anew, and no other does."""
         before = self._claims.get(run.id, 0)
         is_progress = any(not isinstance(event, e.Claimed) for event in turn.events)
-        if run.claims != (0 if is_progress else before):
+        if any(isinstance(event, e.Paused) and event.reason == "quarantined" for event in turn.events):
+            yield from self._blame.quarantined(run.id, before, self._max_claims)
+        if is_progress:
+            self._blame.cleared(run.id)
+        is_less = run.id in self._taken_back and 0 <= run.claims < before
+        if run.claims != (0 if is_progress else before) and not (is_less and not is_progress):
             says = "progress" if is_progress else "no progress"
             yield f"claimed {before} times before row {turn.ordinal}, which is {says}: its row says {run.claims}"
         self._claims[run.id] = run.claims
 
     def learn_claims(self, run: RunRow) -> None:
         """Given back by somebody who lives: the store takes one off."""
+        if run.claims < self._claims.get(run.id, 0):
+            self._blame.cleared(run.id)
         self._claims[run.id] = run.claims
+
+    def killed(self, run: str, instance: str, wrong: Callable[[str, str, str], None]) -> None:
+        """A body of the run ends the process of that instance."""
+        for problem in self._blame.killed(run, [name for name, holder in self._held.items() if holder == instance]):
+            wrong("L5", run, problem)
 
     def l5_quarantined(self, run: str, epoch: int) -> Wrong:
         """Whoever was claimed too often is not begun under that claim."""
         if self._spent.get(run) == epoch:
-            yield f"a body begins under epoch {epoch}, claimed {self._max_claims} times without progress"
+            yield f"a body begins under epoch {epoch}, and its run was to be quarantined"
 
 
 # -- what a refused call must leave alone ------------------------------------------------------------------------------

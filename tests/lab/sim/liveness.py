@@ -70,6 +70,7 @@ class Liveness:
         now, uptime = world.store.clock.now(), world.loop.time()
         live = [process for process in world.processes.values() if process.ended is None]
         instances = {process.worker.options.instance: process for process in live}
+        on_trial = {row.instance for row in rows if row.suspicion.is_suspect}
         is_free = uptime - self._busy_at > POLL + 1
         late = timedelta(seconds=POLL + 1)
         owned = TTL * (3 if world.grants is not None else 1)  # a lease manager has to let go of it as well
@@ -79,7 +80,9 @@ class Liveness:
         for row in rows:
             if row.status is Status.PAUSED:
                 continue
-            if not row.instance and row.available_at is not None and is_free and self._is_left(now - row.available_at):
+            is_tried_later = row.suspicion.is_suspect and instances.keys() <= on_trial
+            is_due = not row.instance and row.available_at is not None and not is_tried_later
+            if is_due and is_free and row.available_at is not None and self._is_left(now - row.available_at):
                 yield "L1", row, f"is due since {row.available_at}, and nobody claims it at {now}"
             if row.instance and row.instance not in instances:
                 ended = self._ended(row.instance)

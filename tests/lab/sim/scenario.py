@@ -78,7 +78,7 @@ class Scenario:
     slots: int
     runs: list[RunPlan]
     has_grants: bool = False
-    max_claims: int = 5
+    max_claims: int = 20
     snapshot_every: int = 0
     compact_after: int | None = None
     keep: float | None = None
@@ -97,7 +97,7 @@ def draw(rng: random.Random) -> Scenario:
     verbs = [verb for verb in VERBS if rng.random() < 0.45] or ["step"]
     if rng.random() > 0.2 and "big" in verbs:
         verbs.remove("big")  # blobs are slow
-    if rng.random() > 0.3 and "poison" in verbs:
+    if rng.random() > 0.5 and "poison" in verbs:
         verbs.remove("poison")
     count = min(20, 1 + int(rng.expovariate(0.4)))
     scenario = Scenario(
@@ -105,7 +105,7 @@ def draw(rng: random.Random) -> Scenario:
         slots=rng.choice((1, 2, 4, 100, 100)),
         runs=[draw_run(rng, number, verbs) for number in range(count)],
         has_grants=rng.random() < 0.12,
-        max_claims=rng.choice((2, 3, 5)),
+        max_claims=rng.choice((20, 20, 20)),
         snapshot_every=rng.choice((0, 0, 3, 8)),
         compact_after=rng.choice((None, None, 5, 10)),
         keep=rng.choice((None, None, None, 2.0)),

@@ -132,8 +132,11 @@ class _WiredHeart:
         self._inner = inner
         self._whose = (instance, ttl)
 
-    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
-        return self._wire.beaten(*self._whose, lambda: self._inner.beat(progress, recovery=recovery, frees=frees))
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
+        def beat() -> Beat:
+            return self._inner.beat(progress, recovery=recovery, frees=frees, takes_back=takes_back)
+
+        return self._wire.beaten(*self._whose, beat)
 
     def close(self) -> None:
         self._inner.close()

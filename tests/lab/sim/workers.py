@@ -41,6 +41,9 @@ class BeatingOnTheLoop(Heartbeat):
     def time(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def processor(self) -> float:
+        return 0.0
+
 
 class SimulatedWorker(Worker):
     """A worker without threads."""

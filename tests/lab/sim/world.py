@@ -307,7 +307,9 @@ class World:
         return self.scenario.inserts_at if is_new else -1
 
     def _poison(self) -> None:
-        if not self.is_calm and self.rng.random() < 0.8:
+        scope, process = running_step.get(), self.processes[ACTOR.get() % HEART]
+        if scope is not None and not self.is_calm and self.rng.random() < 0.8:
+            self.watch.holding.killed(scope.run, process.worker.options.instance, self.watch.wrong)
             self.crash(ACTOR.get(), same_id=self.rng.random() < 0.5)
 
     # -- one seed ------------------------------------------------------------------------------------------------------

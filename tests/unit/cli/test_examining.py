@@ -411,3 +411,12 @@ async def test_the_backlog_is_the_same_in_memory(tmp_path: Path) -> None:
             seen.append([(x.workflow, x.version, x.queue, x.count, x.oldest) for x in found])
             assert (await store.condition()).engine
     assert seen == [[("two", "2", "default", 2, "a"), ("one", "", "slow", 1, "b")]] * 2
+
+
+def test_suspects_are_named_in_words(cli: Cli) -> None:
+    """Contract: a run whose workers died is a warning, with what stands against it; `show` says the same."""
+    cli.start("hello", "name=x", "--id", "r")
+    change(cli, "UPDATE runs SET claims = 3, deaths = 3, solo = 2, alone = 2")
+    words = "suspect: its worker died twice while it ran alone"
+    assert findings(cli)["suspects"] == [("warning", f"run r: {words}")]
+    assert words in cli.ok("show", "r")

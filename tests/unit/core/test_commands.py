@@ -130,5 +130,5 @@ def test_the_settings_are_the_documented_ones() -> None:
         1000,
         timedelta(minutes=5),
         100_000,
-        5,
+        20,
     )

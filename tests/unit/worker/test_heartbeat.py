@@ -30,11 +30,13 @@ class ScriptedHeart:
         self.noted: list[str] = []
         self.is_closed = False
         self.freeing: list[int] = []
+        self.taking_back: list[bool] = []
         self.beaten = threading.Semaphore(0)
 
-    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
         self.noted.append(progress)
         self.freeing.append(frees)
+        self.taking_back.append(takes_back)
         self.beaten.release()
         answer = self.answers.pop(0) if self.answers else QUIET
         if isinstance(answer, Exception):
@@ -274,3 +276,36 @@ async def _until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 nobody tells of a dropped session
             await asyncio.sleep(0.002)
+
+
+class Measured(Heartbeat):
+    """A heartbeat whose clocks the test sets."""
+
+    now = used = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def processor(self) -> float:
+        return self.used
+
+
+@pytest.mark.parametrize(
+    ("gap", "used", "takes_back"),
+    [(30.0, 0.1, True), (30.0, 14.0, True), (30.0, 16.0, False), (30.0, 60.0, False), (4.0, 4.0, True)],
+)
+def test_a_process_that_was_busy_all_the_while_does_not_take_its_death_back(
+    gap: float, used: float, takes_back: bool
+) -> None:
+    """Promise: a worker that was stopped, or could not reach the store, had not died. One that was silent for longer
+    than its lease and used the processor for more than half of it was kept from beating by what it runs."""
+    heart = ScriptedHeart()
+    heartbeat = Measured(heart, timedelta(seconds=15), str, lambda _: None)
+    heartbeat.begin()
+    heartbeat.beat()
+    heartbeat.now, heartbeat.used = gap, used
+    heartbeat.beat()
+    assert heart.taking_back == [True, takes_back]
+    heartbeat.now += 5
+    heartbeat.beat()
+    assert heart.taking_back[-1]

@@ -33,7 +33,7 @@ class StoreHeart:
 
     beats = 0
 
-    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
         """Is heard."""
         self.beats += 1
         return Beat(NOW, False, 0)

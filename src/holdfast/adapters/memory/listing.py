@@ -25,6 +25,7 @@ def matches(run: RunRow, which: Filter) -> bool:
         and (not which.root or run.root == which.root)
         and (not which.key or run.key == which.key)
         and (not which.worker or run.worker == which.worker)
+        and (not which.is_suspect or run.suspicion.is_suspect)
         and which.attributes.items() <= run.attributes.items()
     )
 

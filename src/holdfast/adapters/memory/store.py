@@ -180,7 +180,9 @@ class MemoryStore(Keeping):
         """See `ports.leases`."""
         return MemoryHeart(self, instance, ttl)
 
-    def beat(self, instance: str, ttl: timedelta, progress: str, recovery: str, frees: int) -> Beat:
+    def beat(
+        self, instance: str, ttl: timedelta, progress: str, recovery: str, frees: int, *, takes_back: bool
+    ) -> Beat:
         """One heartbeat: renews this instance, frees the runs of those that are gone."""
         boot, second = self._clock.boot()
         with self._writing() as write:
@@ -190,11 +192,10 @@ class MemoryStore(Keeping):
                 own.boot, own.until, own.has_ended = boot, second + ttl.total_seconds(), False
                 own.worker = msgspec.structs.replace(own.worker, progress=progress, recovery=recovery)
                 own.seen_at = write.now
-            orphans = (
-                run
-                for run in list(self._tables.runs.values())
-                if run.instance not in {"", instance} and not self._is_live(run.instance)
-            )
+            runs = sorted(self._tables.runs.values(), key=lambda run: not run.suspicion.is_suspect)  # see `weight`
+            if has_lapsed and takes_back:
+                write.take_back(instance, runs)
+            orphans = (run for run in runs if run.instance not in {"", instance} and not self._is_live(run.instance))
             freed = len(write.free(islice(orphans, frees)))
             holders = {run.instance for run in self._tables.runs.values()} - {"", instance}
             expiries = (self._expiry(x, write.now) if self._is_live(x) else write.now for x in holders)
@@ -216,6 +217,7 @@ class MemoryStore(Keeping):
         taken: list[RunRow] = []
         bounced: list[tuple[str, str]] = []
         with self._writing() as write:
+            has_suspect = any(run.suspicion.is_suspect for run in self._held_by(worker.instance))
             elsewhere = self._live_definitions()
             due = [run for run in self._waiting(worker.queues) if run.available_at and run.available_at <= write.now]
             for run in sorted(due, key=lambda run: (-run.priority, run.available_at, run.no)):
@@ -225,6 +227,9 @@ class MemoryStore(Keeping):
                 if only and run.id not in only:
                     continue
                 if definition in worker.definitions:
+                    if run.suspicion.is_suspect and has_suspect:
+                        continue
+                    has_suspect = has_suspect or run.suspicion.is_suspect
                     if is_taking:
                         run = write.hold(run, worker.instance, worker.worker, is_claim=True)  # noqa: PLW2901
                     taken.append(run)
@@ -237,11 +242,21 @@ class MemoryStore(Keeping):
                     run.available_at
                     for run in self._waiting(worker.queues)
                     if run.available_at and run.no not in seen
-                    if run.available_at > write.now or (run.workflow, run.version) in worker.definitions
+                    if run.available_at > write.now
+                    or ((run.workflow, run.version) in worker.definitions and not run.suspicion.is_suspect)
                 ),
                 default=None,
             )
         return Claims(taken, next_due, tuple(bounced))
+
+    async def acquit(self, run: int, *, epoch: int) -> bool:
+        """See `ports.leases`."""
+        with self._writing() as write:
+            row = self._tables.runs.get(run)
+            if row is None or row.epoch != epoch or not row.instance:
+                return False
+            write.acquit(row)
+            return True
 
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """See `ports.leases`."""
@@ -353,9 +368,9 @@ class MemoryHeart:
         self._instance = instance
         self._ttl = ttl
 
-    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
         """See `ports.leases`."""
-        return self._store.beat(self._instance, self._ttl, progress, recovery, frees)
+        return self._store.beat(self._instance, self._ttl, progress, recovery, frees, takes_back=takes_back)
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from holdfast.core.snapshot import Snapshot
+from holdfast.core.suspicion import Weight
 from holdfast.core.turn import Row
 from holdfast.ports.blobs import BlobKind
 from holdfast.ports.inbox import Kind
@@ -102,6 +103,8 @@ class Tables:
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
     workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
+    freed: dict[int, tuple[str, Weight]] = field(default_factory=dict[int, tuple[str, Weight]])
+    """Of each run the dead instance it was last freed from, and what that death added."""
 
     def run(self, run_id: str) -> RunRow | None:
         """The run of that id."""

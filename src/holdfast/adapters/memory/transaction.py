@@ -16,6 +16,7 @@ from holdfast.core import events as e
 from holdfast.core.messages import encode_event, ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.references import names_in
 from holdfast.core.status import Status
+from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
 from holdfast.core.turn import Row, instant
 from holdfast.ports.blobs import BlobData, BlobKind, Stub, kind_of
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
@@ -75,9 +76,36 @@ class Transaction:
 
     def free(self, runs: Iterable[RunRow]) -> list[str]:
         """Clears the leases: available now, epoch as it was."""
-        freed = [self._change(run.no, instance="", available_at=self.now).id for run in runs]
+        found = list(runs)
+        weights = {run.instance: self._weight(run.instance) for run in found}  # before any of them leaves
+        freed = [self._free(run, weights[run.instance] if run.suspicion.is_suspect else 0).id for run in found]
         self.hints.update(dict.fromkeys(freed))
         return freed
+
+    def _weight(self, instance: str) -> Weight:
+        aboard = [run for run in self.tables.runs.values() if run.instance == instance]
+        return weight(suspects=sum(run.suspicion.is_suspect for run in aboard), held=len(aboard))
+
+    def _free(self, run: RunRow, added: Weight) -> RunRow:
+        self.tables.freed[run.no] = run.instance, added
+        self._suspect(run.no, after_death(run.suspicion, run.claims, added))
+        return self._change(run.no, instance="", available_at=self.now)
+
+    def take_back(self, instance: str, runs: Iterable[RunRow]) -> None:
+        """The instance had not died: what its end counted against these is taken back."""
+        for run in runs:
+            holder, added = self.tables.freed.get(run.no, ("", 0))
+            if holder == instance and run.suspicion.is_suspect:
+                del self.tables.freed[run.no]
+                self._suspect(run.no, taken_back(run.suspicion, added))
+                self._change(run.no, claims=max(0, run.claims - 1))
+
+    def acquit(self, run: RunRow) -> None:
+        """Nothing stands against it."""
+        self._suspect(run.no, NONE)
+
+    def _suspect(self, no: int, suspicion: Suspicion) -> None:
+        self._change(no, deaths=suspicion.deaths, solo=suspicion.solo, alone=suspicion.alone)
 
     def keep_blobs(self, blobs: Iterable[tuple[str, BlobData]], kind: BlobKind = "payload") -> None:
         """Stores the bytes under their names; what is there stays, as if it were new."""
@@ -203,6 +231,8 @@ class Transaction:
             next_ordinal=run.next_ordinal + 1,
             claims=0 if commit.is_progress else run.claims,
         )
+        if commit.is_progress:
+            self._suspect(run.no, NONE)
         if commit.is_consuming:
             for letter in self.tables.inbox[run.no].values():
                 if letter.no <= commit.inbox_seen and not letter.consumed_ordinal:
@@ -264,6 +294,7 @@ class Transaction:
     def reinstate(self, run: RunRow, instance: str) -> None:
         """The lease as it was before the run was taken for free."""
         self._change(run.no, instance=instance)
+        self.take_back(instance, [run])
 
     def bounce(self, run: RunRow, until: datetime, note: str) -> None:
         """Puts the run off."""
@@ -283,6 +314,7 @@ class Transaction:
         With a note it is put off; None leaves what was noted before."""
         said = {} if note is None else {"note": note, "bounces": run.bounces + bool(note)}
         self._change(run.no, claims=max(0, run.claims - 1), **said)
+        self._suspect(run.no, NONE)
         self._park(run.no, until, inbox_seen)
 
     def _change(self, no: int, **columns: object) -> RunRow:

@@ -32,7 +32,7 @@ class PostgresHeart:
         self._lock = threading.Lock()
         self._patience = ttl.total_seconds() / 2  # a connection that is dead on the other side is noticed by then
 
-    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
         """Renews the lease and frees the runs of the dead. `StoreUnavailable` if the server does not answer."""
         values = (
             self._moments.wall(),
@@ -42,6 +42,7 @@ class PostgresHeart:
             progress,
             recovery,
             frees,
+            takes_back,
         )
         with self._lock:
             asked = time.monotonic_ns()

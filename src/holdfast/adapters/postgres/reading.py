@@ -42,6 +42,7 @@ def page(link: Link, which: Filter, after: str, limit: int) -> Page:
         which,
         with_root=sql.WITH_ROOT,
         with_attribute=sql.WITH_ATTRIBUTE,
+        with_suspicion=sql.WITH_SUSPICION,
         with_statuses=sql.WITH_STATUSES,
         statuses=[status.value for status in which.statuses],
     )

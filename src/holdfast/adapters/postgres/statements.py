@@ -26,6 +26,7 @@ COMMIT_PLAIN = """
     UPDATE {s}.runs SET next_ordinal = next_ordinal + 1, workflow = $8::text, version = $9::text, status = $10::text,
         doing = $11::bytea, started_at = $12::bigint, updated_at = $13::bigint, ended_at = $14::bigint,
         claims = CASE WHEN $16::integer & 6 > 0 THEN 0 ELSE claims END,
+        deaths = CASE WHEN $16 & 6 > 0 THEN 0 ELSE deaths END,
         instance = CASE WHEN $16 & 2 > 0 THEN '' ELSE instance END,
         available_at = CASE WHEN $16 & 2 > 0 THEN NULL ELSE available_at END,
         ready = CASE
@@ -89,7 +90,7 @@ written AS (
     RETURNING ordinal, seq)
 SELECT (SELECT seq FROM written WHERE ordinal = 2), no, id, workflow, version, code, codec, status, doing, queue,
     priority, key, input_hash, parent, parent_key, root, deadline, '{}', created_at, started_at, updated_at, ended_at,
-    next_ordinal, available_at, worker, instance, epoch, claims, inbox_last, inbox_read, bounces, note
+    next_ordinal, available_at, worker, instance, epoch, claims, inbox_last, inbox_read, bounces, note, 0, 0, 0
 FROM made
 """
 SEND = "SELECT {s}.send_messages(%b::bigint, %b::text::jsonb)"
@@ -100,7 +101,7 @@ SELECT freed, recalled FROM {s}.register(
 """
 BEAT = """
 SELECT moment, has_lapsed, orphaned, next_expiry, quiet_until, hints FROM {s}.beat(
-    %b::bigint, %b::text, %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::integer)
+    %b::bigint, %b::text, %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::integer, %b::boolean)
 """
 CLAIM = """
 SELECT next_due, delayed, (run).* FROM {s}.claim(
@@ -180,6 +181,10 @@ SELECT inbox.run, inbox.no, inbox.id, kind, body FROM unnest(%b::bigint[], %b::b
 JOIN {s}.inbox ON inbox.run = wanted.run AND inbox.no > wanted.seen AND consumed_ordinal IS NULL
 ORDER BY inbox.run, inbox.no
 """
+# acquit: nothing stands against the run any more. Locks its row. Fenced by epoch.
+ACQUIT = """
+UPDATE {s}.runs SET deaths = 0 WHERE no = %b::bigint AND epoch = %b::bigint AND instance <> '' RETURNING id
+"""
 HELD = "SELECT id, epoch, inbox_last FROM {s}.runs WHERE instance = %b::text AND instance <> ''"
 SIBLINGS = "SELECT instance, pid, host, boot, mark FROM {s}.workers WHERE worker = %b::text AND instance <> %b::text"
 WORKERS = "SELECT * FROM {s}.known_workers(%b::bigint)"
@@ -197,6 +202,7 @@ FROM pg_database WHERE datname = current_database()
 
 LIST_RUNS = "SELECT * FROM {s}.run_rows WHERE true"
 WITH_STATUSES = "AND status = ANY (?::text[])"
+WITH_SUSPICION = "AND no IN (SELECT no FROM {s}.runs WHERE deaths > 0 AND claims > 0)"
 WITH_ROOT = """
 AND no IN (SELECT no FROM {s}.runs WHERE id = ? AND root = '' UNION ALL
     SELECT no FROM {s}.runs WHERE root = ? AND root <> '')

@@ -274,6 +274,10 @@ class PostgresStore(Keeping, Lending):
         """See `ports.leases`."""
         return await self._run(lambda link: leases.claim(link, self._moments, worker, limit, takes=False))
 
+    async def acquit(self, run: int, *, epoch: int) -> bool:
+        """See `ports.leases`."""
+        return bool(await self._rows(sql.ACQUIT, run, epoch))
+
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """See `ports.leases`."""
         ((is_done,),) = await self._rows(sql.REINSTATE, run, instance, epoch)

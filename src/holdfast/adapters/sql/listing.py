@@ -28,7 +28,7 @@ _WIDEST = 2**63  # what a column holds
 
 
 def conditions(
-    which: Filter, *, with_root: str, with_attribute: str, with_statuses: str, statuses: object
+    which: Filter, *, with_root: str, with_attribute: str, with_suspicion: str, with_statuses: str, statuses: object
 ) -> tuple[list[str], list[Any]]:
     """The conditions of a filter and their values. A dialect has its own words where several rows are meant."""
     parts: list[str] = []
@@ -44,6 +44,7 @@ def conditions(
         (which.key, WITH_KEY, (which.key,)),
         (which.worker, WITH_WORKER, (which.worker,)),
         (which.worker and _is_open(which), WITH_OPEN_ONLY, ()),
+        (which.is_suspect, with_suspicion, ()),
     ):
         if is_wanted:
             parts.append(part)

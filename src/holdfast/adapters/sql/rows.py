@@ -45,7 +45,7 @@ def run_row(row: tuple[Any, ...]) -> RunRow:
     """A row of the view `run_rows`. Texts may come as the bytes they are stored as."""
     (no, name, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key,
      root, deadline, attributes, created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker,
-     instance, epoch, claims, inbox_last, inbox_read, bounces, note) = row  # fmt: skip
+     instance, epoch, claims, inbox_last, inbox_read, bounces, note, deaths, solo, alone) = row  # fmt: skip
     try:
         decode_doing(doing)
         return RunRow(
@@ -80,6 +80,9 @@ def run_row(row: tuple[Any, ...]) -> RunRow:
             inbox_read=inbox_read,
             bounces=bounces,
             note=note,
+            deaths=deaths,
+            solo=solo,
+            alone=alone,
         )
     except _UNREADABLE:
         return _damaged_run(row)
@@ -132,7 +135,7 @@ def _damaged_run(row: tuple[Any, ...]) -> RunRow:
     """As much of the row as can be read. The order of columns is that of `run_row`."""
     (no, name, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key,
      root, deadline, attributes, created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker,
-     instance, epoch, claims, inbox_last, inbox_read, bounces, note) = row  # fmt: skip
+     instance, epoch, claims, inbox_last, inbox_read, bounces, note, deaths, solo, alone) = row  # fmt: skip
     read = _Reading()
 
     def doing_of(data: bytes) -> bytes:
@@ -171,6 +174,9 @@ def _damaged_run(row: tuple[Any, ...]) -> RunRow:
         inbox_read=inbox_read,
         bounces=bounces,
         note=read.text("note", note),
+        deaths=deaths,
+        solo=solo,
+        alone=alone,
     )
     return msgspec.structs.replace(found, damage=tuple(read.damage))
 

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.adapters.sql.rows import decoded_pairs, maybe_instant, run_row
 from holdfast.adapters.sqlite import raw_statements as raw
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite.connection import NotText, is_text
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.putting_off import put_off
@@ -75,6 +76,7 @@ class ClaimRuns:
         self._only = only
         self._taken: list[RunRow] = []
         self._put_off: list[tuple[str, str]] = []
+        self._suspects: set[int] = set()
 
     def __call__(self, transaction: Transaction) -> Claims:
         """Promotes what is due, takes what is ready, puts off what nobody can run."""
@@ -91,9 +93,9 @@ class ClaimRuns:
             prospect = self._prospect(transaction)
         candidates: list[Candidate] = []
         for queue, definition in prospect.mine:
-            candidates += _ready(transaction, queue, definition, now, self._limit + 1)
+            candidates += self._ready(transaction, queue, definition, self._limit + 1)
         for queue, definition in prospect.homeless:
-            candidates += _ready(transaction, queue, definition, now, BOUNCED_A_CLAIM)
+            candidates += self._ready(transaction, queue, definition, BOUNCED_A_CLAIM)
         left = self._go_through(transaction, candidates, prospect.elsewhere)
         return Claims(self._taken, self._next_due(transaction, left), tuple(self._put_off))
 
@@ -113,10 +115,15 @@ class ClaimRuns:
         """Takes or puts off the candidates in their order until the limit is reached; returns what it left."""
         self._taken, self._put_off = [], []
         candidates.sort()
+        has_suspect = bool(transaction.rows(suspects_sql.SUSPECTS_HELD, (self._worker.instance,)))
         for place, (_, _, no, definition) in enumerate(candidates):
             if len(self._taken) == self._limit:
-                return candidates[place:]
+                return [each for each in candidates[place:] if each[2] not in self._suspects]
             if definition in self._worker.definitions:
+                if no in self._suspects:
+                    if has_suspect:
+                        continue
+                    has_suspect = True
                 self._taken.append(self._take(transaction, no))
             elif definition not in elsewhere:
                 self._put_off.append(_put_off(transaction, no, definition))
@@ -127,10 +134,17 @@ class ClaimRuns:
         for run in dict.fromkeys(self._only):
             found = transaction.row(sql.CLAIMABLE, (run, transaction.now))
             if found is not None and found[5] in self._worker.queues:
-                priority, available_at, no, workflow, version, _ = found
+                priority, available_at, no, workflow, version, _, is_suspect = found
+                self._suspects |= {no} if is_suspect else set()
                 candidates.append((-priority, available_at, no, (workflow, version)))
         self._go_through(transaction, candidates, _leased_definitions(transaction.rows, transaction.clock))
         return self._taken
+
+    def _ready(self, transaction: Transaction, queue: str, definition: Definition, limit: int) -> list[Candidate]:
+        values = (queue, *definition, transaction.now, limit)
+        fresh, suspects = transaction.rows(sql.READY, values), transaction.rows(suspects_sql.SUSPECTS_READY, values)
+        self._suspects.update(no for _, _, no in suspects)
+        return [(-priority, available_at, no, definition) for priority, available_at, no in (*fresh, *suspects)]
 
     def _take(self, transaction: Transaction, no: int) -> RunRow:
         transaction.run(sql.CLAIM, (self._worker.instance, self._worker.worker, no))
@@ -166,11 +180,6 @@ def _ready_definitions(ask: Ask, queue: str) -> Iterator[Definition]:
         workflow, version = found[0]
         found = ask(sql.NEXT_VERSION_READY, (queue, workflow, version))
         found = found or ask(sql.NEXT_WORKFLOW_READY, (queue, workflow))
-
-
-def _ready(transaction: Transaction, queue: str, definition: Definition, now: int, limit: int) -> list[Candidate]:
-    rows = transaction.rows(sql.READY, (queue, *definition, now, limit))
-    return [(-priority, available_at, no, definition) for priority, available_at, no in rows]
 
 
 def _put_off(transaction: Transaction, no: int, definition: Definition) -> tuple[str, str]:

@@ -27,9 +27,9 @@ class SqliteHeart:
         self._on_commit = on_commit
         self._lock = threading.Lock()
 
-    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100) -> Beat:
+    def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
         """Renews the lease and frees the runs of the dead. `StoreUnavailable` if the store cannot be written."""
-        work = Work(Renew(self._instance, self._ttl, progress, recovery, frees))
+        work = Work(Renew(self._instance, self._ttl, progress, recovery, frees, takes_back))
         with self._lock:
             hints = perform([work], self._link, self._clock, is_patient=True)
         if work.error is not None:

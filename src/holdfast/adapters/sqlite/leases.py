@@ -11,10 +11,12 @@ import msgspec
 from holdfast.adapters.sql.rows import decoded_names, encoded, is_live, maybe_instant, run_row
 from holdfast.adapters.sqlite import raw_statements as raw
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite.connection import NotText, is_text
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.instants import nearest_instant
+from holdfast.core.suspicion import weight
 from holdfast.core.turn import instant, micros
 from holdfast.ports.clock import Clock
 from holdfast.ports.leases import Beat, HeldBy, Lease, Over, Taken, TakeOver, Taking, WorkerRow
@@ -85,6 +87,7 @@ class Renew(msgspec.Struct, frozen=True):
     progress: str
     recovery: str
     frees: int
+    takes_back: bool
 
     def __call__(self, transaction: Transaction) -> Beat:
         """Renews the instance, then frees runs of instances whose lease ran out."""
@@ -93,6 +96,8 @@ class Renew(msgspec.Struct, frozen=True):
         has_lapsed = lease is None or not is_live(lease, boot, second)
         expires = second + self.ttl // _MICROSECOND
         transaction.run(sql.RENEW, (boot, expires, transaction.now, self.progress, self.recovery, self.instance))
+        if has_lapsed and self.takes_back:
+            transaction.run(suspects_sql.TAKE_BACK, (self.instance, ""))
         freed, expiry = self._meet_others(transaction, boot, second)
         quiet_until = maybe_instant(self._quiet_until(transaction))
         return Beat(instant(transaction.now), has_lapsed, freed, maybe_instant(expiry), quiet_until)
@@ -193,8 +198,11 @@ def release_all(transaction: Transaction, instance: str) -> int:
 
 
 def reinstate(transaction: Transaction, run: str, instance: str, epoch: int) -> bool:
-    """The instance holds the run again, unless somebody claimed it since."""
-    return transaction.row(sql.REINSTATE, (instance, run, epoch)) is not None
+    """The instance holds the run again, unless another one claimed it since."""
+    if transaction.row(sql.REINSTATE, (instance, run, epoch)) is None:
+        return False
+    transaction.run(suspects_sql.TAKE_BACK, (instance, run))
+    return True
 
 
 def lease_of(ask: Ask, clock: Clock, run: str) -> Lease | None:
@@ -208,8 +216,16 @@ def lease_of(ask: Ask, clock: Clock, run: str) -> Lease | None:
 
 
 def free(transaction: Transaction, instance: str, limit: int) -> list[str]:
-    """Clears the leases of an instance: available now, epoch as it was."""
-    runs = [run for (run,) in transaction.rows(sql.FREE, (transaction.now, instance, limit))]
+    """Clears the leases of an instance: available now, epoch as it was. Its death counts."""
+    if not limit:
+        return []
+    suspects = transaction.rows(suspects_sql.SUSPECTS_HELD, (instance,))
+    held = transaction.rows(suspects_sql.HELD_TWO, (instance,))
+    values = (transaction.now, instance, limit, weight(suspects=len(suspects), held=len(held)))
+    runs = [run for (run,) in transaction.rows(suspects_sql.FREE_SUSPECTS, values)] if suspects else []
+    left = limit if limit == _ALL else limit - len(runs)
+    if left:
+        runs += [run for (run,) in transaction.rows(suspects_sql.FREE, (transaction.now, instance, left))]
     for run in runs:
         transaction.hint(run)
     return runs

@@ -10,6 +10,7 @@ from holdfast.adapters.sql import listing
 from holdfast.adapters.sql.rows import encoded
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connection import fetch
+from holdfast.adapters.sqlite.suspect_statements import WITH_SUSPICION
 from holdfast.ports.runs import Filter, Page
 
 
@@ -29,6 +30,7 @@ def conditions(which: Filter) -> tuple[list[str], list[Any]]:
         which,
         with_root=sql.WITH_ROOT,
         with_attribute=sql.WITH_ATTRIBUTE,
+        with_suspicion=WITH_SUSPICION,
         with_statuses=sql.WITH_STATUSES,
         statuses=encoded(which.statuses),
     )

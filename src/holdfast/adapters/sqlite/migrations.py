@@ -221,7 +221,30 @@ CREATE TABLE meta (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
+_FOURTH = """
+-- What stands against a run since its workers died, see `core.suspicion`; and for taking it back, from which instance
+-- the run was freed last, and what that death added. A turn that is progress leaves `deaths` as it is, so it writes no
+-- index: of a run that is held they count only while `claims` does. Whatever gives a run back sets them right.
+ALTER TABLE runs ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN solo INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN alone INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN freed_from TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN added INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX runs_suspect ON runs (instance, queue, workflow, version, priority DESC, available_at) WHERE deaths > 0;
+CREATE INDEX runs_freed ON runs (freed_from) WHERE deaths > 0;
+DROP VIEW run_rows;
+CREATE VIEW run_rows AS SELECT
+    no, id, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key, root,
+    deadline,
+    (SELECT json_group_object(name, value) FROM attributes WHERE run = runs.no) AS attributes,
+    created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker, instance, epoch, claims,
+    inbox_last, inbox_read, bounces, note,
+    iif(claims > 0, deaths, 0) AS deaths, iif(claims > 0 AND deaths > 0, solo, 0) AS solo,
+    iif(claims > 0 AND deaths > 0, alone, 0) AS alone
+FROM runs;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

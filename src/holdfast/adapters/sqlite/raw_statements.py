@@ -4,6 +4,7 @@ they are stored as. A statement is never put together from values; each has its 
 from __future__ import annotations
 
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite import upkeep_statements as upkeep_sql
 
 # run rows: in the order of `rows.run_row`, which takes texts as bytes.
@@ -12,7 +13,7 @@ SELECT no, CAST(id AS BLOB), CAST(workflow AS BLOB), CAST(version AS BLOB), CAST
     CAST(status AS BLOB), doing, CAST(queue AS BLOB), priority, CAST(key AS BLOB), CAST(input_hash AS BLOB),
     CAST(parent AS BLOB), CAST(parent_key AS BLOB), CAST(root AS BLOB), deadline, CAST(attributes AS BLOB), created_at,
     started_at, updated_at, ended_at, next_ordinal, available_at, CAST(worker AS BLOB), CAST(instance AS BLOB), epoch,
-    claims, inbox_last, inbox_read, bounces, CAST(note AS BLOB)
+    claims, inbox_last, inbox_read, bounces, CAST(note AS BLOB), deaths, solo, alone
 FROM run_rows
 """
 # workers: in the order of `rows.worker_row`, which takes texts as bytes.
@@ -71,7 +72,7 @@ SHOWN: dict[str, tuple[str, tuple[int, ...]]] = {
 }
 """Those whose texts are shown as far as they can be, and which columns are texts."""
 
-DONE = frozenset((sql.FREE, sql.RELEASE, sql.RELEASE_ALL, sql.RECALL))
+DONE = frozenset((suspects_sql.FREE, suspects_sql.FREE_SUSPECTS, sql.RELEASE, sql.RELEASE_ALL, sql.RECALL))
 """Those that have changed all they are to change before they tell of the first row. Nobody is told of these then, and
 whoever looks finds them."""
 

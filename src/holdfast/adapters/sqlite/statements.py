@@ -56,7 +56,7 @@ RETURNING inbox_last
 PARK = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
-    instance = '',
+    deaths = 0, instance = '',
     available_at = CASE WHEN inbox_last > ?13 THEN ?15 ELSE ?14 END,
     ready = CASE
         WHEN ?7 NOT IN ('pending', 'running') THEN NULL
@@ -73,7 +73,7 @@ RETURNING inbox_last
 FINISH = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
-    instance = '', available_at = NULL, ready = NULL
+    deaths = 0, instance = '', available_at = NULL, ready = NULL
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
     AND coalesce((SELECT checksum FROM events WHERE run = ?4 AND ordinal = ?6 - 1), x'') = ?11 AND inbox_last <= ?13
 RETURNING inbox_last, EXISTS (SELECT 1 FROM watchers WHERE run = ?4), EXISTS (SELECT 1 FROM adoptions WHERE run = ?4)
@@ -238,10 +238,11 @@ ORDER BY workflow, version LIMIT 1
 READY = """
 SELECT priority, available_at, no FROM runs INDEXED BY runs_ready
 WHERE ready = 1 AND queue = ? AND workflow = ? AND version = ? AND available_at <= ?
+    AND no NOT IN (SELECT no FROM runs INDEXED BY runs_suspect WHERE deaths > 0 AND instance = '')
 ORDER BY priority DESC, available_at, no LIMIT ?
 """
 CLAIMABLE = """
-SELECT priority, available_at, no, workflow, version, queue FROM runs
+SELECT priority, available_at, no, workflow, version, queue, deaths > 0 FROM runs
 WHERE id = ? AND instance = '' AND status NOT IN ('paused', 'completed', 'failed', 'cancelled') AND available_at <= ?
 """
 NEXT_DUE = "SELECT min(available_at) FROM runs INDEXED BY runs_due WHERE ready = 0 AND queue = ?"
@@ -279,7 +280,7 @@ RETURNING id
 
 # release: fenced by epoch. Locks runs. Whoever can release was not killed by the run, so the claim is not counted.
 RELEASE = """
-UPDATE runs SET instance = '', claims = max(0, claims - 1), note = ?1, bounces = bounces + (?1 <> ''),
+UPDATE runs SET instance = '', claims = max(0, claims - 1), deaths = 0, note = ?1, bounces = bounces + (?1 <> ''),
     available_at = CASE WHEN inbox_last > ?2 THEN ?4 ELSE ?3 END,
     ready = CASE
         WHEN status = 'paused' THEN NULL
@@ -290,15 +291,9 @@ WHERE no = ?5 AND epoch = ?6 AND status NOT IN ('completed', 'failed', 'cancelle
 RETURNING id
 """
 RELEASE_ALL = """
-UPDATE runs SET instance = '', claims = max(0, claims - 1), available_at = ?1,
+UPDATE runs SET instance = '', claims = max(0, claims - 1), deaths = 0, available_at = ?1,
     ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
 WHERE instance = ?2 AND instance <> ''
-RETURNING id
-"""
-# free: the runs of an instance that is gone; available now, epoch as it was. Locks runs.
-FREE = """
-UPDATE runs SET instance = '', available_at = ?1, ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
-WHERE no IN (SELECT no FROM runs WHERE instance = ?2 AND instance <> '' LIMIT ?3)
 RETURNING id
 """
 # reinstate: freed from a holder that lives and may go on. Locks runs. Epoch as it was: no fence.

@@ -21,6 +21,7 @@ from holdfast.adapters.sql.listing import PIECE, damaged_of
 from holdfast.adapters.sql.rows import backlog_row, counted, maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite import audit, joining, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.condition import condition_of
@@ -250,6 +251,10 @@ class SqliteStore(Keeping):
     async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
         """See `ports.leases`."""
         return await self._write(DueRuns(worker, limit, ()), is_large=limit > _MANY)
+
+    async def acquit(self, run: int, *, epoch: int) -> bool:
+        """See `ports.leases`."""
+        return await self._write(lambda transaction: transaction.row(suspects_sql.ACQUIT, (run, epoch)) is not None)
 
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """See `ports.leases`."""

@@ -20,7 +20,7 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blobs children claims damage grants hints inbox journal leases machine_logs ownership parking runs snapshots "
-    "suite transactions trees upkeep world"
+    "suite suspects transactions trees upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -41,6 +41,7 @@ from holdfast.testing.conformance.receipts import ReceiptsSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
+from holdfast.testing.conformance.suspects import SuspectsSuite  # noqa: E402
 from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa: E402
 from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
 from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
@@ -65,6 +66,7 @@ __all__ = [
     "StoreGrants",
     "StoreSuite",
     "Suite",
+    "SuspectsSuite",
     "TransactionsSuite",
     "TreesSuite",
     "UpkeepSuite",
@@ -85,6 +87,7 @@ class StoreSuite(
     ClaimSuite,
     LeasesSuite,
     OwnershipSuite,
+    SuspectsSuite,
     BlobsSuite,
     UpkeepSuite,
     HintsSuite,

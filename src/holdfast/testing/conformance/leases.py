@@ -199,8 +199,10 @@ class LeasesSuite(Suite):
         """Contract: taking over from all ends the earlier instances of the id and frees their runs; nobody else's."""
         await world.worker("i1", "w")
         await world.worker("i2", "w")
-        holders = [await world.held_run(name, instance=instance) for name, instance in (("a", "i1"), ("b", "i1"))]
-        await world.held_run("c", instance="i2")
+        places = (("a", "i1"), ("b", "i1"), ("c", "i2"))
+        holders = [await world.held_run(name, instance=instance) for name, instance in places]
+        for holder in holders:
+            await holder.commits()
         await world.held_run("other", instance="i3")
         again = world.workers["i1"]
         fresh = type(again)(

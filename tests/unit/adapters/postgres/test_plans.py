@@ -31,7 +31,7 @@ SELECT %(kind)s || n, 0, 2, 'running', 'order', '', 0, '', %(at)s + n, %(ready)s
 HOLD = """
 INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready, queue,
     priority, worker, key, input_hash, parent, parent_key, root, code, codec, created_at, updated_at, doing)
-SELECT 'held-' || n, 1, 2, 'running', 'order', '', 1, 'i' || n %% 100, %(at)s, NULL, 'default', 0, 'w' || n %% 100, '',
+SELECT 'held-' || n, 1, 2, 'running', 'order', '', 0, 'i' || n %% 100, %(at)s, NULL, 'default', 0, 'w' || n %% 100, '',
     '', '', '', '', '', '', n, n, '' FROM generate_series(1, 10000) AS n
 """
 CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"

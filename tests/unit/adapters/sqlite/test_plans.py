@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.sql.listing import BEFORE, NEWEST_FIRST
-from holdfast.adapters.sqlite import SqliteStore, open_sqlite
+from holdfast.adapters.sqlite import SqliteStore, open_sqlite, suspect_statements
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.claims import ClaimRuns
 from holdfast.adapters.sqlite.connection import run
@@ -51,6 +51,11 @@ HOT: dict[str, str] = {
     "TARGET": "sqlite_autoindex_runs_1",
     "HELD": "runs_held",
     "FREE": "runs_held",
+    "FREE_SUSPECTS": "runs_suspect",
+    "SUSPECTS_READY": "runs_suspect",
+    "SUSPECTS_HELD": "runs_suspect",
+    "TAKE_BACK": "runs_freed",
+    "ACQUIT": "INTEGER PRIMARY KEY",
     "RELEASE_ALL": "runs_held",
     "RUN_BY_ID": "sqlite_autoindex_runs_1",
     "RUN_BY_KEY": "runs_keyed",
@@ -77,7 +82,7 @@ def plan(store: SqliteStore, statement: str) -> list[str]:
 @pytest.mark.parametrize("name", HOT)
 async def test_it_is_found_by_index(name: str, store: SqliteStore) -> None:
     """Contract: no scan and no sort, so the cost does not grow with the table."""
-    steps = plan(store, getattr(sql, name))
+    steps = plan(store, getattr(sql if hasattr(sql, name) else suspect_statements, name))
     assert any(HOT[name] in step for step in steps), steps
     assert not [step for step in steps if step.startswith("SCAN") or "TEMP B-TREE" in step], steps
 
@@ -91,6 +96,7 @@ LISTS: list[tuple[Filter, str]] = [
     (Filter(root="r"), "runs_by_root"),
     (Filter(worker="w", statuses=(Status.PENDING, Status.RUNNING)), "runs_by_worker"),
     (Filter(attributes={"tier": "gold"}), "attributes_by_value"),
+    (Filter(is_suspect=True), "runs_suspect"),
 ]
 
 
@@ -180,7 +186,7 @@ WITH RECURSIVE count (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n 
 INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, inbox_last, inbox_read, claims, instance,
     available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root, code, codec,
     created_at, updated_at, doing)
-SELECT 'held-' || n, 1, 2, 'running', 'order', '', 0, 0, 1, 'i' || (n % ?3), ?2, NULL, 'default', 0, 'w' || (n % ?3), 0,
+SELECT 'held-' || n, 1, 2, 'running', 'order', '', 0, 0, 0, 'i' || (n % ?3), ?2, NULL, 'default', 0, 'w' || (n % ?3), 0,
     '', '', '', '', '', '', '', '', ?2, ?2, x''
 FROM count
 """

@@ -27,25 +27,53 @@ END
 $$;
 
 -- Frees runs of an instance: available now, epoch as it was. Locks them, in order; passes over what is locked, so that a
--- heartbeat never waits, unless all are wanted.
+-- heartbeat never waits, unless all are wanted. The death counts, as `core.suspicion` says: suspects go first, while
+-- everything else is aboard that was; if one of them is locked, the others wait for it.
 CREATE FUNCTION _free(at bigint, holder text, most integer) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     held bigint[];
+    suspects bigint[];
+    weight integer;
     freed text[];
 BEGIN
     IF most IS NULL THEN
         held := ARRAY(SELECT no FROM runs WHERE instance = holder AND instance <> '' ORDER BY no FOR NO KEY UPDATE);
-    ELSE
-        held := ARRAY(
-            SELECT no FROM runs WHERE instance = holder AND instance <> '' ORDER BY no LIMIT most
-            FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
+    suspects := ARRAY(SELECT no FROM runs WHERE deaths > 0 AND instance = holder AND instance <> '' AND claims > 0);
+    weight := CASE
+        WHEN cardinality(suspects) <> 1 THEN 0
+        WHEN EXISTS (SELECT 1 FROM runs WHERE instance = holder AND instance <> '' AND no <> suspects[1]) THEN 1
+        ELSE 2 END;
+    IF most IS NOT NULL THEN
+        held := ARRAY(SELECT no FROM runs WHERE no = ANY (suspects) ORDER BY no LIMIT most FOR NO KEY UPDATE SKIP LOCKED);
+        IF cardinality(held) < least(most, cardinality(suspects)) THEN
+            RETURN '{}';
+        END IF;
+        held := held || ARRAY(
+            SELECT no FROM runs WHERE instance = holder AND instance <> '' AND no <> ALL (suspects)
+            ORDER BY no LIMIT most - cardinality(held) FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
     WITH released AS (
-        UPDATE runs SET instance = '', available_at = _free.at, ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
+        UPDATE runs SET instance = '', available_at = _free.at, ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END,
+            deaths = CASE WHEN no = ANY (suspects) THEN deaths + 1 ELSE (claims > 0)::int END,
+            solo = CASE WHEN no = ANY (suspects) THEN solo + (weight > 0)::int ELSE 0 END,
+            alone = CASE WHEN no = ANY (suspects) THEN alone + (weight > 1)::int ELSE 0 END,
+            added = CASE WHEN no = ANY (suspects) THEN weight ELSE 0 END,
+            freed_from = holder
         WHERE no = ANY (held) AND instance = holder RETURNING id)
     SELECT coalesce(array_agg(id), '{}') INTO freed FROM released;
     RETURN freed;
 END
+$$;
+
+-- The instance lives, so its end counts for nothing, unless the run made progress since. Locks the runs, all or the one of
+-- that id; passes over what is locked, since a heartbeat never waits.
+CREATE FUNCTION _take_back(own text, only_id text) RETURNS void LANGUAGE sql AS $$
+    UPDATE runs SET claims = claims - 1, deaths = deaths - 1, solo = solo - (added > 0)::int,
+        alone = alone - (added > 1)::int, added = 0, freed_from = ''
+    WHERE freed_from = own AND deaths > 0 AND claims > 0 AND no IN (
+        SELECT no FROM runs WHERE freed_from = own AND deaths > 0 AND only_id IN ('', id)
+        FOR NO KEY UPDATE SKIP LOCKED)
 $$;
 
 -- register: makes an instance known, ends those it takes over from and frees their runs, forgets those that are long
@@ -97,7 +125,7 @@ $$;
 -- of what the two indexes of claims hold for its queues, a lease from now at most.
 CREATE FUNCTION beat(
     given bigint, given_boot text, given_second bigint, own text, ttl bigint, new_progress text,
-    new_recovery text, most integer,
+    new_recovery text, most integer, takes_back boolean,
     OUT moment bigint, OUT has_lapsed boolean, OUT orphaned integer, OUT next_expiry bigint, OUT quiet_until bigint,
     OUT hints text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
@@ -110,6 +138,10 @@ DECLARE
 BEGIN
     moment := _now(given);
     hints := '{}';
+    SELECT * INTO lease FROM workers WHERE instance = own;
+    IF takes_back AND (lease.instance IS NULL OR NOT _is_live(lease, boot_now, second)) THEN
+        PERFORM _take_back(own, '');
+    END IF;
     SELECT * INTO lease FROM workers WHERE instance = own FOR NO KEY UPDATE;
     queues := CASE WHEN lease.queues IS NOT NULL THEN _list(lease.queues) END;
     has_lapsed := lease.instance IS NULL OR NOT _is_live(lease, boot_now, second);
@@ -183,6 +215,7 @@ DECLARE
     is_mine boolean[];
     times bigint[];
     taken bigint[] := '{}';
+    suspect bigint;  -- the one that this claim may take
     last_place integer;
     window_size integer := most + 50;  -- more than is wanted: others may be taking the first ones just now
 BEGIN
@@ -201,10 +234,17 @@ BEGIN
             moment, coalesce(given_boot, ''), _second(given_second), queues, workflows, versions, window_size, put_off,
             only_ids)
     ) AS c;
+    IF NOT EXISTS (SELECT 1 FROM runs WHERE deaths > 0 AND instance = own AND instance <> '' AND claims > 0) THEN
+        SELECT runs.no INTO suspect
+        FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
+        WHERE c.mine AND deaths > 0 AND instance = '' AND status IN ('pending', 'running') AND runs.available_at <= moment
+        ORDER BY c.place LIMIT 1 FOR NO KEY UPDATE OF runs SKIP LOCKED;
+    END IF;
     taken := ARRAY(
         SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
         WHERE c.mine AND instance = '' AND status NOT IN ('paused', 'completed', 'failed', 'cancelled')
             AND runs.available_at <= moment
+            AND (deaths = 0 OR runs.no = suspect)
         ORDER BY c.place LIMIT most FOR NO KEY UPDATE OF runs SKIP LOCKED);
     last_place := CASE
         WHEN cardinality(taken) = most THEN coalesce(array_position(candidates, taken[most]), 0)
@@ -222,8 +262,8 @@ BEGIN
         WHERE no = ANY (taken);
     END IF;
     SELECT least(
-        (SELECT min(t.at) FROM unnest(times, is_mine) WITH ORDINALITY AS t(at, mine, place)
-         WHERE mine AND place > last_place),
+        (SELECT min(t.at) FROM unnest(times, is_mine, candidates) WITH ORDINALITY AS t(at, mine, no, place)
+         WHERE mine AND place > last_place AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.no = t.no AND deaths > 0)),
         (SELECT min(first.at) FROM unnest(queues) AS q(name) CROSS JOIN LATERAL (
             SELECT available_at AS at FROM runs WHERE ready = 0 AND queue = q.name ORDER BY available_at LIMIT 1) AS first))
     INTO next_due;
@@ -273,7 +313,12 @@ BEGIN
             RETURN QUERY
                 SELECT r.no, own, r.priority, r.available_at FROM runs AS r
                 WHERE r.ready = 1 AND r.queue = kind.queue AND r.workflow = kind.workflow AND r.version = kind.version
-                    AND r.available_at <= moment
+                    AND r.available_at <= moment AND r.deaths = 0
+                ORDER BY r.priority DESC, r.available_at, r.no LIMIT CASE WHEN own THEN window_size ELSE put_off END;
+            RETURN QUERY
+                SELECT r.no, own, r.priority, r.available_at FROM runs AS r
+                WHERE r.deaths > 0 AND r.instance = '' AND r.queue = kind.queue AND r.workflow = kind.workflow
+                    AND r.version = kind.version AND r.available_at <= moment AND r.ready = 1
                 ORDER BY r.priority DESC, r.available_at, r.no LIMIT CASE WHEN own THEN window_size ELSE put_off END;
         END IF;
     END LOOP;
@@ -336,7 +381,7 @@ DECLARE
     moment bigint := _now(given);
     released text;
 BEGIN
-    UPDATE runs SET instance = '', claims = greatest(0, claims - 1), note = new_note,
+    UPDATE runs SET instance = '', claims = greatest(0, claims - 1), deaths = 0, note = new_note,
         bounces = bounces + (new_note <> '')::int,
         available_at = CASE WHEN inbox_last > seen THEN moment ELSE until END,
         ready = CASE
@@ -359,7 +404,7 @@ DECLARE
 BEGIN
     held := ARRAY(SELECT no FROM runs WHERE instance = own AND instance <> '' ORDER BY no FOR NO KEY UPDATE);
     WITH freed AS (
-        UPDATE runs SET instance = '', claims = greatest(0, claims - 1), available_at = moment,
+        UPDATE runs SET instance = '', claims = greatest(0, claims - 1), deaths = 0, available_at = moment,
             ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
         WHERE no = ANY (held) AND instance = own RETURNING id)
     SELECT coalesce(array_agg(id), '{}') INTO released FROM freed;
@@ -413,6 +458,7 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE runs SET instance = holder, ready = NULL WHERE no = run_no;
+    PERFORM _take_back(holder, run_id);
     RETURN true;
 END
 $$;

@@ -15,6 +15,8 @@ CREATE TABLE meta (
 -- claim looks for the run: 1 claimable now, 0 once `available_at` has come, null not at all (held, paused, ended,
 -- waiting for a message alone). `root` is empty for a run that is its own root. Half of a page is left free: a batch that
 -- advances all its runs finds room for every new row beside the old one. Fixed widths come first, so nothing is padded.
+-- deaths, solo, alone: what stands against a run since its workers died, see `core.suspicion`; and for taking it back, from
+-- which instance the run was freed last, and what that death added.
 CREATE TABLE runs (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     priority bigint NOT NULL,
@@ -31,6 +33,10 @@ CREATE TABLE runs (
     inbox_read integer NOT NULL DEFAULT 0,
     claims integer NOT NULL,
     bounces integer NOT NULL DEFAULT 0,
+    deaths integer NOT NULL DEFAULT 0,
+    solo integer NOT NULL DEFAULT 0,
+    alone integer NOT NULL DEFAULT 0,
+    added smallint NOT NULL DEFAULT 0,
     ready smallint,
     is_adopted boolean NOT NULL DEFAULT false,
     id text COLLATE "C" NOT NULL,
@@ -41,6 +47,7 @@ CREATE TABLE runs (
     queue text COLLATE "C" NOT NULL,
     worker text COLLATE "C" NOT NULL,
     note text NOT NULL DEFAULT '',
+    freed_from text COLLATE "C" NOT NULL DEFAULT '',
     key text COLLATE "C" NOT NULL,
     input_hash text NOT NULL,
     parent text COLLATE "C" NOT NULL,
@@ -54,6 +61,8 @@ CREATE UNIQUE INDEX runs_by_id ON runs (id);
 CREATE INDEX runs_ready ON runs (queue, workflow, version, priority DESC, available_at, no) WHERE ready = 1;
 CREATE INDEX runs_due ON runs (queue, available_at) WHERE ready = 0;
 CREATE INDEX runs_held ON runs (instance) WHERE instance <> '';
+CREATE INDEX runs_suspect ON runs (instance, queue, workflow, version, priority DESC, available_at, no) WHERE deaths > 0;
+CREATE INDEX runs_freed ON runs (freed_from) WHERE deaths > 0;
 CREATE INDEX runs_put_off ON runs (workflow, version) WHERE bounces > 0;
 CREATE INDEX runs_keyed ON runs (workflow, key, created_at) WHERE key <> '';
 CREATE INDEX runs_by_time ON runs (created_at, no);
@@ -78,7 +87,9 @@ CREATE VIEW run_rows AS SELECT
     deadline,
     coalesce((SELECT json_object_agg(name, value)::text FROM attributes WHERE run = runs.no), '{}') AS attributes,
     created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker, instance, epoch, claims,
-    inbox_last, inbox_read, bounces, note
+    inbox_last, inbox_read, bounces, note,
+    CASE WHEN claims > 0 THEN deaths ELSE 0 END AS deaths, CASE WHEN claims > 0 AND deaths > 0 THEN solo ELSE 0 END AS solo,
+    CASE WHEN claims > 0 AND deaths > 0 THEN alone ELSE 0 END AS alone
 FROM runs;
 
 -- A tree: the root and all its descendants, by the id of the root.

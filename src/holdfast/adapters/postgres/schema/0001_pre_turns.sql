@@ -328,6 +328,7 @@ BEGIN
     UPDATE runs SET next_ordinal = next_ordinal + 1, doing = new_doing, updated_at = new_updated, status = new_status,
         workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended,
         claims = CASE WHEN flags & 14 > 0 THEN 0 ELSE claims END,
+        deaths = CASE WHEN flags & 14 > 0 THEN 0 ELSE deaths END,
         inbox_read = CASE WHEN flags & 1 > 0 THEN greatest(inbox_read, seen) ELSE inbox_read END,
         instance = CASE WHEN flags & 10 > 0 THEN '' ELSE instance END,
         available_at = CASE
@@ -509,6 +510,7 @@ BEGIN
                     status = turn.status, workflow = turn.workflow, version = turn.version,
                     started_at = turn.started_at, ended_at = turn.ended_at,
                     claims = CASE WHEN turn.flag & 6 > 0 THEN 0 ELSE claims END,
+                    deaths = CASE WHEN turn.flag & 6 > 0 THEN 0 ELSE deaths END,
                     instance = CASE WHEN turn.flag & 2 > 0 THEN '' ELSE instance END,
                     available_at = CASE WHEN turn.flag & 2 > 0 THEN NULL ELSE available_at END,
                     ready = CASE

@@ -1,0 +1,86 @@
+"""The suspects that an engine holds, see `core.suspicion`: their trials, and what clears them.
+
+A suspect is cleared by progress, by being given back, by a `heartbeat()` that moved on since its last worker died, and
+by living through its trial, as the event loop counts the time. Whatever it was, the worker hears at once that there is
+room for the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.suspicion import trial
+from holdfast.engine.turns import Draft, is_progress
+from holdfast.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.session import Session
+
+
+class _Trial(msgspec.Struct, gc=False):
+    session: Session
+    timer: asyncio.TimerHandle
+    noted: Mapping[str, bytes]
+    """How far its steps were when its last worker died, as far as that was known."""
+
+
+class Suspects:
+    """Mostly none; more than one only if a lease came back."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._trials: dict[str, _Trial] = {}
+
+    def opened(self, session: Session, row: RunRow) -> None:
+        """A run was taken on: if it is a suspect, its trial begins."""
+        if not row.suspicion.is_suspect:
+            return
+        seconds = trial(row.claims).total_seconds()
+        timer = asyncio.get_running_loop().call_later(seconds, self._acquit, row.id)
+        noted = {step.key: step.progress for step in session.run.in_flight if step.progress != b"null"}
+        self._trials[row.id] = _Trial(session, timer, noted)
+
+    def turned(self, session: Session, draft: Draft) -> None:
+        """A turn is durable."""
+        if session.run.id in self._trials and is_progress(draft):
+            self._end(session)
+
+    def left(self, session: Session) -> None:
+        """The run is no longer here."""
+        if session.run.id in self._trials:
+            self._end(session)
+
+    def look(self) -> None:
+        """Clears those whose step has moved on since."""
+        noted_now = self._engine.surroundings.noted
+        for name, one in list(self._trials.items()):
+            if any(noted_now(name, key) not in {None, before} for key, before in one.noted.items()):
+                self._acquit(name)
+
+    def close(self) -> None:
+        """No more trials."""
+        for one in self._trials.values():
+            one.timer.cancel()
+        self._trials.clear()
+
+    def _acquit(self, run: str) -> None:
+        self._engine.spawn(self._write(self._trials[run].session))
+
+    async def _write(self, session: Session) -> None:
+        engine = self._engine
+        await engine.asking.insist(
+            lambda: engine.store.acquit(session.no, epoch=session.epoch), f"run {session.run.id}: its trial is over"
+        )
+        self._end(session)
+
+    def _end(self, session: Session) -> None:
+        one = self._trials.get(session.run.id)
+        if one is not None and one.session is session:
+            one.timer.cancel()
+            del self._trials[session.run.id]
+            self._engine.freed()
