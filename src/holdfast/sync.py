@@ -197,6 +197,10 @@ class Run(Generic[R_co]):
         """Lets a paused run go on."""
         self._call(self._run.resume())
 
+    def drop_message(self, number: int, reason: str = "") -> bool:
+        """Gives up a message that the run cannot read; True if nothing was lost."""
+        return bool(self._call(self._run.drop_message(number, reason)))
+
     def retry(self, *, id: str | None = None) -> Run[R_co]:
         """Starts a new run that takes over what this one has completed."""
         return Run(self._call(self._run.retry(id=id)), self._portal)

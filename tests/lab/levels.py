@@ -24,6 +24,7 @@ MODULES = (
     "tests.lab.damage.campaign",
     "tests.lab.disk.campaign",
     "tests.lab.crowds.campaign",
+    "tests.lab.bits.campaign",
     "tests.lab.chaos.campaign",
     "tests.lab.sweeps.campaign",
     "tests.lab.lint.campaign",

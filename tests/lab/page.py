@@ -56,6 +56,11 @@ what was not synced is gone or torn. Afterwards the file is sound and nothing ac
 **Crowds.** 2, 10, 30 and 50 processes write to one SQLite file without a break. None may get less than half its fair
 share of the commits or be refused, and all of them together may ask for the file 30 times for each commit, at most.
 
+**Bits.** A store in which every table has rows, on SQLite and on PostgreSQL, copied again and again: in each copy one
+value of one column is another, by a bit, a letter, or because it is gone. Every column of every table has its turn.
+`holdfast verify` finds it, or whoever reads it refuses it; or else it is harmless: users read the same, and every run
+comes to the same result. A column that only schedules may hold a run up. The list says what became of each column.
+
 **Chaos.** Real worker processes under load, on SQLite and on PostgreSQL: killed (and back under the same id or
 replaced by another), stopped for two leases and woken again, asked to end; the server stopped at once and started
 again, its connections ended, commits done whose answer is cut off, writes that come late, hosts whose clock is wrong,

@@ -13,7 +13,17 @@ from tests.lab.page import page_of
 
 
 def test_the_levels_are_found() -> None:
-    hits = {"simulation", "crash points", "properties", "damage", "disk faults", "power cuts", "crowds", "chaos"}
+    hits = {
+        "simulation",
+        "crash points",
+        "properties",
+        "damage",
+        "disk faults",
+        "power cuts",
+        "crowds",
+        "bits",
+        "chaos",
+    }
     assert hits | {"sweeps", "lint", "mutants"} <= set(levels())
 
 

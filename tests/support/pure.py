@@ -26,7 +26,7 @@ from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.step import STOPPED, on_attempt_failed, on_workflow_failed
-from holdfast.core.turn import FORMAT, Row, Turn, checksum, decode_row, encode_events, micros
+from holdfast.core.turn import FORMAT, Row, Turn, checksum, decode_row, encode_events, genesis, micros
 from holdfast.errors import InvalidInput, Permanent, UsageError
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -211,7 +211,7 @@ class PureRun:
     def _write(self, events: Sequence[e.AnyEvent]) -> None:
         body = encode_events([_untraced(event) for event in events])
         ordinal, at = self.fold.ordinal + 1, micros(self.at)
-        digest = checksum(self.fold.checksum, ordinal, 1, at, body)
+        digest = checksum(self.fold.checksum if self.turns else genesis(self.fold.id), ordinal, 1, at, body)
         turn = decode_row(Row(self.fold.id, ordinal, 1, at, FORMAT, digest, body))
         self.turns.append(turn)
         self.fold.apply(turn)

@@ -118,6 +118,13 @@ class Run(ABC, Generic[R_co]):
         """Lets a paused run go on, also one that was quarantined or had diverged."""
 
     @abstractmethod
+    async def drop_message(self, number: int, reason: str = "") -> bool:
+        """Gives up a message that the run cannot read, so that it can go on once it is resumed.
+
+        Returns True if nothing was lost: the message was the end of a child, and is told again.
+        """
+
+    @abstractmethod
     async def retry(self, *, id: str | None = None) -> Run[R_co]:
         """Starts a new run that takes over what this failed one has completed."""
 

@@ -1,4 +1,4 @@
-"""`holdfast cancel`, `kill`, `pause`, `resume`, `retry`: what an operator does to a run. Each records who did it."""
+"""`holdfast cancel`, `kill`, `pause`, `resume`, `drop`, `retry`: what an operator does to a run. Each is signed."""
 
 from __future__ import annotations
 
@@ -57,6 +57,20 @@ def resume(run_id: str, target: str | None, url: str | None, is_json: bool) -> N
     run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.resume(), _resumed))
 
 
+@click.command("drop", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@click.argument("number", metavar="NUMBER", type=click.IntRange(min=1))
+@asking()
+@_REASON
+def drop(run_id: str, number: int, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
+    """Give up a message that a run cannot read: one that was changed, damaged, or is missing. `show` and `verify` say
+    which. The message is lost, unless it was the end of a child, which is told again from the child's journal.
+
+    The run stays paused: resume it then.
+    """
+    run_async(_drop(run_id, number, target, url, Output(is_json=is_json), reason))
+
+
 @click.command("retry", cls=HoldfastCommand)
 @click.argument("run_id", metavar="RUN")
 @asking()
@@ -96,6 +110,17 @@ async def _retry(run_id: str, target: str | None, url: str | None, out: Output, 
         await find_run(client, run_id)
         made = await ClientRun[Any](client, run_id, None).retry(id=new_id)
     out.record({"run": made.id, "retried_from": run_id}) if out.is_json else out.line(made.id)
+
+
+async def _drop(run_id: str, number: int, target: str | None, url: str | None, out: Output, reason: str) -> None:
+    async with opened_client(target, url) as client:
+        await find_run(client, run_id)
+        is_told_again = await ClientRun[Any](client, run_id, None).drop_message(number, reason)
+    if out.is_json:
+        out.record({"run": run_id, "message": number, "told_again": is_told_again})
+        return
+    what = "told again from the child's journal" if is_told_again else "dropped"
+    out.line(("run ", "dim"), (run_id, "bold"), f": message {number} {what}; holdfast resume {run_id} lets it go on")
 
 
 def _cancelled(before: RunView, after: RunView) -> str:

@@ -14,6 +14,7 @@ from holdfast.cli.loading import opened_client
 from holdfast.cli.output import Output, is_terminal
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.client.client import Client
+from holdfast.client.differences import UNCHECKED
 from holdfast.client.verifying import damaged_workers, verify_run
 from holdfast.ports.runs import Filter, RunRow
 
@@ -31,8 +32,9 @@ class Counting(Protocol):
 @click.option("--run", "run_id", metavar="RUN", help="Only this run.")
 def command(target: str | None, url: str | None, is_json: bool, run_id: str | None) -> int:
     """Check that the store holds what it promises: of every run the checksums of its journal, one row after another,
-    that its row says what its journal says, and that its large payloads are there and unchanged. Nothing is changed.
-    Exit code 1 if something does not hold.
+    those of its messages and of the values it shows, that everything else that is kept of it says what its journal
+    says, and that its large payloads are there and unchanged. Nothing is changed. Exit code 1 if something does not
+    hold.
     """
     return run_async(_verify(target, url, run_id, Output(is_json=is_json)))
 
@@ -40,24 +42,27 @@ def command(target: str | None, url: str | None, is_json: bool, run_id: str | No
 async def _verify(target: str | None, url: str | None, run_id: str | None, out: Output) -> int:
     runs = rows = 0
     problems: list[dict[str, str]] = []
+    notes: list[dict[str, str]] = []
     async with opened_client(target, url) as client:
         total = 1 if run_id else sum((await client.store.count()).values())
         with _progress(total, is_shown=not out.is_json) as count:
             async for row in _chosen(client, run_id):
                 finding = await verify_run(client.store, row)
                 runs, rows = runs + 1, rows + finding.rows
-                if finding.problem:
-                    problems.append({"run": finding.run, "problem": finding.problem})
+                problems += [{"run": finding.run, "problem": problem} for problem in finding.problems]
+                notes += [{"run": finding.run, "note": note} for note in finding.notes]
                 count()
         if not run_id:
             found = damaged_workers(await client.store.workers())
             problems += [{"worker": finding.run, "problem": finding.problem} for finding in found]
     if out.is_json:
-        out.record({"runs": runs, "rows": rows, "problems": problems})
+        out.record({"runs": runs, "rows": rows, "problems": problems, "notes": notes, "unchecked": UNCHECKED})
     else:
         for problem in problems:
             (kind, name), (_, text) = problem.items()
             out.line((f"{kind} ", "dim"), (name, "bold"), (f": {text}", "red"))
+        for note in notes:
+            out.line(("run ", "dim"), (note["run"], "bold"), (f": {note['note']}", "yellow"))
         verdict = f"{len(problems)} do not hold" if problems else "all hold"
         out.line(f"{runs} runs, {rows} journal rows: ", (verdict, "red" if problems else "green"))
     return 1 if problems else 0

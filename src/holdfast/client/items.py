@@ -18,7 +18,7 @@ from holdfast.core import events as e
 from holdfast.core.messages import ended
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
-from holdfast.core.turn import Row, decode_row
+from holdfast.core.turn import Row, decode_row, last_turn
 from holdfast.engine.loading import inline
 from holdfast.errors import InvalidInput, RunCancelled
 from holdfast.ports.runs import RunRow
@@ -159,7 +159,7 @@ class Items(Generic[R]):
     async def _look(self, indexes: list[int], *, is_over: bool) -> dict[int, Item[R]]:
         """These items as they are now, with what they ended with. Without a run, it was not started: yet, or ever."""
         rows = dict(zip(indexes, await self._rows(indexes), strict=True))
-        over = {row.no: row.next_ordinal - 1 for row in rows.values() if row is not None and row.status.is_terminal}
+        over = {row.no: row.next_ordinal - 2 for row in rows.values() if row is not None and row.status.is_terminal}
         lasts: Mapping[int, list[Row]] = await self._client.store.read(over) if over else {}
         found: dict[int, Item[R]] = {}
         for index, row in rows.items():
@@ -168,7 +168,7 @@ class Items(Generic[R]):
             elif row.no not in over:
                 found[index] = self._open(index, row.status)
             else:
-                turn = decode_row(lasts[row.no][-1])
+                turn = last_turn(row.id, lasts[row.no])
                 end = ended(row.id, cast("e.Terminal", turn.events[-1]), turn.at, "")
                 found[index] = await self._item(index, end)
         return found

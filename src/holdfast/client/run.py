@@ -15,6 +15,7 @@ from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.verdicts import run_error
 from holdfast.client import operating
+from holdfast.client.messages import drop_message
 from holdfast.client.redacting import redaction_for
 from holdfast.core import events as e
 from holdfast.core.commands import carry
@@ -25,7 +26,7 @@ from holdfast.core.messages import encode_event, ended
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.suspicion import words
-from holdfast.core.turn import Turn, decode_row
+from holdfast.core.turn import Turn, decode_row, last_turn
 from holdfast.engine.loading import inline
 from holdfast.errors import (
     NotAllowedHere,
@@ -123,8 +124,7 @@ class ClientRun(Run[R]):
         raise end_error(end, self._spec)
 
     async def _stored_end(self, row: RunRow) -> e.ChildEnded:
-        last = (await self._client.store.read({row.no: row.next_ordinal - 1}))[row.no][-1]
-        turn = decode_row(last)
+        turn = last_turn(self.id, (await self._client.store.read({row.no: row.next_ordinal - 2}))[row.no])
         terminal = cast("e.Terminal", turn.events[-1])
         return ended(self.id, terminal, turn.at, "")
 
@@ -183,6 +183,10 @@ class ClientRun(Run[R]):
     async def resume(self) -> None:
         """Lets a paused run go on."""
         await operating.resume(self._client, self.id)
+
+    async def drop_message(self, number: int, reason: str = "") -> bool:
+        """Gives up a message that the run cannot read."""
+        return await drop_message(self._client, self.id, number, reason)
 
     async def retry(self, *, id: str | None = None) -> Run[R]:
         """Starts a new run that takes over what this one has completed."""

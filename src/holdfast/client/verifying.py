@@ -1,5 +1,5 @@
-"""Does the store hold what it promises? Each journal is read again, its chain checked, its row compared with the fold,
-and every blob it names read and hashed. Nothing is repaired."""
+"""Does the store hold what it promises? Of each run the journal is read again and its chain checked, everything else
+that is kept of it compared with that, and every blob it names read and hashed. Nothing is repaired."""
 
 from __future__ import annotations
 
@@ -7,98 +7,152 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.doing import decode_doing
+from holdfast.client import differences
+from holdfast.core import events as e
 from holdfast.core.messages import decode_event
-from holdfast.core.projection import Projection, project
-from holdfast.core.run import fold
-from holdfast.core.turn import UNREADABLE, Row, decode_rows
-from holdfast.engine.history import Journal, load
+from holdfast.core.payload import canonical, hash_of, input_hash
+from holdfast.core.references import names_in
+from holdfast.core.run import Run
+from holdfast.core.turn import UNREADABLE, Row, is_compacted, segments_of
+from holdfast.engine.history import Journal, Loaded, load
 from holdfast.engine.loading import blobs_named
 from holdfast.errors import BlobNotFound, CorruptJournal, HoldfastError
+from holdfast.ports.contents import Contents
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
 LOOKS = 5
-"""A run that moves between reading its row and its journal is looked at again."""
+"""A run that moves while it is looked at is looked at again."""
+
+_LOOSE = "no reference keeps that from being collected"
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
-    """What was looked at of one run, and what does not hold."""
+    """What was looked at of one run, what does not hold, and what cannot be told."""
 
     run: str
     rows: int
-    problem: str = ""
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str:
+        """The first of them; empty if all holds."""
+        return self.problems[0] if self.problems else ""
 
 
 async def verify_run(store: Store, row: RunRow) -> Finding:
     """Looks at one run. One that was removed meanwhile has no problem."""
     finding = Finding(row.id, 0)
     for _ in range(LOOKS):
-        rows = (await store.read({row.no: 1}))[row.no]
-        problem = _damage(row) or difference(row, rows) or await _missing(store, row, rows)
-        finding = Finding(row.id, len(rows), problem or await _unreadable(store, row))
-        if not finding.problem:
+        earlier, finding = finding, await _looked_at(store, row)
+        if not finding.problems:
             return finding
         again = await store.get(row.id)
         if again is None:
             return finding if row.damage else Finding(row.id, 0)  # an id that is no text finds nothing
-        if again.next_ordinal == row.next_ordinal:
+        if again == row and finding.problems == earlier.problems:
             return finding
         row = again
     return finding
 
 
-async def _missing(store: Store, row: RunRow, rows: Sequence[Row]) -> str:
-    """What was compacted must be readable too, and every payload that is kept as a blob."""
+async def _looked_at(store: Store, row: RunRow) -> Finding:
+    rows = (await store.read({row.no: 1}))[row.no]
+    if row.damage:
+        return Finding(row.id, len(rows), (f"its row is damaged: {'; '.join(row.damage)}",))
+    try:
+        contents = await store.contents(row.no)
+    except CorruptJournal as error:
+        return Finding(row.id, len(rows), (str(error),))
+    if contents is None:
+        return Finding(row.id, 0)
+    if not rows:
+        return Finding(row.id, 0, ("its journal is missing",))
     try:
         loaded = await load(store, row.no, row.id, Journal(list(rows)))
-        for name in sorted(blobs_named(loaded.turns)):
-            await store.get_blob(name)  # one after the other: the first that is missing or changed is named
-    except (CorruptJournal, BlobNotFound) as error:  # a store out of reach says nothing about the run
-        return str(error).removeprefix(f"run {row.id}: ")
-    return ""
+        run = loaded.run
+        problems = [*differences.of_row(row, run, rows), *differences.of_contents(row, run, contents)]
+        problems += await _of_blobs(store, run, rows, loaded, contents)
+        problems += await _of_input(store, row, loaded)
+        problems += await _of_others(store, row, run)
+        problems += await _unreadable(store, contents)
+    except HoldfastError as error:  # says which row
+        if not isinstance(error, CorruptJournal | BlobNotFound):
+            raise  # a store out of reach says nothing about the run
+        return Finding(row.id, len(rows), (str(error).removeprefix(f"run {row.id}: "),))
+    return Finding(row.id, len(rows), tuple(problems), tuple(differences.notes_on(row, run, contents)))
 
 
-def _damage(row: RunRow) -> str:
-    return f"its row is damaged: {'; '.join(row.damage)}" if row.damage else ""
-
-
-async def _unreadable(store: Store, row: RunRow) -> str:
-    """What else of the run would be read: messages that wait for it, values that it shows."""
-    for message in (await store.unread({row.no: row.inbox_read})).get(row.no, ()):
+async def _unreadable(store: Store, contents: Contents) -> list[str]:
+    """What would be read next, and was written so that it cannot be: its checksum holds, or it has none."""
+    problems: list[str] = []
+    for message in contents.messages:
         try:
-            decode_event(message.body)
+            _ = message.consumed or decode_event(message.body)
         except CorruptJournal as error:
-            return f"message {message.no} ({message.id}): {error}"
-    for name, value, blob in await store.exposures(row.id):
+            problems.append(f"message {message.no} ({message.id}): {error}")
+    for shown in contents.shown:
         try:
-            msgspec.json.decode(await store.get_blob(blob) if blob else value)
+            msgspec.json.decode(await store.get_blob(shown.blob) if shown.blob else shown.value)
         except (*UNREADABLE, CorruptJournal, BlobNotFound) as error:
-            return f"the value it shows as {name!r} cannot be read: {error}"
-    return ""
+            problems.append(f"the value it shows as {shown.name!r} cannot be read: {error}")
+    return problems
 
 
 def damaged_workers(workers: Sequence[WorkerRow]) -> list[Finding]:
     """Workers whose row cannot be read in full."""
-    return [Finding(one.worker, 0, f"its row is damaged: {'; '.join(one.damage)}") for one in workers if one.damage]
+    return [Finding(one.worker, 0, (f"its row is damaged: {'; '.join(one.damage)}",)) for one in workers if one.damage]
 
 
-def difference(row: RunRow, rows: Sequence[Row]) -> str:
-    """Why the row is not what its journal says; empty if it is. Pure."""
-    if not rows:
-        return "its journal is missing"
-    try:
-        run = fold(row.id, decode_rows(rows))
-        expected = project(run)
-    except HoldfastError as error:  # says which row
-        return str(error).removeprefix(f"run {row.id}: ")
-    if run.ordinal + 1 != row.next_ordinal:
-        return f"its row says that ordinal {row.next_ordinal} is next, its journal ends at {run.ordinal}"
-    for name in Projection.__struct_fields__:
-        said, meant = getattr(row, name), getattr(expected, name)
-        if name == "doing":
-            said, meant = decode_doing(said), decode_doing(meant)
-        if said != meant:
-            return f"its row says {name} = {said!r}, its journal {meant!r}"
-    return ""
+async def _of_blobs(store: Store, run: Run, rows: Sequence[Row], loaded: Loaded, contents: Contents) -> list[str]:
+    """Every payload kept as a blob must be there, and what a flow executes; and the references that keep them."""
+    problems: list[str] = []
+    named = blobs_named(loaded.turns) | {value.blob for value in contents.shown if value.blob}
+    if run.style == "flow" and run.code:
+        named.add(run.code)
+    segments = set(segments_of(rows[0])) if is_compacted(rows[0]) else set[str]()
+    unread = [name for message in contents.messages if not message.consumed for name in names_in(message.body)]
+    named |= await store.known_blobs(unread) if unread else set()
+    for name in sorted(named | segments):
+        try:
+            inner = names_in(await store.get_blob(name))
+        except (CorruptJournal, BlobNotFound) as error:
+            problems.append(str(error))
+            continue
+        lost = (set(await store.known_blobs(sorted(inner))) if inner else set()) - contents.held.get(name, frozenset())
+        problems += [f"blob {name} names blob {one}, and {_LOOSE}" for one in sorted(lost)]
+    direct = segments | ({name for row in rows for name in names_in(row.body)} & named)
+    problems += [f"its journal names blob {name}, and {_LOOSE}" for name in sorted(direct - contents.references)]
+    return problems
+
+
+async def _of_input(store: Store, row: RunRow, loaded: Loaded) -> list[str]:
+    """The hash of the arguments, as far as they are there: those of a retry are the original's, which may have had
+    others when it began."""
+    started = loaded.turns[0].events[0] if loaded.turns and loaded.turns[0].events else None
+    if not isinstance(started, e.Started) or loaded.run.origin != 1 or started.retried_from:
+        return []
+    data = await store.get_blob(started.blob) if started.blob else bytes(started.value)
+    whole = hash_of(canonical(data))  # as the first stores had it
+    if row.input_hash in {input_hash(data), whole, "" if started.parent else whole}:
+        return []
+    return [f"its row says input_hash = {row.input_hash!r}, which is not that of its arguments"]
+
+
+async def _of_others(store: Store, row: RunRow, run: Run) -> list[str]:
+    """Who holds it must be known; and a run that it waits for, and did not make, must know of it."""
+    problems: list[str] = []
+    if row.instance and row.instance not in {worker.instance for worker in await store.workers()}:
+        problems.append(f"its row says that worker instance {row.instance!r} holds it, and there is none")
+    for wait in run.waits.values() if run.end is None else ():
+        if wait.kind != "child":
+            continue
+        child = await store.get(wait.run)
+        if child is None or child.status.is_terminal or (child.parent, child.parent_key) == (run.id, wait.key):
+            continue
+        contents = await store.contents(child.no)
+        if contents is not None and not any(x[:2] == (run.id, wait.key) for x in contents.adoptions):
+            problems.append(f"it waits for the end of run {wait.run!r}, which does not know of it")
+    return problems

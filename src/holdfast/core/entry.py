@@ -18,7 +18,7 @@ LENGTH = 500
 Kind: TypeAlias = Literal[
     "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child",
     "received", "sent", "settled", "exposed", "patched", "entered", "kept", "cancel", "deadline", "paused", "resumed",
-    "retry", "pass", "continued", "ended",
+    "retry", "pass", "continued", "ended", "dropped",
 ]  # fmt: skip
 Outcome: TypeAlias = Literal[
     "", "open", "not begun", "completed", "failed", "cancelled", "cut off", "abandoned", "left", "woke", "received",
@@ -105,6 +105,8 @@ def _subject(entry: Entry) -> str:
             return f"pass {entry.attempt} began"
         case "kept":
             return "saga kept"
+        case "dropped":
+            return f"message {entry.name} dropped"
         case _:
             return f"{entry.kind}{name}"
 

@@ -225,6 +225,14 @@ class Resumed(Event, frozen=True, tag="resumed", kw_only=True):
     actor: str = ""
 
 
+class MessageDropped(Event, frozen=True, tag="dropped", kw_only=True):
+    """An operator gave up the message of this number, which could not be read: this is in its place."""
+
+    number: int
+    reason: str = ""
+    actor: str = ""
+
+
 # -- outputs: what the program made of it ------------------------------------------------------------------------------
 
 
@@ -374,6 +382,7 @@ Input: TypeAlias = (
     | PassStarted
     | Paused
     | Resumed
+    | MessageDropped
 )
 Fact: TypeAlias = (
     StepScheduled

@@ -25,7 +25,7 @@ from holdfast.core import events as e
 from holdfast.core.payload import hash_of
 from holdfast.core.references import names_in
 from holdfast.core.run import Run, folded, unfolded
-from holdfast.core.turn import FORMAT, UNREADABLE, Row, Turn, lifted, sealed
+from holdfast.core.turn import FORMAT, UNREADABLE, Row, Turn, is_other, lifted, sealed
 from holdfast.errors import CorruptJournal
 
 MOST_BETWEEN = 10_000
@@ -175,7 +175,7 @@ def unpacked(run_id: str, segments: Iterable[e.Segment], blobs: Mapping[str, byt
             plain = unpacking.decompress(blobs[segment.blob], MOST_UNPACKED)
             if unpacking.unconsumed_tail:
                 raise CorruptJournal(f"run {run_id}: segment {segment.blob} unpacks to more than a segment may hold")
-            turns += _turns.decode(plain if segment.format == FORMAT else _lifted(run_id, segment, plain))
+            turns += _turns.decode(_lifted(run_id, segment, plain) if is_other(segment.format) else plain)
         except (*UNREADABLE, zlib.error) as error:
             raise CorruptJournal(f"run {run_id}: segment {segment.blob} does not decode: {error}") from error
     return turns
@@ -207,7 +207,7 @@ def from_snapshot(run_id: str, snapshot: Snapshot) -> Past:
         past = _pasts.decode(body)
     except UNREADABLE as error:
         raise CorruptJournal(f"run {run_id}: its snapshot does not decode: {error}") from error
-    if past.format != FORMAT:
+    if is_other(past.format):
         raise CorruptJournal(f"run {run_id}: its snapshot has event format {past.format}, this code writes {FORMAT}")
     return past
 

@@ -124,6 +124,7 @@ class Timeline:
         | e.PassStarted
         | e.Paused
         | e.Resumed
+        | e.MessageDropped
         | e.Terminal
         | e.RetryPlanned
         | e.Continued,
@@ -154,6 +155,8 @@ class Timeline:
             case e.Resumed():
                 self._end_pause()
                 self._note("resumed", actor=event.actor)
+            case e.MessageDropped():
+                self._note("dropped", str(event.number), actor=event.actor, detail=one_line(event.reason, LENGTH))
             case e.RetryPlanned():
                 self._leave("step")
                 self._note("retry", until=event.at, of=event.of, error=error_text(event.failure))

@@ -1,8 +1,9 @@
 """A journal row: one turn of a run, encoded, chained by checksum, and read back.
 
 Invariants: ordinals are dense per run, from 1; a row never changes; `checksum` covers the row and, through the previous
-checksum, every row before it. (run, epoch, ordinal, checksum) is the identity of the write. Compaction puts one row, a
-stand-in with a seal, in the place of the rows 1 to k: the turns that are left are k+1 to n, chained as they were.
+checksum, every row before it, back to the id of the run. (run, epoch, ordinal, checksum) is the identity of the write.
+Compaction puts one row, a stand-in with a seal, in the place of the rows 1 to k: the turns that are left are k+1 to n,
+chained as they were.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ import msgspec
 from holdfast.core.events import OUTPUTS, AnyEvent, Compacted
 from holdfast.core.instants import instant as instant  # noqa: PLC0414 - they belong to a row
 from holdfast.core.instants import micros as micros  # noqa: PLC0414
-from holdfast.core.upcast import UPCASTERS
+from holdfast.core.upcast import UPCASTERS, unchanged
 from holdfast.errors import CorruptJournal
 
-FORMAT = 1
-"""Version of the event format this code writes. Older rows are lifted by `core.upcast`, newer ones refused."""
+FORMAT = 2
+"""Version of the event format this code writes. Older rows are lifted by `core.upcast`, newer ones refused.
+
+1 · 2: a chain begins with the run's id, and a checksum covers its parts with their lengths.
+"""
 
 GENESIS = bytes(16)
-"""What the first row of a journal is chained to."""
+"""What the first row of a journal of format 1 is chained to; later ones begin with `genesis`."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 """What decoding bytes that are no events raises."""
@@ -75,34 +79,43 @@ def encode_events(events: Iterable[AnyEvent]) -> bytes:
     return _encoder.encode(tuple(events))
 
 
+def genesis(run: str, format: int = FORMAT) -> bytes:
+    """What the first row of a run is chained to: a journal that is found under another id does not hold."""
+    return GENESIS if format < 2 else blake2b(run.encode(), digest_size=16).digest()
+
+
 def checksum(previous: bytes, ordinal: int, epoch: int, at: int, body: bytes, *, format: int = FORMAT) -> bytes:
-    """The chained checksum of a row."""
-    digest = blake2b(previous, digest_size=16)
-    digest.update(b"%d:%d:%d:%d:" % (ordinal, epoch, at, format))
-    digest.update(body)
-    return digest.digest()
+    """The chained checksum of a row: of its numbers, its body and its references, each of the last two with its length.
+    (Explicit references have their place; no row of today has any.)"""
+    if format < 2:
+        text = b"%b%d:%d:%d:%d:%b" % (previous, ordinal, epoch, at, format, body)
+    else:
+        text = b"%b%d:%d:%d:%d:%d:%b0:" % (previous, ordinal, epoch, at, format, len(body), body)
+    return blake2b(text, digest_size=16).digest()
 
 
 def decode_row(row: Row) -> Turn:
     """The turn a row holds. Bytes that are no events of a known format are a `CorruptJournal`."""
     try:
         body = row.body
-        if row.format != FORMAT:
+        if is_other(row.format):
             body = _encoder.encode(lifted(msgspec.json.decode(body), row.format, f"run {row.run}: row {row.ordinal}"))
         return Turn(row.run, row.ordinal, row.epoch, instant(row.at), _decoder.decode(body), row.checksum, row.seq)
     except UNREADABLE as error:
         raise CorruptJournal(f"run {row.run}: row {row.ordinal} does not decode: {error}") from error
 
 
-def decode_rows(rows: Sequence[Row], *, previous: bytes = GENESIS) -> list[Turn]:
-    """Decodes consecutive rows of one run and checks the chain; the first row follows `previous`, or is the stand-in
-    of all the rows before and of itself."""
+def decode_rows(rows: Sequence[Row], *, previous: bytes = b"") -> list[Turn]:
+    """Decodes consecutive rows of one run and checks the chain; the first row follows `previous` (empty: it is the
+    first of the run), or is the stand-in of all the rows before and of itself."""
     turns: list[Turn] = []
     if rows and is_compacted(rows[0]):
         turns.append(_unsealed(rows[0]))
         previous, expected, rows = rows[0].checksum, rows[0].ordinal + 1, rows[1:]
     else:
-        expected = 1 if previous == GENESIS or not rows else rows[0].ordinal
+        expected = rows[0].ordinal if previous and rows else 1
+        if rows and not previous:
+            previous = genesis(rows[0].run, rows[0].format)
     for row in rows:
         if row.ordinal != expected:
             raise CorruptJournal(f"run {row.run}: row {expected} is missing, found {row.ordinal}")
@@ -115,6 +128,13 @@ def decode_rows(rows: Sequence[Row], *, previous: bytes = GENESIS) -> list[Turn]
         previous = row.checksum
         expected += 1
     return turns
+
+
+def last_turn(run: str, rows: Sequence[Row]) -> Turn:
+    """The last of the last two rows of a run: the one before it says whether it holds."""
+    if len(rows) < 2:
+        raise CorruptJournal(f"run {run}: the last rows of its journal are missing")
+    return decode_rows(rows[-1:], previous=rows[-2].checksum)[0]
 
 
 def is_compacted(row: Row) -> bool:
@@ -138,7 +158,8 @@ def sealed(replaced: Row, event: Compacted) -> Row:
 
 
 def _with_seal(plain: Row) -> bytes:
-    mark = checksum(plain.checksum, plain.ordinal, plain.epoch, plain.at, plain.body, format=plain.format)
+    previous = plain.checksum if plain.format < 2 else plain.checksum + genesis(plain.run)
+    mark = checksum(previous, plain.ordinal, plain.epoch, plain.at, plain.body, format=plain.format)
     return plain.body.removesuffix(_END) + _SEAL + mark.hex().encode() + b'"' + _END
 
 
@@ -152,6 +173,13 @@ def _unsealed(row: Row) -> Turn:
             "does not hold. The store was changed or damaged; restore it from a backup, or start the run again."
         )
     return turn
+
+
+def is_other(format: int) -> bool:
+    """Whether events of that format have to be lifted before they are read."""
+    return format != FORMAT and (
+        format > FORMAT or any(UPCASTERS.get(version) is not unchanged for version in range(format, FORMAT))
+    )
 
 
 def lifted(events: Any, format: int, where: str) -> Any:

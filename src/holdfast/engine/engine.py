@@ -14,7 +14,6 @@ import msgspec
 
 from holdfast.authoring.script.resources import resources_named_by
 from holdfast.core import events as e
-from holdfast.core.messages import decode_event
 from holdfast.core.program import Program
 from holdfast.core.recovery import Kind
 from holdfast.core.run import Run
@@ -29,6 +28,7 @@ from holdfast.engine.committer import Committer
 from holdfast.engine.definitions import Definitions, Missing
 from holdfast.engine.history import Journal
 from holdfast.engine.holdings import Holdings
+from holdfast.engine.inbox import News, opened
 from holdfast.engine.loading import begun_anew, close
 from holdfast.engine.putting_off import PutOffs
 from holdfast.engine.registry import Registry
@@ -98,8 +98,7 @@ class Engine:
         self.chance = chance
         self._warm: OrderedDict[str, _Warm] = OrderedDict()
         self._warm_limit = warm
-        self._news: dict[str, None] = {}  # in the order of asking, whatever the hashes
-        self._news_task: asyncio.Task[None] | None = None
+        self._news = News(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._settlements: set[asyncio.Task[None]] = set()
         self.is_draining: bool = False
@@ -151,8 +150,8 @@ class Engine:
                     close(kept.program, row.id)
                 if not known or row.id not in known:
                     cold[row.no] = row.next_ordinal - 1
-            if row.inbox_last > row.inbox_read and not row.damage:
-                unread[row.no] = row.inbox_read
+            if row.inbox_last != row.inbox_read and not row.damage:
+                unread[row.no] = 0  # one that is unread below what was read is noticed
         journals: Mapping[int, Journal] = {}
         inbox: Mapping[int, list[Unconsumed]] = {}
         if cold:
@@ -161,15 +160,17 @@ class Engine:
             inbox = await self.asking.insist(lambda: self.store.unread(unread), "reading the inboxes of claimed runs")
         notes = Notes(self.store)
         for row in rows:
-            messages = inbox.get(row.no, [])
-            last = max((message.no for message in messages), default=0)
+            events: list[e.AnyEvent] = []
+            last = 0
+            if row.no in unread:
+                events, last = opened(row.id, inbox.get(row.no, []), row.inbox_read, row.inbox_last)
             kept = warm.get(row.id)
             try:
                 if kept is None:
                     journal = Journal([known[row.id]]) if known and row.id in known else journals[row.no]
-                    await self._open_cold(row, journal, messages, last, notes)
+                    await self._open_cold(row, journal, events, last, notes)
                 else:
-                    self._open(row, kept.run, kept.program, await self._events(messages), last)
+                    self._open(row, kept.run, kept.program, await self.asking.with_payloads(events), last)
             except Exception as error:
                 if isinstance(error, CorruptJournal) and kept is not None:  # a message to a program that is warm
                     close(kept.program, row.id)
@@ -187,11 +188,8 @@ class Engine:
         """A program in memory goes on only if nobody else held the run in between."""
         return row.epoch == kept.run.epoch + 1 and row.next_ordinal == kept.run.ordinal + 1
 
-    async def _events(self, messages: Sequence[Unconsumed]) -> list[e.AnyEvent]:
-        return await self.asking.with_payloads([decode_event(message.body) for message in messages])
-
     async def _open_cold(
-        self, row: RunRow, journal: Journal, messages: Sequence[Unconsumed], last: int, notes: Notes
+        self, row: RunRow, journal: Journal, events: list[e.AnyEvent], last: int, notes: Notes
     ) -> None:
         run: Run | None = None
         try:
@@ -212,7 +210,7 @@ class Engine:
             program = await self.asking.replayed(loaded, spec)
             if journal.snapshot is not None:
                 self.snapshots.known(row.id, journal.snapshot.ordinal)
-            events = await self._events(messages)
+            events = await self.asking.with_payloads(events)
         except HoldfastError as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
@@ -251,33 +249,7 @@ class Engine:
 
     def fetch_inbox(self, session: Session) -> None:
         """Reads the inbox of a session, together with others that ask in the same moment."""
-        self._news[session.run.id] = None
-        if self._news_task is None:
-            self._news_task = asyncio.get_running_loop().create_task(self._read_news())
-
-    async def _read_news(self) -> None:
-        try:
-            while self._news:
-                wanted, self._news = self._news, {}
-                sessions = {s.no: s for name in wanted if (s := self.sessions.get(name)) is not None}
-                if not sessions:
-                    continue
-                inbox = await self.store.unread({no: s.inbox_seen for no, s in sessions.items()})
-                for no, messages in inbox.items():
-                    session = sessions[no]
-                    fresh = [message for message in messages if message.no > session.inbox_seen]
-                    if not fresh or self.sessions.get(session.run.id) is not session:
-                        continue
-                    try:
-                        events = await self._events(fresh)
-                    except HoldfastError as error:  # the other runs still get theirs
-                        LOG.error("run %s: a message to it cannot be read: %s", session.run.id, error)  # noqa: TRY400
-                        continue
-                    session.messages(events, fresh[-1].no)
-        except HoldfastError as error:
-            LOG.warning("inbox not read, the next poll tries again: %s", error)
-        finally:
-            self._news_task = None
+        self._news.fetch(session)
 
     async def check_held(self, instance: str) -> None:
         """Compares what we think we hold with what the store says: lost runs are dropped, news is read."""
@@ -334,11 +306,13 @@ class Engine:
         run = loaded.run
         program = await self.asking.replayed(loaded, self.spec_of(run))
         seen = session.inbox_seen
+        row = await self.asking.insist(lambda: self.store.get(run.id), f"run {run.id}: its row")
         inbox = await self.asking.insist(lambda: self.store.unread({session.no: seen}), f"run {run.id}: its inbox")
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
-        events = await self._events(fresh)
+        events, reached = opened(run.id, fresh, seen, None if row is None else row.inbox_last)
+        events = await self.asking.with_payloads(events)
         consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
-        session.rebuilt(run, program, consumed, events, fresh[-1].no if fresh else seen)
+        session.rebuilt(run, program, consumed, events, reached)
 
     def begin_anew(self, session: Session, draft: Draft) -> bool:
         """After `continue_as` the next life begins from memory: earlier ones are not read again for it."""

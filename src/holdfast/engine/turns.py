@@ -16,7 +16,7 @@ from holdfast.core.messages import encode_event, ended
 from holdfast.core.projection import project
 from holdfast.core.rounds import NO_MORE, ROUND
 from holdfast.core.run import Run
-from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, encode_events, micros
+from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, genesis, micros
 from holdfast.errors import InvalidDuration
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit, Exposure, Park
@@ -117,7 +117,7 @@ def new_run(
     events: tuple[e.AnyEvent, ...] = (started,) if adopted is None else (started, adopted)
     body = encode_events(events)
     stamp = micros(at)
-    digest = checksum(GENESIS, 1, 0, stamp, body)
+    digest = checksum(genesis(run_id), 1, 0, stamp, body)
     turn = Turn(run_id, 1, 0, at, events, digest)
     run.apply(turn)
     new = NewRun(

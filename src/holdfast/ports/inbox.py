@@ -8,10 +8,11 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from holdfast.core.checksums import message_checksum
 from holdfast.core.status import Status
 from holdfast.ports.blobs import BlobData
 
-Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause", "undelivered"]
+Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause", "undelivered", "dropped"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -28,6 +29,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     blobs: tuple[tuple[str, BlobData], ...] = ()
     reply: bytes = b""
 
+    @property
+    def checksum(self) -> bytes:
+        """What is stored with it."""
+        return message_checksum(self.run, self.id, self.kind, self.body)
+
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message to every run that now watches a topic. `body` is an encoded event without its wait's key."""
@@ -39,12 +45,14 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Unconsumed(msgspec.Struct, frozen=True, gc=False):
-    """A message in the inbox; numbers rise in the order of arrival."""
+    """A message in the inbox, as it is stored; numbers are dense, in the order of arrival. The reader compares the
+    checksum (empty: the message is older than checksums)."""
 
     no: int
     id: str
     kind: Kind
     body: bytes
+    checksum: bytes = b""
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
@@ -78,13 +86,23 @@ class Inbox(Protocol):
     """Messages to runs: accepted durably, read by the holder, consumed by its commits."""
 
     async def send(self, message: Message) -> Delivery:
-        """Inserts the message, bumps the run's `inbox_last` and lowers its `available_at`, in one transaction."""
+        """Inserts the message with its checksum, bumps the run's `inbox_last` and lowers its `available_at`, in one
+        transaction."""
+        ...
+
+    async def replace(self, message: Message, no: int) -> Delivery:
+        """Puts the message in the place of the one with this number, which cannot be read or is missing, and wakes the
+        run, in one transaction. Whatever is stored under the number goes.
+
+        A number that was not given yet, or whose message was taken in, changes nothing: `Accepted(is_repeat=True)`. If
+        the run has read beyond the number, the message is stored as one that was taken in.
+        """
         ...
 
     async def publish(self, publication: Publication) -> Sequence[str]:
         """Sends to every current watcher of the topic, in one transaction; returns their run ids.
 
-        The body is stored with the watcher's key filled in (`TopicReceived.key`).
+        The body is stored with the watcher's key filled in (`TopicReceived.key`), and the checksum is of that.
         """
         ...
 

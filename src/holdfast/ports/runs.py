@@ -203,9 +203,9 @@ class Runs(Protocol):
         ...
 
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
-        """The value and blob name of an exposed value."""
+        """The value and blob name of an exposed value. `CorruptJournal` if its checksum does not hold."""
         ...
 
     async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
-        """All exposed values of a run: name, value, blob."""
+        """All exposed values of a run: name, value, blob. `CorruptJournal` as above."""
         ...

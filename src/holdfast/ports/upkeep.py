@@ -8,6 +8,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from holdfast.ports.contents import Contents
+
 
 class Expired(msgspec.Struct, frozen=True, gc=False):
     """Roots of trees that retention may take, oldest first, and the cursor of the next page ("" at the end)."""
@@ -106,6 +108,11 @@ class Upkeep(Protocol):
 
     async def held_only_by(self, roots: Sequence[str]) -> Collected:
         """Blobs that only runs of these trees refer to: what begins its grace when they go. Reads only; no names."""
+        ...
+
+    async def contents(self, run: int) -> Contents | None:
+        """What is kept of a run beside its row and its journal, as it is stored and at one moment; None: no such run.
+        Reads only, and judges nothing."""
         ...
 
     async def space(self, *, largest: int = 10) -> Space:

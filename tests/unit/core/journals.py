@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.core import events as e
 from holdfast.core.failure import NO_DATA, Failure
 from holdfast.core.run import Run, fold
-from holdfast.core.turn import FORMAT, GENESIS, Row, Turn, checksum, encode_events, micros
+from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, genesis, micros
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BOOM = Failure("shop.Declined", "no money")
@@ -71,7 +71,7 @@ class Journal:
         ordinal = len(self.turns) + 1
         moment = at(ordinal - 1 if when is None else when)
         body = encode_events(events)
-        previous = self.rows[-1].checksum if self.rows else GENESIS
+        previous = self.rows[-1].checksum if self.rows else genesis(self.id)
         digest = checksum(previous, ordinal, self.epoch, micros(moment), body)
         self.turns.append(Turn(self.id, ordinal, self.epoch, moment, events, digest))
         self.rows.append(Row(self.id, ordinal, self.epoch, micros(moment), FORMAT, digest, body))

@@ -23,6 +23,7 @@ TAGS = {
     e.AttemptFailed: "attempt_failed", e.AttemptStarted: "attempt", e.StepFailed: "step_failed", e.TimerFired: "fired",
     e.SignalReceived: "signal", e.TopicReceived: "topic", e.ChildEnded: "child_ended", e.CancelRequested: "cancel",
     e.DeadlineReached: "deadline", e.PassStarted: "pass", e.Paused: "paused", e.Resumed: "resumed",
+    e.MessageDropped: "dropped",
     e.StepScheduled: "step", e.StepAbandoned: "abandoned", e.SleepStarted: "sleep", e.WaitStarted: "wait",
     e.WaitEnded: "wait_ended", e.ChildStarted: "child", e.MessageSent: "sent", e.Exposed: "exposed",
     e.Patched: "patched", e.Entered: "entered", e.Kept: "kept", e.Completed: "completed", e.Failed: "failed",

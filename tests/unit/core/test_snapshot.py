@@ -230,10 +230,10 @@ def test_one_flipped_byte_of_a_compacted_journal_is_found() -> None:
 
 
 def test_a_stand_in_of_another_run_is_refused() -> None:
-    """Contract: a fold says whose it is."""
+    """Contract: its seal is bound to the run's id."""
     rows, _ = compacted(long_journal(), 5)
     moved = [msgspec.structs.replace(row, run="other") for row in rows]
-    with pytest.raises(CorruptJournal, match="is of run r"):
+    with pytest.raises(CorruptJournal, match="run other: the seal of row 5"):
         fold("other", decode_rows(moved))
 
 

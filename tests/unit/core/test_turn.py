@@ -21,8 +21,10 @@ from holdfast.core.turn import (
     decode_row,
     decode_rows,
     encode_events,
+    genesis,
     instant,
     micros,
+    sealed,
 )
 from holdfast.core.upcast import UPCASTERS
 from holdfast.errors import CorruptJournal
@@ -160,8 +162,22 @@ def test_the_checksum_covers_every_part() -> None:
 
 def test_the_checksum_is_the_agreed_one() -> None:
     """Contract: checksums are stored: another function would make every journal unreadable."""
-    assert checksum(GENESIS, 1, 0, 0, b"[]").hex() == "ba73ceaf7bff81201dd6c9dfcf7d6cb6"
-    assert bytes(16) == GENESIS
+    assert checksum(GENESIS, 1, 0, 0, b"[]", format=1).hex() == "ba73ceaf7bff81201dd6c9dfcf7d6cb6"
+    assert bytes(16) == GENESIS == genesis("r", 1)
+    assert checksum(genesis("r"), 1, 0, 0, b"[]", format=2).hex() == "2970baeb131f657e26ee5af5d0674e8e"
+    assert genesis("r").hex() == "2d4e1f50c09a9d7adce7355ef7fdd27a"
+
+
+def test_a_journal_moved_to_another_run_does_not_hold() -> None:
+    """Contract: the chain begins with the run's id; a stand-in's seal is bound to it too."""
+    moved = [changed(row, run="other") for row in journal().rows]
+    with pytest.raises(CorruptJournal, match=r"^run other: the checksum of row 1 does not hold"):
+        decode_rows(moved)
+    written = journal().rows
+    stand_in = sealed(written[1], e.Compacted(rows=2, fold=msgspec.Raw(b"{}")))
+    assert decode_rows([stand_in, *written[2:]])
+    with pytest.raises(CorruptJournal, match="run other: the seal of row 2"):
+        decode_rows([changed(stand_in, run="other")])
 
 
 # -- formats -----------------------------------------------------------------------------------------------------------
@@ -169,7 +185,7 @@ def test_the_checksum_is_the_agreed_one() -> None:
 
 def test_a_newer_format_is_left_for_who_can_read_it() -> None:
     row = changed(journal().rows[1], format=FORMAT + 1)
-    with pytest.raises(CorruptJournal, match=r"^run r: row 2 has event format 2, this code reads up to 1\. A newer"):
+    with pytest.raises(CorruptJournal, match=r"^run r: row 2 has event format 3, this code reads up to 2\. A newer"):
         decode_row(row)
 
 

@@ -20,6 +20,7 @@ from holdfast.errors import CorruptJournal, InvalidInput, NotAllowedHere
 from holdfast.ports.blobs import BlobData, BlobKind, Stub, not_in_store
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
+from holdfast.ports.contents import Contents
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
@@ -199,6 +200,11 @@ class Keeping:
         """See `ports.upkeep`."""
         with self._lock:
             return upkeep.held_only_by(self._tables, roots)
+
+    async def contents(self, run: int) -> Contents | None:
+        """See `ports.upkeep`."""
+        with self._lock:
+            return upkeep.contents(self._tables, run)
 
     async def space(self, *, largest: int = 10) -> Space:
         """See `ports.upkeep`."""

@@ -19,6 +19,7 @@ from holdfast.adapters.memory.listing import cursor, matches, place, position
 from holdfast.adapters.memory.tables import Registration
 from holdfast.adapters.memory.transaction import watching
 from holdfast.adapters.system.process import is_gone, process_mark
+from holdfast.core.checksums import checked_shown
 from holdfast.core.putting_off import put_off
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
@@ -118,13 +119,16 @@ class MemoryStore(Keeping):
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
         """See `ports.runs`."""
         with self._lock:
-            return self._tables.exposed.get(self._tables.numbers.get(run, 0), {}).get(name)
+            shown = self._tables.exposed.get(self._tables.numbers.get(run, 0), {}).get(name)
+        return None if shown is None else checked_shown(run, shown.name, shown.value, shown.blob, shown.checksum)
 
     async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
         """See `ports.runs`; by name."""
         with self._lock:
             shown = self._tables.exposed.get(self._tables.numbers.get(run, 0), {})
-            return [(name, value, blob) for name, (value, blob) in sorted(shown.items())]
+            return [
+                (x.name, *checked_shown(run, x.name, x.value, x.blob, x.checksum)) for _, x in sorted(shown.items())
+            ]
 
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
@@ -132,6 +136,11 @@ class MemoryStore(Keeping):
         """See `ports.inbox`."""
         with self._writing() as write:
             return write.send(message)
+
+    async def replace(self, message: Message, no: int) -> Delivery:
+        """See `ports.inbox`."""
+        with self._writing() as write:
+            return write.replace(message, no)
 
     async def publish(self, publication: Publication) -> Sequence[str]:
         """See `ports.inbox`."""
@@ -149,8 +158,8 @@ class MemoryStore(Keeping):
         with self._lock:
             return {
                 no: [
-                    Unconsumed(letter.no, letter.id, letter.kind, letter.body)
-                    for letter in self._tables.inbox.get(no, {}).values()
+                    Unconsumed(letter.no, letter.id, letter.kind, letter.body, letter.checksum)
+                    for letter in sorted(self._tables.inbox.get(no, {}).values(), key=lambda letter: letter.no)
                     if letter.no > seen and not letter.consumed_ordinal
                 ]
                 for no, seen in runs.items()

@@ -9,6 +9,7 @@ from holdfast.core.snapshot import Snapshot
 from holdfast.core.suspicion import Weight
 from holdfast.core.turn import Row
 from holdfast.ports.blobs import BlobKind
+from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Kind
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
@@ -24,6 +25,7 @@ class Letter:
     id: str
     kind: Kind
     body: bytes
+    checksum: bytes
     consumed_ordinal: int = 0
 
 
@@ -95,7 +97,7 @@ class Tables:
     inbox: dict[int, dict[str, Letter]] = field(default_factory=dict[int, dict[str, Letter]])
     watches: list[Watch] = field(default_factory=list[Watch])
     adoptions: dict[int, list[Adoption]] = field(default_factory=dict[int, list[Adoption]])
-    exposed: dict[int, dict[str, tuple[bytes, str]]] = field(default_factory=dict[int, dict[str, tuple[bytes, str]]])
+    exposed: dict[int, dict[str, StoredValue]] = field(default_factory=dict[int, dict[str, StoredValue]])
     snapshots: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
     blobs: dict[str, Blob] = field(default_factory=dict[str, Blob])
     folder_mark: int = 0

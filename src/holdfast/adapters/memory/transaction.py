@@ -13,12 +13,14 @@ import msgspec
 
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Tables, Watch
 from holdfast.core import events as e
+from holdfast.core.checksums import message_checksum, shown_checksum
 from holdfast.core.messages import encode_event, ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.references import names_in
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
 from holdfast.core.turn import Row, instant
 from holdfast.ports.blobs import BlobData, BlobKind, Stub, kind_of
+from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
@@ -139,7 +141,7 @@ class Transaction:
         if run.status.is_terminal:
             return Ended(run.status)
         no = run.inbox_last + 1
-        letters[message.id] = Letter(no, message.id, message.kind, message.body)
+        letters[message.id] = Letter(no, message.id, message.kind, message.body, message.checksum)
         self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
         self.keep_blobs(message.blobs)
         self.refer(run.no, message.body)
@@ -152,8 +154,29 @@ class Transaction:
         run = self.tables.runs[no]
         why = refused.status.value if isinstance(refused, Ended) else "missing"
         name, last = undelivered_id(message.id), run.inbox_last + 1
-        self.tables.inbox[no][name] = Letter(last, name, "undelivered", with_status(message.reply, why))
+        body = with_status(message.reply, why)
+        checksum = message_checksum(run.id, name, "undelivered", body)
+        self.tables.inbox[no][name] = Letter(last, name, "undelivered", body, checksum)
         self._change(no, inbox_last=last)
+
+    def replace(self, message: Message, no: int) -> Delivery:
+        """In the place of the message of that number, whatever is there."""
+        run = self.tables.run(message.run)
+        if run is None:
+            return Missing()
+        if run.status.is_terminal:
+            return Ended(run.status)
+        letters = self.tables.inbox[run.no]
+        there = [letter for letter in letters.values() if letter.no == no]
+        if not 0 < no <= run.inbox_last or (no <= run.inbox_read and any(letter.consumed_ordinal for letter in there)):
+            return Accepted(is_repeat=True)
+        for letter in there:
+            del letters[letter.id]
+        consumed = run.next_ordinal - 1 if no <= run.inbox_read else 0
+        letters[message.id] = Letter(no, message.id, message.kind, message.body, message.checksum, consumed)
+        self._change(run.no, available_at=min(run.available_at or self.now, self.now))
+        self.hints[run.id] = None
+        return Accepted()
 
     def publish(self, publication: Publication) -> list[str]:
         """To every current watcher. A run that waits twice on the topic is sent a message for each wait."""
@@ -242,7 +265,9 @@ class Transaction:
     def _show(self, commit: Commit) -> None:
         tables = self.tables
         for exposure in commit.exposed:
-            tables.exposed.setdefault(commit.no, {})[exposure.name] = (exposure.value, exposure.blob)
+            name, value, blob = exposure.name, exposure.value, exposure.blob
+            stored = StoredValue(name, value, blob, shown_checksum(commit.row.run, name, value, blob))
+            tables.exposed.setdefault(commit.no, {})[name] = stored
         over = {*commit.unwatch, *(key for _, key in commit.watch)}
         tables.watches = [watch for watch in tables.watches if watch.no != commit.no or watch.key not in over]
         since = instant(commit.row.at)

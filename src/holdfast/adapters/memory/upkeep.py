@@ -10,10 +10,13 @@ import msgspec
 from holdfast.adapters.memory.listing import place
 from holdfast.adapters.memory.tables import Tables
 from holdfast.adapters.memory.transaction import Transaction
+from holdfast.core.checksums import emptied_checksum
 from holdfast.core.instants import earlier
 from holdfast.core.snapshot import Snapshot
-from holdfast.core.turn import Row, segments_of
+from holdfast.core.status import Status
+from holdfast.core.turn import Row, micros, segments_of
 from holdfast.ports.blobs import BlobData, BlobKind
+from holdfast.ports.contents import Contents, StoredMessage
 from holdfast.ports.runs import RunRow
 from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
 
@@ -65,8 +68,10 @@ def compact(write: Transaction, no: int, stand_in: Row) -> int:
     gone = len(rows) - len(rest) - 1
     tables.rows[no] = [msgspec.structs.replace(stand_in, seq=row.seq), *rest]
     for letter in tables.inbox[no].values():
-        if 0 < letter.consumed_ordinal <= stand_in.ordinal:
-            letter.body = b""
+        if 0 < letter.consumed_ordinal <= stand_in.ordinal and letter.body:
+            known = emptied_checksum(tables.runs[no].id, letter.id, letter.kind, letter.body, letter.checksum)
+            if known is not None:
+                letter.body, letter.checksum = b"", known
     _refer_anew(write, no)
     return gone
 
@@ -88,7 +93,7 @@ def _bodies(tables: Tables, no: int) -> Iterator[bytes]:
     """Everything of a run that may name a blob."""
     yield from (row.body for row in tables.rows[no])
     yield from (letter.body for letter in tables.inbox[no].values())
-    yield from (b'"%b"' % blob.encode() for _, blob in tables.exposed.get(no, {}).values())
+    yield from (b'"%b"' % shown.blob.encode() for shown in tables.exposed.get(no, {}).values())
     if no in tables.snapshots:
         yield tables.snapshots[no].body
 
@@ -163,6 +168,29 @@ def held_only_by(tables: Tables, roots: Sequence[str]) -> Collected:
     return Collected(len(held), sum(tables.blobs[name].size for name in held))
 
 
+# -- verifying ---------------------------------------------------------------------------------------------------------
+
+
+def contents(tables: Tables, no: int) -> Contents | None:
+    """See `ports.upkeep`."""
+    run = tables.runs.get(no)
+    if run is None:
+        return None
+    letters = sorted(tables.inbox[no].values(), key=lambda letter: letter.no)
+    is_open = run.status in {Status.PENDING, Status.RUNNING}
+    return Contents(
+        keep=tables.keep.get(no),
+        is_offered=is_open and not run.instance and run.available_at is not None,
+        messages=[StoredMessage(x.no, x.id, x.kind, x.body, x.consumed_ordinal, x.checksum) for x in letters],
+        shown=[shown for _, shown in sorted(tables.exposed.get(no, {}).items())],
+        watches=[(watch.topic, watch.key, micros(watch.since)) for watch in tables.watches if watch.no == no],
+        adoptions=[(x.run, x.key, x.message) for x in tables.adoptions.get(no, [])],
+        references=frozenset(tables.references.get(no, ())),
+        held={name: tables.blobs[name].names for name in tables.references.get(no, ()) if name in tables.blobs},
+        snapshot=tables.snapshots.get(no),
+    )
+
+
 # -- the report --------------------------------------------------------------------------------------------------------
 
 
@@ -171,7 +199,7 @@ def space(tables: Tables, largest: int) -> Space:
     journals = {no: sum(len(row.body) for row in rows) for no, rows in tables.rows.items()}
     top = sorted(journals, key=lambda no: -journals[no])[:largest]
     letters = [letter for inbox in tables.inbox.values() for letter in inbox.values()]
-    shown = [value for values in tables.exposed.values() for value, _ in values.values()]
+    shown = [shown.value for values in tables.exposed.values() for shown in values.values()]
     blobs = tables.blobs.values()
     kinds: list[BlobKind] = sorted({blob.kind for blob in blobs})
     parts = (

@@ -117,7 +117,7 @@ class Entries:
         sent = wire.encoded_json([wire.message(one) for one in messages])
         ((words,),) = self._link.ask(sql.SEND, (self._moments.wall(), sent))
         self._tell(dict.fromkeys(one.run for one, word in zip(messages, words, strict=True) if word == "accepted"))
-        return [_delivery(word) for word in words]
+        return [delivery_of(word) for word in words]
 
 
 class Entrance:
@@ -203,7 +203,8 @@ def _answered(group: Sequence[tuple[int, Any]], ask: Callable[[Sequence[Any]], S
     return found
 
 
-def _delivery(word: str) -> Delivery:
+def delivery_of(word: str) -> Delivery:
+    """What a function of the schema said of a message."""
     match word:
         case "accepted":
             return Accepted()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, TypeVar
 
+import msgspec
+
 from holdfast.adapters.postgres import upkeep_statements as sql
 from holdfast.adapters.postgres import wire
 from holdfast.adapters.postgres.address import Address
 from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.entries import delivery_of
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.reading import LONG
 from holdfast.adapters.sql.listing import place, position
@@ -23,6 +27,8 @@ from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros, segments_of
 from holdfast.errors import CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Stub, not_in_store
+from holdfast.ports.contents import Contents, StoredMessage, StoredValue
+from holdfast.ports.inbox import Accepted, Delivery, Message
 from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
 
 T = TypeVar("T")
@@ -40,6 +46,9 @@ class Keeping(ABC):
 
     @abstractmethod
     async def _run(self, ask: Callable[[Link], T]) -> T: ...
+
+    @abstractmethod
+    def _tell(self, runs: Iterable[str]) -> None: ...
 
     async def _keep(self, statement: str, *values: object) -> Any:
         """The rows of a question that may take long."""
@@ -123,6 +132,17 @@ class Keeping(ABC):
         rows = await (self._keep(sql.MARK_FOLDER, new) if new else self._keep(sql.FOLDER_MARK))
         return int(rows[0][0]) if rows else 0
 
+    # -- inboxes, by an operator's hand --------------------------------------------------------------------------------
+
+    async def replace(self, message: Message, no: int) -> Delivery:
+        """See `ports.inbox`."""
+        values = (self._moments.wall(), wire.encoded_json(wire.message(message)), no)
+        ((word,),) = await self._keep(sql.REPLACE_MESSAGE, *values)
+        delivery = delivery_of(word)
+        if delivery == Accepted():
+            self._tell((message.run,))
+        return delivery
+
     # -- upkeep --------------------------------------------------------------------------------------------------------
 
     async def take_duty(self, duty: str, *, holder: str, ttl: timedelta) -> bool:
@@ -162,6 +182,30 @@ class Keeping(ABC):
         """See `ports.upkeep`."""
         [found] = await self._keep(sql.HELD_ONLY_BY, list(roots))
         return Collected(*found)
+
+    async def contents(self, run: int) -> Contents | None:
+        """See `ports.upkeep`."""
+        rows = await self._keep(sql.CONTENTS, run)
+        if not rows:
+            return None
+        keep, is_offered, is_adopted, *texts = rows[0]
+        messages, shown, watches, adoptions, references, held = (msgspec.json.decode(text) for text in texts)
+        is_odd = is_adopted is False and adoptions
+        return Contents(
+            keep=None if keep is None else keep * _MICROSECOND,
+            is_offered=is_offered,
+            messages=[
+                StoredMessage(no, name, kind, b64decode(body), consumed, b64decode(written))
+                for no, name, kind, body, consumed, written in messages
+            ],
+            shown=[StoredValue(name, b64decode(value), blob, b64decode(sums)) for name, value, blob, sums in shown],
+            watches=[(topic, key, since) for topic, key, since in watches],
+            adoptions=[(watcher, key, message) for watcher, key, message in adoptions],
+            references=frozenset(references),
+            held={holder: frozenset(names) for holder, names in held.items()},
+            snapshot=(await self.snapshots([run])).get(run),
+            problems=("its row says that no run waits for its end, and one does (adoptions)",) if is_odd else (),
+        )
 
     async def space(self, *, largest: int = 10) -> Space:
         """See `ports.upkeep`. What PostgreSQL keeps free inside its tables it does not tell."""

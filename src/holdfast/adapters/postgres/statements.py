@@ -167,17 +167,20 @@ WHERE runs.id = %b::text AND ordinal > coalesce((
 ORDER BY ordinal LIMIT %b::bigint
 """
 EXPOSED = """
-SELECT value, blob FROM {s}.runs JOIN {s}.exposed ON exposed.run = runs.no WHERE id = %b::text AND name = %b::text
+SELECT value, blob, checksum FROM {s}.runs JOIN {s}.exposed ON exposed.run = runs.no
+WHERE id = %b::text AND name = %b::text
 """
 EXPOSURES = """
-SELECT name, value, blob FROM {s}.runs JOIN {s}.exposed ON exposed.run = runs.no WHERE id = %b::text ORDER BY name
+SELECT name, value, blob, checksum FROM {s}.runs JOIN {s}.exposed ON exposed.run = runs.no
+WHERE id = %b::text ORDER BY name
 """
 WATCHERS = """
 SELECT runs.id, watchers.key, watchers.since FROM {s}.watchers JOIN {s}.runs ON runs.no = watchers.run
 WHERE watchers.topic = %b::text ORDER BY watchers.no
 """
 UNREAD = """
-SELECT inbox.run, inbox.no, inbox.id, kind, body FROM unnest(%b::bigint[], %b::bigint[]) AS wanted(run, seen)
+SELECT inbox.run, inbox.no, inbox.id, kind, body, checksum
+FROM unnest(%b::bigint[], %b::bigint[]) AS wanted(run, seen)
 JOIN {s}.inbox ON inbox.run = wanted.run AND inbox.no > wanted.seen AND consumed_ordinal IS NULL
 ORDER BY inbox.run, inbox.no
 """

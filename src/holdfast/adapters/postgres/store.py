@@ -33,6 +33,7 @@ from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, counted, maybe_micros, run_row
 from holdfast.adapters.system.forked import belongs_to_this_process
+from holdfast.core.checksums import checked_shown
 from holdfast.core.instants import nearest_instant
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
@@ -223,11 +224,11 @@ class PostgresStore(Keeping, Lending):
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
         """See `ports.runs`."""
         rows = await self._rows(sql.EXPOSED, run, name)
-        return rows[0] if rows else None
+        return checked_shown(run, name, *rows[0]) if rows else None
 
     async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
         """See `ports.runs`; by name."""
-        return list(await self._rows(sql.EXPOSURES, run))
+        return [(name, *checked_shown(run, name, *shown)) for name, *shown in await self._rows(sql.EXPOSURES, run)]
 
     # -- inbox ---------------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,27 @@ SELECT {s}.compact(
     %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bytea, %b::integer, %b::bytea, %b::bytea[])
 """
 
+REPLACE_MESSAGE = "SELECT {s}.replace_message(%b::bigint, %b::text::jsonb, %b::bigint)"
+# contents: what is kept of a run, in one answer and of one moment. Bytes are in base64.
+CONTENTS = """
+SELECT keep, ready IS NOT NULL, is_adopted, (
+        SELECT coalesce(jsonb_agg(jsonb_build_array(m.no, m.id, kind, encode(body, 'base64'),
+            coalesce(consumed_ordinal, 0), encode(checksum, 'base64')) ORDER BY m.no), '[]')::text
+        FROM {s}.inbox AS m WHERE m.run = runs.no), (
+        SELECT coalesce(jsonb_agg(jsonb_build_array(name, encode(value, 'base64'), blob,
+            encode(checksum, 'base64')) ORDER BY name), '[]')::text
+        FROM {s}.exposed AS x WHERE x.run = runs.no), (
+        SELECT coalesce(jsonb_agg(jsonb_build_array(topic, w.key, since) ORDER BY w.no), '[]')::text
+        FROM {s}.watchers AS w WHERE w.run = runs.no), (
+        SELECT coalesce(jsonb_agg(jsonb_build_array(watcher, a.key, message)), '[]')::text
+        FROM {s}.adoptions AS a WHERE a.run = runs.no), (
+        SELECT coalesce(jsonb_agg(encode(blob, 'hex')), '[]')::text FROM {s}.run_blobs AS r WHERE r.run = runs.no), (
+        SELECT coalesce(jsonb_object_agg(encode(holder, 'hex'), names), '{}')::text FROM (
+            SELECT holder, jsonb_agg(encode(blob, 'hex')) AS names FROM {s}.blob_blobs
+            WHERE holder IN (SELECT blob FROM {s}.run_blobs AS r WHERE r.run = runs.no) GROUP BY holder) AS held)
+FROM {s}.runs WHERE no = %b::bigint
+"""
+
 TAKE_DUTY = "SELECT {s}.take_duty(%b::text, %b::bigint, %b::text, %b::text, %b::bigint)"
 # drop duty: locks its row, if it is ours.
 DROP_DUTY = "DELETE FROM {s}.duties WHERE duty = %b::text AND holder = %b::text RETURNING true"

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.adapters.sql.rows import maybe_micros
+from holdfast.core.checksums import shown_checksum
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.instants import span_micros
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key, with_status
@@ -132,7 +133,13 @@ def plain_run(
 
 def message(sent: Message) -> dict[str, Any]:
     """A message to one run."""
-    wire: dict[str, Any] = {"run": sent.run, "id": sent.id, "kind": sent.kind, "body": sent.body}
+    wire: dict[str, Any] = {
+        "run": sent.run,
+        "id": sent.id,
+        "kind": sent.kind,
+        "body": sent.body,
+        "checksum": sent.checksum,
+    }
     _add_blobs(wire, sent.blobs, sent.body)
     if sent.reply:
         before, _, after = with_status(sent.reply, "missing").partition(_MISSING)
@@ -158,7 +165,8 @@ def besides(commit: Commit) -> dict[str, Any] | None:
     if commit.publications:
         wire["publications"] = [publication(one) for one in commit.publications]
     if commit.exposed:
-        wire["exposed"] = [(one.name, one.value, one.blob) for one in commit.exposed]
+        shown = [(one.name, one.value, one.blob) for one in commit.exposed]
+        wire["exposed"] = [(*one, shown_checksum(commit.row.run, *one)) for one in shown]
     if commit.watch or commit.unwatch:
         wire["unwatch"] = [*commit.unwatch, *(key for _, key in commit.watch)]
         wire["watch"] = commit.watch

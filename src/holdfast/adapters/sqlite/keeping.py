@@ -25,6 +25,7 @@ from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
 from holdfast.ports.clock import Clock
+from holdfast.ports.contents import Contents
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
 
 T = TypeVar("T")
@@ -148,6 +149,10 @@ class Keeping(ABC):
         values = (encoded(roots),)
         [found] = await asyncio.to_thread(self._read, lambda connection: fetch(connection, sql.HELD_ONLY_BY, values))
         return Collected(*found)
+
+    async def contents(self, run: int) -> Contents | None:
+        """See `ports.upkeep`."""
+        return await asyncio.to_thread(self._read, lambda connection: upkeep.contents(connection, run))
 
     async def space(self, *, largest: int = 10) -> Space:
         """See `ports.upkeep`."""

@@ -6,6 +6,7 @@ from holdfast.adapters.sql.rows import status_of
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import undelivered_id, with_key, with_status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit
@@ -23,7 +24,7 @@ def send(transaction: Transaction, message: Message) -> Delivery:
     if status.is_terminal:
         return Ended(status)
     now = transaction.now
-    transaction.run(sql.DELIVER, (no, last + 1, message.id, message.kind, message.body, now))
+    transaction.run(sql.DELIVER, (no, last + 1, message.id, message.kind, message.body, now, message.checksum))
     transaction.run(sql.WAKE, (last + 1, now, no))
     keep_blobs(transaction, message.blobs)
     refer(transaction, no, message.body)
@@ -36,12 +37,35 @@ def tell_sender(transaction: Transaction, commit: Commit, message: Message, refu
     why = refused.status.value if isinstance(refused, Ended) else "missing"
     last = transaction.row(sql.FENCE, (commit.no,))[2] + 1
     body = with_status(message.reply, why)
-    transaction.run(sql.DELIVER, (commit.no, last, undelivered_id(message.id), "undelivered", body, transaction.now))
+    name = undelivered_id(message.id)
+    checksum = message_checksum(commit.row.run, name, "undelivered", body)
+    transaction.run(sql.DELIVER, (commit.no, last, name, "undelivered", body, transaction.now, checksum))
     if commit.is_terminal:
         transaction.run(sql.NUMBER, (last, commit.no))
     else:
         transaction.run(sql.WAKE, (last, transaction.now, commit.no))
         transaction.hint(commit.row.run)
+
+
+def replace(transaction: Transaction, message: Message, place: int) -> Delivery:
+    """`Inbox.replace`."""
+    target = transaction.row(sql.TARGET, (message.run,))
+    if target is None:
+        return Missing()
+    no, word, last = target
+    status = status_of(word)
+    if status.is_terminal:
+        return Ended(status)
+    read, ordinal, was_consumed = transaction.row(sql.PLACE, (no, place))
+    if not 0 < place <= last or (place <= read and was_consumed):
+        return Accepted(is_repeat=True)
+    now = transaction.now
+    transaction.run(sql.CLEAR_PLACE, (no, place))
+    values = (no, place, message.id, message.kind, message.body, now, message.checksum)
+    transaction.run(sql.PUT_IN_PLACE, (*values, ordinal if place <= read else None))
+    transaction.run(sql.WAKE, (last, now, no))
+    transaction.hint(message.run)
+    return Accepted()
 
 
 def publish(transaction: Transaction, publication: Publication) -> list[str]:

@@ -91,8 +91,8 @@ INSERT INTO events (run, ordinal, epoch, at, format, checksum, body) VALUES (?, 
 
 CONSUME = "UPDATE inbox SET consumed_ordinal = ? WHERE run = ? AND no <= ? AND consumed_ordinal IS NULL"
 EXPOSE = """
-INSERT INTO exposed (run, name, value, blob) VALUES (?, ?, ?, ?)
-ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.blob
+INSERT INTO exposed (run, name, value, blob, checksum) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.blob, checksum = excluded.checksum
 """
 WATCH = "INSERT INTO watchers (topic, run, key, since) VALUES (?, ?, ?, ?)"
 UNWATCH = "DELETE FROM watchers WHERE run = ? AND key = ?"
@@ -130,12 +130,12 @@ NO_OF_RUN = "SELECT no FROM runs WHERE id = ?"
 ID_OF_RUN = "SELECT id FROM runs WHERE no = ?"
 COUNT_BY_STATUS = "SELECT status, count(*) FROM runs GROUP BY status"
 EXPOSED = """
-SELECT exposed.value, exposed.blob FROM runs JOIN exposed ON exposed.run = runs.no
+SELECT exposed.value, exposed.blob, exposed.checksum FROM runs JOIN exposed ON exposed.run = runs.no
 WHERE runs.id = ? AND exposed.name = ?
 """
 EXPOSURES = """
-SELECT exposed.name, exposed.value, exposed.blob FROM runs JOIN exposed ON exposed.run = runs.no WHERE runs.id = ?
-ORDER BY exposed.name
+SELECT exposed.name, exposed.value, exposed.blob, exposed.checksum FROM runs JOIN exposed ON exposed.run = runs.no
+WHERE runs.id = ? ORDER BY exposed.name
 """
 
 # -- adoption: telling others of a run's end ---------------------------------------------------------------------------
@@ -202,19 +202,29 @@ HAS_MESSAGE = "SELECT 1 FROM inbox WHERE run = ? AND id = ?"
 
 # deliver and wake: one transaction. Locks inbox and runs. The run becomes claimable now unless somebody holds it (who
 # learns of the message from its next commit) or it is paused.
-DELIVER = "INSERT INTO inbox (run, no, id, kind, body, at) VALUES (?, ?, ?, ?, ?, ?)"
+DELIVER = "INSERT INTO inbox (run, no, id, kind, body, at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)"
 WAKE = """
 UPDATE runs SET inbox_last = ?1, available_at = min(coalesce(available_at, ?2), ?2),
     ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
 WHERE no = ?3
 """
 NUMBER = "UPDATE runs SET inbox_last = ? WHERE no = ?"  # of a message to a run that has ended: it is not woken
+# put in place: whatever is stored under the number goes, and the message is stored there. Lock inbox.
+PLACE = """
+SELECT inbox_read, next_ordinal - 1,
+    EXISTS (SELECT 1 FROM inbox WHERE run = ?1 AND inbox.no = ?2 AND consumed_ordinal IS NOT NULL)
+FROM runs WHERE no = ?1
+"""
+CLEAR_PLACE = "DELETE FROM inbox WHERE run = ? AND no = ?"
+PUT_IN_PLACE = """
+INSERT INTO inbox (run, no, id, kind, body, at, checksum, consumed_ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
 WATCHERS = """
 SELECT runs.id, watchers.key, watchers.since FROM watchers JOIN runs ON runs.no = watchers.run
 WHERE watchers.topic = ? ORDER BY watchers.rowid
 """
 UNREAD = """
-SELECT no, id, kind, body FROM inbox WHERE run = ? AND no > ? AND consumed_ordinal IS NULL ORDER BY no
+SELECT no, id, kind, body, checksum FROM inbox WHERE run = ? AND no > ? AND consumed_ordinal IS NULL ORDER BY no
 """
 
 # -- leases ------------------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.adapters.system.forked import belongs_to_this_process
+from holdfast.core.checksums import checked_shown
 from holdfast.core.instants import nearest_instant
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
@@ -199,17 +200,21 @@ class SqliteStore(Keeping):
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
         """See `ports.runs`."""
         rows = self._rows(sql.EXPOSED, run, name)
-        return rows[0] if rows else None
+        return checked_shown(run, name, *rows[0]) if rows else None
 
     async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
         """See `ports.runs`; by name."""
-        return list(self._rows(sql.EXPOSURES, run))
+        return [(name, *checked_shown(run, name, *shown)) for name, *shown in self._rows(sql.EXPOSURES, run)]
 
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     async def send(self, message: Message) -> Delivery:
         """See `ports.inbox`."""
         return await self._write(lambda transaction: messages.send(transaction, message))
+
+    async def replace(self, message: Message, no: int) -> Delivery:
+        """See `ports.inbox`."""
+        return await self._write(lambda transaction: messages.replace(transaction, message, no))
 
     async def publish(self, publication: Publication) -> Sequence[str]:
         """See `ports.inbox`."""

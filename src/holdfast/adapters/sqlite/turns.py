@@ -15,6 +15,7 @@ from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.creation import start_child, stored_row, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send, tell_sender
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.checksums import shown_checksum
 from holdfast.core.turn import micros
 from holdfast.ports.inbox import Accepted
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
@@ -119,7 +120,8 @@ def _reach_out(transaction: Transaction, commit: Commit) -> int:
 
 def _show(transaction: Transaction, commit: Commit) -> None:
     for exposure in commit.exposed:
-        transaction.run(sql.EXPOSE, (commit.no, exposure.name, exposure.value, exposure.blob))
+        shown = (exposure.name, exposure.value, exposure.blob)
+        transaction.run(sql.EXPOSE, (commit.no, *shown, shown_checksum(commit.row.run, *shown)))
     for key in commit.unwatch:
         transaction.run(sql.UNWATCH, (commit.no, key))
     for topic, key in commit.watch:

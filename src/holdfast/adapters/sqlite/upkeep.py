@@ -15,10 +15,12 @@ from holdfast.adapters.sqlite.connection import fetch, pragma
 from holdfast.adapters.sqlite.leases import boot_micros
 from holdfast.adapters.sqlite.statements import REFER
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.checksums import emptied_checksum
 from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, segments_of
 from holdfast.ports.blobs import BlobData
+from holdfast.ports.contents import Contents, StoredMessage, StoredValue
 from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -68,7 +70,10 @@ class Compact(msgspec.Struct, frozen=True):
             return 0
         transaction.run(sql.DROP_BEFORE, (run, row.ordinal))
         gone = transaction.connection.changes()
-        transaction.run(sql.FORGET_BODIES, (run, row.ordinal))
+        for no, *message in transaction.rows(sql.CONSUMED, (run, row.ordinal)):
+            checksum = emptied_checksum(*message)
+            if checksum is not None:
+                transaction.run(sql.FORGET_BODY, (checksum, run, no))
         _refer_anew(transaction, run)
         return gone
 
@@ -150,6 +155,29 @@ def take_duty(transaction: Transaction, duty: str, holder: str, ttl: timedelta) 
     boot, second = boot_micros(transaction.clock)
     values = (duty, holder, boot, second + ttl // _MICROSECOND, second)
     return transaction.row(sql.TAKE_DUTY, values) is not None
+
+
+def contents(connection: apsw.Connection, run: int) -> Contents | None:
+    """`Upkeep.contents`."""
+    found = fetch(connection, sql.KEPT_RUN, (run,))
+    if not found:
+        return None
+    ((keep, is_offered),) = found
+    snapshots = fetch(connection, sql.SNAPSHOT, (run,))
+    held: dict[str, set[str]] = {}
+    for holder, blob in fetch(connection, sql.KEPT_BLOBS, (run,)):
+        held.setdefault(holder.hex(), set()).add(blob.hex())
+    return Contents(
+        keep=None if keep is None else keep * _MICROSECOND,
+        is_offered=bool(is_offered),
+        messages=[StoredMessage(*row) for row in fetch(connection, sql.KEPT_MESSAGES, (run,))],
+        shown=[StoredValue(*row) for row in fetch(connection, sql.KEPT_VALUES, (run,))],
+        watches=fetch(connection, sql.KEPT_WATCHES, (run,)),
+        adoptions=fetch(connection, sql.KEPT_ADOPTIONS, (run,)),
+        references=frozenset(blob.hex() for (blob,) in fetch(connection, sql.REFERENCES_OF, (run,))),
+        held={holder: frozenset(names) for holder, names in held.items()},
+        snapshot=Snapshot(*snapshots[0]) if snapshots else None,
+    )
 
 
 def space(connection: apsw.Connection, largest: int) -> Space:

@@ -25,8 +25,23 @@ WHERE run = ?1 AND ordinal = ?2 AND epoch = ?3 AND at = ?4 AND checksum = ?5
 RETURNING seq
 """
 DROP_BEFORE = "DELETE FROM events WHERE run = ? AND ordinal < ?"
-# forget bodies: the ids of consumed messages stay, so that a sender's late retry is recognised. Locks inbox.
-FORGET_BODIES = "UPDATE inbox SET body = x'' WHERE run = ? AND consumed_ordinal <= ? AND body <> x''"
+# forget body: the ids of consumed messages stay, so that a sender's late retry is recognised. Locks inbox.
+CONSUMED = """
+SELECT inbox.no, runs.id, inbox.id, kind, body, checksum FROM inbox JOIN runs ON runs.no = inbox.run
+WHERE inbox.run = ? AND consumed_ordinal <= ? AND body <> x''
+"""
+FORGET_BODY = "UPDATE inbox SET body = x'', checksum = ? WHERE run = ? AND no = ?"
+
+# -- verifying: what is kept of a run, table by table ------------------------------------------------------------------
+
+KEPT_RUN = "SELECT keep, ready IS NOT NULL FROM runs WHERE no = ?"
+KEPT_MESSAGES = """
+SELECT no, id, kind, body, coalesce(consumed_ordinal, 0), checksum FROM inbox WHERE run = ? ORDER BY no
+"""
+KEPT_VALUES = "SELECT name, value, blob, checksum FROM exposed WHERE run = ? ORDER BY name"
+KEPT_WATCHES = "SELECT topic, key, since FROM watchers WHERE run = ? ORDER BY rowid"
+KEPT_BLOBS = "SELECT holder, blob FROM blob_blobs WHERE holder IN (SELECT blob FROM run_blobs WHERE run = ?)"
+KEPT_ADOPTIONS = "SELECT watcher, key, message FROM adoptions WHERE run = ?"
 
 # -- the folder of the blobs -------------------------------------------------------------------------------------------
 

@@ -125,6 +125,10 @@ class ChildRun(Run[R]):
         """For clients."""
         self._refuse("resume")
 
+    async def drop_message(self, number: int, reason: str = "") -> bool:
+        """For clients."""
+        self._refuse("drop_message")
+
     async def retry(self, *, id: str | None = None) -> Run[R]:
         """For clients."""
         self._refuse("retry")

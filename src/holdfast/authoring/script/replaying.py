@@ -37,6 +37,7 @@ _IGNORED = frozenset(
         e.PassStarted,
         e.Paused,
         e.Resumed,
+        e.MessageDropped,
     )
 )
 _ADMINISTRATIVE = (e.Claimed, e.Released, e.Paused, e.Resumed)

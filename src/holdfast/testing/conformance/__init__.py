@@ -19,13 +19,14 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
     raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from _missing
 
 MODULES = (
-    "blobs children claims damage grants hints inbox journal leases machine_logs ownership parking runs snapshots "
-    "suite suspects transactions trees upkeep world"
+    "blobs checksums children claims damage grants hints inbox journal leases machine_logs ownership parking receipts "
+    "runs snapshots suite suspects transactions trees upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
 from holdfast.adapters.memory.clock import VirtualClock  # noqa: E402 - asserts are rewritten on import
 from holdfast.testing.conformance.blobs import BlobsSuite  # noqa: E402
+from holdfast.testing.conformance.checksums import ChecksumsSuite  # noqa: E402
 from holdfast.testing.conformance.children import ChildrenSuite  # noqa: E402
 from holdfast.testing.conformance.claims import ClaimSuite  # noqa: E402
 from holdfast.testing.conformance.damage import DamageSuite  # noqa: E402
@@ -49,6 +50,7 @@ from holdfast.testing.conformance.world import World  # noqa: E402
 
 __all__ = [
     "BlobsSuite",
+    "ChecksumsSuite",
     "ChildrenSuite",
     "ClaimSuite",
     "DamageSuite",
@@ -84,6 +86,7 @@ class StoreSuite(
     RunsSuite,
     InboxSuite,
     ReceiptsSuite,
+    ChecksumsSuite,
     ClaimSuite,
     LeasesSuite,
     OwnershipSuite,

@@ -21,13 +21,13 @@ from holdfast.core.projection import Projection, project
 from holdfast.core.run import Run, fold
 from holdfast.core.turn import (
     FORMAT,
-    GENESIS,
     Row,
     Turn,
     checksum,
     decode_row,
     decode_rows,
     encode_events,
+    genesis,
     is_compacted,
     micros,
 )
@@ -70,7 +70,7 @@ def new_run(
 ) -> NewRun:
     """A run to be made; further arguments are those of `Started`."""
     first = e.Started(workflow=workflow, **started)
-    row = chained(GENESIS, run, 1, 0, at, [first])
+    row = chained(genesis(run), run, 1, 0, at, [first])
     made = fold(run, [decode_row(row)])
     return NewRun(
         row=row,

@@ -114,7 +114,8 @@ CREATE TABLE events (
 );
 CREATE INDEX events_by_seq ON events USING brin (seq) WITH (pages_per_range = 16, autosummarize = on);
 
--- Numbers are dense per run. Consumed rows stay, so that a late retry of a sender is recognised.
+-- Numbers are dense per run. Consumed rows stay, so that a late retry of a sender is recognised. `checksum`: of the id of
+-- the run, and of id, kind and body (`core.checksums`).
 CREATE TABLE inbox (
     run bigint NOT NULL,
     no bigint NOT NULL,
@@ -123,6 +124,7 @@ CREATE TABLE inbox (
     body bytea NOT NULL,
     at bigint NOT NULL,
     consumed_ordinal bigint,
+    checksum bytea NOT NULL,
     PRIMARY KEY (run, id)
 );
 CREATE INDEX inbox_unread ON inbox (run, no) WHERE consumed_ordinal IS NULL;
@@ -152,6 +154,7 @@ CREATE TABLE exposed (
     name text COLLATE "C" NOT NULL,
     value bytea NOT NULL,
     blob text NOT NULL,
+    checksum bytea NOT NULL,
     PRIMARY KEY (run, name)
 );
 

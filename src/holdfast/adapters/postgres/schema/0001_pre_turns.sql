@@ -76,10 +76,20 @@ CREATE FUNCTION _refer(referring bigint, names jsonb) RETURNS void LANGUAGE sql 
     ON CONFLICT DO NOTHING
 $$;
 
+-- The checksum of a message, as `core.checksums.message_checksum` has it: parts with their lengths, the last one empty.
+CREATE FUNCTION _checksum(target text, message text, message_kind text, message_body bytea) RETURNS bytea
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT substring(sha256(
+        convert_to(octet_length(target) || ':' || target || octet_length(message) || ':' || message
+            || octet_length(message_kind) || ':' || message_kind || octet_length(message_body) || ':', 'UTF8')
+        || message_body || '0:'::bytea) FROM 1 FOR 16)
+$$;
+
 -- A message: stored under the run's next number, and the run woken, unless somebody holds it (who learns of the message
 -- from its next commit) or it is paused. Locks the run's row. Says: accepted, repeat, missing, or the status it ended in.
+-- `given_sum`: its checksum by the sender; null if it was filled in here.
 CREATE FUNCTION _deliver(
-    at bigint, target text, message text, message_kind text, message_body bytea, blobs jsonb, names jsonb)
+    at bigint, target text, message text, message_kind text, message_body bytea, given_sum bytea, blobs jsonb, names jsonb)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     run record;
@@ -95,8 +105,9 @@ BEGIN
     IF run.status IN ('completed', 'failed', 'cancelled') THEN
         RETURN run.status;
     END IF;
-    INSERT INTO inbox (run, no, id, kind, body, at)
-    VALUES (run.no, run.inbox_last + 1, message, message_kind, message_body, _deliver.at);
+    INSERT INTO inbox (run, no, id, kind, body, at, checksum)
+    VALUES (run.no, run.inbox_last + 1, message, message_kind, message_body, _deliver.at,
+        coalesce(given_sum, _checksum(target, message, message_kind, message_body)));
     UPDATE runs SET inbox_last = run.inbox_last + 1, available_at = least(coalesce(available_at, _deliver.at), _deliver.at),
         ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
     WHERE no = run.no;
@@ -126,7 +137,7 @@ BEGIN
         END IF;
         IF _deliver(
             at, wait.id, (publication ->> 'id') || '/' || wait.key, 'topic',
-            _filled(publication -> 'halves', wait.key), publication -> 'blobs', publication -> 'names') = 'accepted'
+            _filled(publication -> 'halves', wait.key), NULL, publication -> 'blobs', publication -> 'names') = 'accepted'
         THEN
             woken := woken || wait.id;
         END IF;
@@ -245,7 +256,7 @@ BEGIN
         END IF;  -- a run tells its own parent without being asked
         RETURN NULL;
     END IF;
-    IF _deliver(at, watcher, told, 'child', _filled(halves, watch_key), NULL, halves -> 2) = 'accepted' THEN
+    IF _deliver(at, watcher, told, 'child', _filled(halves, watch_key), NULL, NULL, halves -> 2) = 'accepted' THEN
         RETURN watcher;
     END IF;
     RETURN NULL;
@@ -258,14 +269,16 @@ CREATE FUNCTION _tell_sender(at bigint, turn_no bigint, message text, message_bo
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     number bigint;
+    sender text;
 BEGIN
     UPDATE runs SET inbox_last = inbox_last + 1,
         available_at = CASE
             WHEN ended_at IS NULL THEN least(coalesce(available_at, _tell_sender.at), _tell_sender.at) END,
         ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
-    WHERE no = turn_no RETURNING inbox_last INTO number;
-    INSERT INTO inbox (run, no, id, kind, body, at)
-    VALUES (turn_no, number, message, 'undelivered', message_body, _tell_sender.at);
+    WHERE no = turn_no RETURNING inbox_last, id INTO number, sender;
+    INSERT INTO inbox (run, no, id, kind, body, at, checksum)
+    VALUES (turn_no, number, message, 'undelivered', message_body, _tell_sender.at,
+        _checksum(sender, message, 'undelivered', message_body));
 END
 $$;
 
@@ -282,7 +295,7 @@ BEGIN
     END LOOP;
     FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'messages') LOOP
         word := _deliver(at, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'),
-            one -> 'blobs', one -> 'names');
+            decode(one ->> 'checksum', 'base64'), one -> 'blobs', one -> 'names');
         IF word = 'accepted' THEN
             hints := hints || (one ->> 'run');
         ELSIF word <> 'repeat' AND one ? 'reply' THEN
@@ -293,10 +306,11 @@ BEGIN
         hints := hints || (_publish(at, one)).woken;
     END LOOP;
     IF extra ? 'exposed' THEN
-        INSERT INTO exposed (run, name, value, blob)
-        SELECT DISTINCT ON (e ->> 0) turn_no, e ->> 0, decode(e ->> 1, 'base64'), e ->> 2
+        INSERT INTO exposed (run, name, value, blob, checksum)
+        SELECT DISTINCT ON (e ->> 0) turn_no, e ->> 0, decode(e ->> 1, 'base64'), e ->> 2, decode(e ->> 3, 'base64')
         FROM jsonb_array_elements(extra -> 'exposed') WITH ORDINALITY AS x(e, place) ORDER BY e ->> 0, place DESC
-        ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.blob;
+        ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.blob,
+            checksum = excluded.checksum;
     END IF;
     IF extra ? 'unwatch' THEN  -- the keys of new waits are among them
         DELETE FROM watchers WHERE run = turn_no
@@ -399,7 +413,7 @@ BEGIN
                 PERFORM _ask('own end', moved.id, new_workflow);
             END IF;
             IF _deliver(
-                at, adoption.watcher, adoption.message, 'child', _filled(halves, adoption.key), NULL, halves -> 2)
+                at, adoption.watcher, adoption.message, 'child', _filled(halves, adoption.key), NULL, NULL, halves -> 2)
                 = 'accepted'
             THEN
                 hints := hints || adoption.watcher;
@@ -684,10 +698,38 @@ BEGIN
     moment := _now(given);
     FOR one IN SELECT * FROM jsonb_array_elements(messages) LOOP
         answers := answers || _deliver(
-            moment, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), one -> 'blobs',
-            one -> 'names');
+            moment, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'),
+            decode(one ->> 'checksum', 'base64'), one -> 'blobs', one -> 'names');
     END LOOP;
     RETURN answers;
+END
+$$;
+
+-- replace_message: in the place of the message of that number, whatever is there. Locks the run's row. Says as `_deliver`.
+CREATE FUNCTION replace_message(given bigint, one jsonb, place bigint) RETURNS text
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
+DECLARE
+    run record;
+BEGIN
+    SELECT no, status, inbox_last, inbox_read, next_ordinal INTO run FROM runs WHERE id = one ->> 'run' FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'missing';
+    END IF;
+    IF run.status NOT IN ('pending', 'running', 'paused') THEN
+        RETURN run.status;
+    END IF;
+    PERFORM 1 FROM inbox WHERE inbox.run = run.no AND no = place AND consumed_ordinal IS NOT NULL;
+    IF place < 1 OR place > run.inbox_last OR FOUND AND place <= run.inbox_read THEN
+        RETURN 'repeat';
+    END IF;
+    DELETE FROM inbox WHERE inbox.run = run.no AND no = place;
+    INSERT INTO inbox (run, no, id, kind, body, at, checksum, consumed_ordinal)
+    VALUES (run.no, place, one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), _now(given),
+        decode(one ->> 'checksum', 'base64'), CASE WHEN place <= run.inbox_read THEN run.next_ordinal - 1 END);
+    UPDATE runs SET available_at = least(coalesce(available_at, _now(given)), _now(given)),
+        ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
+    WHERE no = run.no;
+    RETURN 'accepted';
 END
 $$;
 

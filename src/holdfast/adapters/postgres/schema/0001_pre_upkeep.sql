@@ -102,7 +102,9 @@ BEGIN
     END IF;
     DELETE FROM events WHERE run = run_no AND ordinal < of_ordinal;
     GET DIAGNOSTICS gone = ROW_COUNT;
-    UPDATE inbox SET body = '' WHERE run = run_no AND consumed_ordinal <= of_ordinal AND body <> '';
+    UPDATE inbox SET body = '', checksum = _checksum(runs.id, inbox.id, kind, '') FROM runs
+    WHERE runs.no = run_no AND run = run_no AND consumed_ordinal <= of_ordinal AND body <> ''
+        AND checksum = _checksum(runs.id, inbox.id, kind, body);
     PERFORM _refer_anew(_now(given), run_no);
     RETURN gone;
 END

@@ -1,0 +1,133 @@
+"""What a store says of a run, compared with its journal. Pure: each function names what does not hold.
+
+Columns fixed when a run is made are compared with the fact that started it, and columns that follow from the journal
+with the fold. Messages and shown values have checksums. What schedules a run (when it is available, who holds it, how
+often it was claimed) follows from no journal: it must fit together, and beyond that it can delay a run, but no result
+depends on it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+
+from holdfast.core.checksums import message_checksum, shown_checksum
+from holdfast.core.doing import decode_doing
+from holdfast.core.projection import Projection, project
+from holdfast.core.run import Run
+from holdfast.core.snapshot import from_snapshot
+from holdfast.core.status import Status
+from holdfast.core.turn import Row, micros
+from holdfast.errors import CorruptJournal, HoldfastError
+from holdfast.ports.contents import Contents, StoredMessage
+from holdfast.ports.runs import RunRow
+
+UNCHECKED = {
+    "when it is available, worker, claims, bounces, note": "they follow from no journal; they can delay a run, never "
+    "change what comes of it",
+    "when a message came": "nothing reads it",
+    "kind, size and age of a blob": "only the report of space and the collection of blobs read them",
+    "workers, duties": "they are written again all the time",
+}
+"""What `verify` cannot compare with anything, and why that changes no result."""
+
+_FIXED = ("code", "codec", "queue", "priority", "key", "parent", "parent_key", "root", "deadline", "attributes")
+_OPEN = (Status.PENDING, Status.RUNNING)
+
+
+def of_row(row: RunRow, run: Run, rows: Sequence[Row]) -> Iterator[str]:
+    """Why the row is not what its journal says."""
+    if run.ordinal + 1 != row.next_ordinal:
+        yield f"its row says that ordinal {row.next_ordinal} is next, its journal ends at {run.ordinal}"
+    expected = project(run)
+    for name in Projection.__struct_fields__:
+        said, meant = getattr(row, name), getattr(expected, name)
+        if name == "doing":
+            with suppress(HoldfastError):
+                said, meant = decode_doing(said), decode_doing(meant)
+        if said != meant:
+            yield f"its row says {name} = {said!r}, its journal {meant!r}"
+    for name in (*_FIXED, "created_at"):
+        said, meant = getattr(row, name), getattr(run, name)
+        if said != meant:
+            yield f"its row says {name} = {said!r}, its journal {meant!r}"
+    if row.epoch < run.epoch:
+        yield f"its row says epoch = {row.epoch}, its journal reaches {run.epoch}"
+    if any(after.seq < before.seq for before, after in pairwise(rows)):
+        yield "the rows of its journal are not stored in their order (seq)"
+
+
+def of_contents(row: RunRow, run: Run, contents: Contents) -> Iterator[str]:
+    """Why what is kept beside it is not what the row and the journal say."""
+    yield from contents.problems
+    if contents.keep != run.keep:
+        yield f"its row says keep = {contents.keep}, its journal {run.keep}"
+    is_claimable = row.status in _OPEN and not row.instance and row.available_at is not None
+    if contents.is_offered is not is_claimable:
+        how = "is offered to workers" if contents.is_offered else "is not offered to workers"
+        yield f"it {how}, and by its status, holder and time it would {'not be' if contents.is_offered else 'be'}"
+    yield from _of_messages(row, contents.messages)
+    yield from _of_shown(run, contents)
+    waits = {(wait.name, wait.key, micros(wait.since)) for wait in run.waits.values() if wait.kind == "topic"}
+    watches = set(contents.watches)
+    expected = waits if run.end is None else set[tuple[str, str, int]]()
+    for topic, key, _ in sorted(watches ^ expected):
+        yield f"its wait {key!r} on topic {topic!r} is not among the watchers as its journal has it"
+    for watcher, key, message in contents.adoptions:
+        if not message.startswith(f"ended:{key}:") or run.end is not None:
+            yield f"run {watcher!r} is noted as waiting for its end under {key!r} in a way that no run asks for"
+    if contents.snapshot is not None:
+        try:
+            from_snapshot(run.id, contents.snapshot)
+        except CorruptJournal as error:
+            yield f"{str(error).removeprefix(f'run {run.id}: ')}; its journal is read instead, and nothing is lost"
+
+
+def _of_messages(row: RunRow, messages: Sequence[StoredMessage]) -> Iterator[str]:
+    count = Counter(message.no for message in messages)
+    if row.inbox_read > row.inbox_last:
+        yield f"its row says that messages up to {row.inbox_read} were read, and that {row.inbox_last} were sent"
+    for number in range(1, min(row.inbox_last, max(count, default=0) + 1) + 1):
+        if not count[number]:
+            yield f"message {number} in its inbox is missing; {len(messages)} of {row.inbox_last} are there"
+    for number in (number for number, times in count.items() if times > 1):
+        yield f"message {number} in its inbox is there more than once"
+    for message in messages:
+        number = message.no
+        if not 0 < number <= row.inbox_last:
+            yield f"message {number} in its inbox has a number that was not given; the last is {row.inbox_last}"
+        if bool(message.consumed) is not (number <= row.inbox_read):
+            how = "was taken in" if message.consumed else "is unread"
+            yield f"message {number} in its inbox {how}, and its row says that {row.inbox_read} were read"
+        if not 0 <= message.consumed < row.next_ordinal:
+            yield f"message {number} in its inbox was taken in by row {message.consumed}, which is not there"
+        holds = message.checksum == message_checksum(row.id, message.id, message.kind, message.body)
+        if message.checksum and not holds:
+            yield f"message {number} in its inbox was changed or damaged: its checksum does not hold"
+
+
+def _of_shown(run: Run, contents: Contents) -> Iterator[str]:
+    shown = {value.name: value for value in contents.shown}
+    for name in sorted(shown.keys() ^ run.exposed.keys()):
+        where = "its journal does not have" if name in shown else "is not stored where it can be read"
+        yield f"the value it shows as {name!r} {where}"
+    for name, value in shown.items():
+        known = run.exposed.get(name)
+        if value.checksum and value.checksum != shown_checksum(run.id, name, value.value, value.blob):
+            yield f"the value it shows as {name!r} was changed or damaged: its checksum does not hold"
+        elif known is not None and (value.value, value.blob) != (bytes(known.value), known.blob):
+            yield f"the value it shows as {name!r} is not the last one in its journal"
+
+
+def notes_on(row: RunRow, run: Run, contents: Contents) -> Iterator[str]:
+    """What holds as far as anybody can tell, and is worth a word."""
+    old = [message.no for message in contents.messages if not message.checksum]
+    if old:
+        yield f"{len(old)} message(s) in its inbox were written before checksums: nothing can tell whether they hold"
+    if any(not value.checksum for value in contents.shown):
+        yield "values it shows were written before checksums; they are compared with its journal"
+    is_asleep = row.status is Status.RUNNING and not row.instance and row.available_at is None
+    if is_asleep and (run.retries or any(wait.until is not None for wait in run.waits.values())):
+        yield "it waits for a time, and nothing wakes it then"

@@ -1,0 +1,47 @@
+"""Checksums of what a store keeps beside journals: messages that nobody has read, and values that runs show.
+
+The parts are hashed with their lengths, so that no two lists of parts read the same. The last part is for explicit
+references to blobs, which nothing has today. SHA-256 is what a server can compute too: it fills keys into messages
+(`_checksum` in the schema of PostgreSQL). 16 bytes are kept of it. Empty: written before there were checksums.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from holdfast.errors import CorruptJournal
+
+SIZE = 16
+
+
+def message_checksum(run: str, id: str, kind: str, body: bytes) -> bytes:
+    """Of a message to a run. Its number and time are the store's, and not in it."""
+    return _checksum(run.encode(), id.encode(), kind.encode(), body)
+
+
+def emptied_checksum(run: str, id: str, kind: str, body: bytes, checksum: bytes) -> bytes | None:
+    """Of a message that was taken in and loses its body; None if it does not hold, and is to stay as it is."""
+    if not checksum:
+        return checksum
+    return message_checksum(run, id, kind, b"") if checksum == message_checksum(run, id, kind, body) else None
+
+
+def shown_checksum(run: str, name: str, value: bytes, blob: str) -> bytes:
+    """Of a value that a run shows."""
+    return _checksum(run.encode(), name.encode(), value, blob.encode())
+
+
+def checked_shown(run: str, name: str, value: bytes, blob: str, checksum: bytes) -> tuple[bytes, str]:
+    """The value and the blob as they were stored; `CorruptJournal` if the checksum does not hold."""
+    if checksum and checksum != shown_checksum(run, name, value, blob):
+        raise CorruptJournal(
+            f"run {run}: the stored copy of {name!r}, which it shows, was changed or damaged. Its journal "
+            "has the value too; `holdfast verify` says what else does not hold."
+        )
+    return value, blob
+
+
+def _checksum(one: bytes, two: bytes, three: bytes, four: bytes) -> bytes:
+    """Of four parts, and the place of the references."""
+    parts = (len(one), one, len(two), two, len(three), three, len(four), four)
+    return sha256(b"%d:%b%d:%b%d:%b%d:%b0:" % parts).digest()[:SIZE]

@@ -1,0 +1,115 @@
+"""Reading inboxes: every message is checked before it becomes an event.
+
+Numbers of messages are dense, and each has a checksum. One that is missing, counted as read or changed is not passed
+over, and nothing after it is read: its run is paused, until an operator restores the store or gives the message up
+(`client.messages`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.core import events as e
+from holdfast.core.checksums import message_checksum
+from holdfast.core.messages import decode_event
+from holdfast.errors import CorruptJournal, HoldfastError
+from holdfast.ports.inbox import Unconsumed
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.session import Session
+
+LOG = logging.getLogger("holdfast.worker")
+
+
+def checked(run: str, message: Unconsumed) -> e.AnyEvent:
+    """The event of a message; `CorruptJournal` if it is not what was sent. Old messages have no checksum."""
+    written = message.checksum
+    if written and written != message_checksum(run, message.id, message.kind, message.body):
+        raise CorruptJournal("a message in the inbox was changed or damaged: its checksum does not hold")
+    return decode_event(message.body)
+
+
+def opened(
+    run: str, messages: Sequence[Unconsumed], seen: int, last: int | None = None
+) -> tuple[list[e.AnyEvent], int]:
+    """The events of the messages after number `seen`, up to `last` if that is known, and the number they reach. The
+    first that does not hold is the last that is looked at: in its place is the pause of the run."""
+    events: list[e.AnyEvent] = []
+    if last is not None and seen > last:
+        why = f"its row says that messages up to {seen} were read, and that only {last} were sent"
+        return [_pause(run, last, why)], seen
+    for message in messages:
+        number = message.no
+        if number > seen + 1:
+            break
+        if number <= seen:
+            why = f"message {number} in its inbox is unread, and its row says that messages up to {seen} were read"
+            return [*events, _pause(run, number, why)], seen
+        try:
+            events.append(checked(run, message))
+        except CorruptJournal as error:
+            return [*events, _pause(run, number, _about(number, error))], seen
+        seen = number
+    if seen < max(last or 0, messages[-1].no if messages else 0):
+        return [*events, _pause(run, seen + 1, f"message {seen + 1} in its inbox is missing")], seen
+    return events, seen
+
+
+def _about(number: int, error: CorruptJournal) -> str:
+    return str(error).replace("a message in the inbox", f"message {number} in its inbox", 1)
+
+
+def _pause(run: str, number: int, why: str) -> e.Paused:
+    LOG.error("run %s: %s; it is paused", run, why, extra={"event": "message damaged", "run": run})
+    advice = (
+        "Restore the store from a backup; or give this message up, which loses it, and let the run go on: "
+        f"`holdfast drop {run} {number}`, then `holdfast resume {run}`."
+    )
+    return e.Paused(reason="undecodable", detail=f"{why}. {advice}")
+
+
+class News:
+    """Reads the inboxes of sessions, those that ask in one moment together."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._wanted: dict[str, None] = {}  # in the order of asking, whatever the hashes
+        self._task: asyncio.Task[None] | None = None
+
+    def fetch(self, session: Session) -> None:
+        """Reads the inbox of a session."""
+        self._wanted[session.run.id] = None
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._read())
+
+    async def _read(self) -> None:
+        engine = self._engine
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted, {}
+                sessions = {s.no: s for name in wanted if (s := engine.sessions.get(name)) is not None}
+                if not sessions:
+                    continue
+                inbox = await engine.store.unread({no: s.inbox_seen for no, s in sessions.items()})
+                for no, messages in inbox.items():
+                    await self._hand_over(sessions[no], messages)
+        except HoldfastError as error:
+            LOG.warning("inbox not read, the next poll tries again: %s", error)
+        finally:
+            self._task = None
+
+    async def _hand_over(self, session: Session, messages: Sequence[Unconsumed]) -> None:
+        fresh = [message for message in messages if message.no > session.inbox_seen]
+        if not fresh or self._engine.sessions.get(session.run.id) is not session:
+            return
+        events, reached = opened(session.run.id, fresh, session.inbox_seen)
+        try:
+            events = await self._engine.asking.with_payloads(events)
+        except HoldfastError as error:  # the other runs still get theirs
+            LOG.error("run %s: a message to it cannot be read: %s", session.run.id, error)  # noqa: TRY400
+            return
+        session.messages(events, reached)
