@@ -17,7 +17,7 @@ WEST, EAST = timezone(timedelta(hours=-12)), timezone(timedelta(hours=14))
 FAR = datetime(9999, 12, 31, 23, 59, 59, tzinfo=WEST)
 LONG_AGO = datetime.min.replace(tzinfo=EAST)
 NAIVE = datetime(2027, 1, 1)  # noqa: DTZ001 - on purpose
-HOSTILE = [
+HOSTILE: list[dict[str, Any]] = [
     {"deadline": FAR},
     {"deadline": LONG_AGO},
     {"deadline": NAIVE},
@@ -71,7 +71,7 @@ async def test_a_start_with_such_a_time_is_refused_and_leaves_nothing(still: Wor
     for options in HOSTILE:
         (name,) = options
         with pytest.raises(InvalidInput, match=f"^{name}: "):
-            await app.start(plain(), id="bad", **cast("Any", options))
+            await app.start(plain(), id="bad", **options)
     assert await count(still) == 0
     async with still.worker(app):
         assert await (await app.start(plain(), id="good")).result("10s") == 1

@@ -18,10 +18,10 @@ def write_sqlite(path: Path, table: str, column: str, value: object, where: tupl
     try:
         connection.set_busy_timeout(5000)
         key, name = where
-        ((before,),) = connection.execute(f"SELECT CAST({column} AS BLOB) FROM {table} WHERE {key} = ?", (name,))  # type: ignore[arg-type] # noqa: S608
-        ((kind,),) = connection.execute(f"SELECT typeof({column}) FROM {table} WHERE {key} = ?", (name,))  # type: ignore[arg-type] # noqa: S608
+        ((before,),) = connection.execute(f"SELECT CAST({column} AS BLOB) FROM {table} WHERE {key} = ?", (name,))  # noqa: S608
+        ((kind,),) = connection.execute(f"SELECT typeof({column}) FROM {table} WHERE {key} = ?", (name,))  # noqa: S608
         placed = "CAST(? AS TEXT)" if kind == "text" and isinstance(value, bytes) else "?"
-        connection.execute(f"UPDATE {table} SET {column} = {placed} WHERE {key} = ?", (value, name))  # type: ignore[arg-type] # noqa: S608
+        connection.execute(f"UPDATE {table} SET {column} = {placed} WHERE {key} = ?", (value, name))  # noqa: S608
     finally:
         connection.close()
     match kind:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast import App, RunVar, Signal, Status, step, workflow
+from holdfast import App, Run, RunVar, Signal, Status, step, workflow
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.cli.doctor import store_findings
 from holdfast.cli.showing import read_story
@@ -87,7 +87,7 @@ async def play(seed: int) -> tuple[list[Damage], str, dict[str, int]]:
     rng = random.Random(seed)
     kind: Kind = rng.choice(("sqlite", "sqlite", "postgres"))
     damages = draw(rng, kind)
-    counts = {kind: 1}
+    counts: dict[str, int] = {kind: 1}
     with tempfile.TemporaryDirectory(prefix="holdfast-damage-") as folder:
         async with open_world(kind, Path(folder), virtual=True) as world:
             try:
@@ -118,7 +118,7 @@ async def _played(world: World, rng: random.Random, damages: list[Damage], count
         where = {"runs": ("no", no), "workers": ("instance", "i0")}.get(each.table, ("run", no))
         if each.table in {"inbox", "exposed"} and victim != "waits-0":
             continue
-        write(world, each, cast("tuple[str, object]", where))
+        write(world, each, where)
     others = [f"{name}-{number}" for name in ("quick", "waits") for number in range(3) if f"{name}-{number}" != victim]
     async with world.worker(app) as worker:
         for name in others:
@@ -209,7 +209,7 @@ async def _asked(app: App, world: World, victim: str, counts: dict[str, int]) ->
 
 
 async def _ended(app: App, world: World, victim: str, counts: dict[str, int]) -> None:
-    run = await app.get(victim)
+    run: Run[Any] = await app.get(victim)
     before = await world.row(victim)
     try:
         await run.pause("look at it")
