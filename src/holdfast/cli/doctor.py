@@ -122,6 +122,8 @@ async def store_findings(client: Client) -> AsyncIterator[Finding]:
         yield Finding("engine", "ok", f"{condition.engine}; durability {condition.durability}")
         for fault in condition.faults:
             yield Finding("engine", "problem", fault)
+        for warning in condition.warnings:
+            yield Finding("engine", "warning", warning)
     if isinstance(store, FindsDamage):
         async for finding in _damaged(store):
             yield finding

@@ -25,11 +25,12 @@ class Schema(msgspec.Struct, frozen=True, gc=False):
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What stands behind the store. `durability` in words: what a crash or power cut can take. `faults` are reasons
-    not to trust it."""
+    not to trust it, `warnings` what somebody should look after."""
 
     engine: str
     durability: str
     faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import apsw
 
 from holdfast.adapters.sqlite.connection import Durability
@@ -17,11 +20,32 @@ _DURABILITY: dict[Durability, str] = {
 }
 
 
-def condition_of(durability: Durability, version: str | None = None) -> Condition:
-    """The library and what a power cut can take. (`version` is for tests.)"""
+LONG_LOG = 64 * 1024 * 1024
+"""Bytes. The writer keeps the log far below this unless a reader is in its way."""
+
+
+def condition_of(durability: Durability, version: str | None = None, *, path: Path | None = None) -> Condition:
+    """The library, what a power cut can take, and a log that is long. (`version` is for tests.)"""
     found = apsw.sqlite_lib_version() if version is None else version
     is_sound = tuple(int(part) for part in found.split(".")[:3]) >= SOUND
     fault = f"SQLite {found} has a bug that can corrupt the store: use {'.'.join(map(str, SOUND))} or later"
     return Condition(
-        engine=f"SQLite {found}", durability=_DURABILITY[durability], faults=() if is_sound else (f"{fault} (apsw)",)
+        engine=f"SQLite {found}",
+        durability=_DURABILITY[durability],
+        faults=() if is_sound else (f"{fault} (apsw)",),
+        warnings=() if path is None else tuple(_long_log(path)),
     )
+
+
+def _long_log(path: Path) -> Iterator[str]:
+    log = Path(f"{path}-wal")
+    try:
+        size = log.stat().st_size
+    except OSError:
+        return
+    if size > LONG_LOG:
+        yield (
+            f"the log {log} has {size / 1e6:.0f} MB: a process keeps a read transaction open, so the log cannot be "
+            f"emptied. Find it (lsof {path}), for example a database tool or a backup, and end it; the log shrinks "
+            "with the next writes"
+        )

@@ -21,6 +21,9 @@ CHECKPOINT_PAGES = 1000
 URGENT_PAGES = 8 * CHECKPOINT_PAGES
 """From here on writers of other processes have to wait for it, so that the log stays bounded."""
 
+LONG_PAGES = 16 * CHECKPOINT_PAGES
+"""A log of this length that cannot be emptied is said in the process's own log, and again whenever it has doubled."""
+
 _log = logging.getLogger("holdfast.store")
 
 
@@ -34,6 +37,7 @@ class Link:
         self._version_seen = -1
         self.changes_seen: int = 0
         self.wal_pages: int = 0
+        self._pages_to_tell = LONG_PAGES
 
     def connected(self) -> apsw.Connection:
         """The connection, opened if there is none."""
@@ -65,15 +69,25 @@ class Link:
 
     def checkpoint(self) -> None:
         """Moves the log into the file, as far as readers allow."""
-        is_urgent = self.wal_pages >= URGENT_PAGES
+        pages = self.wal_pages
+        is_urgent = pages >= URGENT_PAGES
         self.wal_pages = 0  # the next commit counts again
         mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if is_urgent else apsw.SQLITE_CHECKPOINT_PASSIVE
         try:
             self.connected().wal_checkpoint(mode=mode)
         except (apsw.BusyError, apsw.LockedError):
-            pass  # a reader or another process is in the way; later commits ask again
+            self._tell_of_length(pages)  # a reader or another process is in the way; later commits ask again
         except apsw.Error:
             _log.warning("a checkpoint of the store failed; its log grows until one succeeds", exc_info=True)
+
+    def _tell_of_length(self, pages: int) -> None:
+        if pages >= self._pages_to_tell:
+            self._pages_to_tell = 2 * pages
+            _log.warning(
+                "the log of the store has %d pages of 4 kB and cannot be emptied: a process keeps a read transaction "
+                "open. `holdfast doctor` says how to find it.",
+                pages,
+            )
 
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self.wal_pages = pages

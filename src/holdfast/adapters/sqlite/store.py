@@ -313,7 +313,7 @@ class SqliteStore(Keeping):
 
     async def condition(self) -> Condition:
         """See `ports.condition`."""
-        return condition_of(self._durability)
+        return condition_of(self._durability, path=self._location.path)
 
     async def backlog(self) -> Sequence[Backlog]:
         """See `ports.condition`. Off the event loop."""
