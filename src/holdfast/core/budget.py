@@ -35,7 +35,7 @@ def bounded(encoder: msgspec.json.Encoder) -> Callable[[Any], bytes]:
         if type(value) in _SINGLE:
             return encode_single(value)
         buffer = bytearray(1024)
-        view = memoryview(buffer)  # noqa: F841 while there is a view of it, a bytearray cannot grow
+        _view = memoryview(buffer)  # while there is a view of it, a bytearray cannot grow
         try:
             write(value, buffer)
         except BufferError:
@@ -69,7 +69,8 @@ def _fields(value: Any) -> Any:
     """The fields of a Pydantic model; nothing of another object that msgspec does not know."""
     if not hasattr(value, "__pydantic_fields_set__"):
         return None
-    return {**value.__dict__, **(value.__pydantic_extra__ or {})}
+    fields: dict[str, Any] = {**value.__dict__, **(value.__pydantic_extra__ or {})}
+    return fields
 
 
 _write_anything = msgspec.json.Encoder(enc_hook=_fields).encode_into

@@ -20,6 +20,7 @@ from holdfast.authoring.flow.expressions import Text, Value
 from holdfast.authoring.flow.references import tree_of
 from holdfast.authoring.flow.targets import encoded_arguments
 from holdfast.core.budget import MAX_PAYLOAD
+from holdfast.core.guards import is_dict, is_list
 from holdfast.core.payload import Arguments, Shape
 from holdfast.errors import DefinitionError, NotEncodable, PayloadTooLarge
 
@@ -171,9 +172,9 @@ def test_what_is_too_deep_is_refused_by_its_type(make: Callable[[Any, Any], Any]
 
 
 def _left(value: Any) -> Any:
-    if isinstance(value, list):
+    if is_list(value):
         return value[0]
-    return value["left"] if isinstance(value, dict) else value.left
+    return value["left"] if is_dict(value) else value.left
 
 
 def test_an_object_that_cannot_be_stored_is_not_looked_into() -> None:
