@@ -70,18 +70,8 @@ class Portion:
 
     def add(self, other: Portion) -> None:
         """Both together."""
-        for name in (
-            "seeds",
-            "twice",
-            "on_sqlite",
-            "healthy",
-            "runs",
-            "moves",
-            "boundaries",
-            "faults",
-            "virtual",
-            "processor",
-        ):
+        counted = ("seeds", "twice", "on_sqlite", "healthy", "runs", "moves", "boundaries", "faults")
+        for name in (*counted, "virtual", "processor"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.met += other.met
         self.problems += other.problems
