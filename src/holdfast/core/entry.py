@@ -92,7 +92,7 @@ def _subject(entry: Entry) -> str:
         case "sent":
             return f"{entry.detail}{name} sent to {entry.run}"
         case "settled":
-            return f"signal{name} delivered" if not entry.run else f"signal{name} lost: run {entry.run} {entry.detail}"
+            return f"signal{name} to run {entry.run}: {entry.detail}"
         case "claimed" | "taken over" | "released":
             return f"{entry.kind} by{name}"
         case "cancel":

@@ -5,8 +5,9 @@ workflow-level retry begins it again over everything that is settled, and `run.r
 what an old one had settled. A program is one pass; what went before reaches it as a `Beginning`.
 
 What counts as settled: completed steps, steps that failed for good, sleeps and waits that ended by themselves, children
-that ended. Not what the author's code gave up (a cancelled wait begins anew; a cancelled step counts only if it
-completed all the same), and not what was undone: that deed has been taken back, and its key is spent.
+that ended, signals of which the body knows that they were delivered. Not what the author's code gave up (a cancelled
+wait begins anew; a cancelled step counts only if it completed all the same), and not what was undone: that deed has
+been taken back, and its key is spent.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from holdfast.core.run import Run
 from holdfast.core.turn import Turn
 from holdfast.errors import CorruptJournal
 
-Settled: TypeAlias = e.StepCompleted | e.StepFailed | e.TimerFired | e.ChildEnded | e.WaitEnded | e.TopicReceived
+Settled: TypeAlias = (
+    e.StepCompleted | e.StepFailed | e.TimerFired | e.ChildEnded | e.WaitEnded | e.TopicReceived | e.SendSettled
+)
 Opened: TypeAlias = e.StepScheduled | e.SleepStarted | e.ChildStarted | e.WaitStarted
 
 
@@ -193,6 +196,8 @@ class _Past:
                 self._end_wait(event)
             case e.SignalReceived():
                 self.signals[event.message] = event
+            case e.SendSettled() if event.status == "delivered":  # a lost one is tried again
+                self.memo[event.key] = Memo(settled=event)
             case e.Patched():
                 self.patches.add(event.name)
             case _:

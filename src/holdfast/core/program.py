@@ -49,8 +49,8 @@ class Program(Protocol):
         """Keys of the timers that have come due, in the order in which they fire."""
         ...
 
-    def awaited_sends(self) -> Sequence[str]:
-        """Keys of the signals sent whose outcome the program waits for: `SendSettled`."""
+    def awaited_sends(self) -> Mapping[str, str]:
+        """The signals sent whose outcome the program waits for (`SendSettled`): key → to which run."""
         ...
 
     def open_steps(self) -> Mapping[str, RunStep]:

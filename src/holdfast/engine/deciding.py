@@ -182,7 +182,7 @@ def delivered(program: Program, inputs: Sequence[e.AnyEvent]) -> list[e.AnyEvent
     """What the program waits for and has arrived: the turn that sent it is durable, and neither the inbox, which has
     been read since, nor the inputs say otherwise."""
     told = {x.key for x in inputs if isinstance(x, e.SendSettled)}
-    return [e.SendSettled(key=key) for key in program.awaited_sends() if key not in told]
+    return [e.SendSettled(key=key, to=to) for key, to in program.awaited_sends().items() if key not in told]
 
 
 def brought_by_time(run: Run, program: Program, at: datetime, grace: timedelta) -> list[e.AnyEvent]:

@@ -21,6 +21,7 @@ TAGS = {
     e.Started: "started", e.Compacted: "compacted", e.Adopted: "adopted", e.Claimed: "claimed",
     e.Released: "released", e.StepCompleted: "done",
     e.AttemptFailed: "attempt_failed", e.AttemptStarted: "attempt", e.StepFailed: "step_failed", e.TimerFired: "fired",
+    e.SendSettled: "settled",
     e.SignalReceived: "signal", e.TopicReceived: "topic", e.ChildEnded: "child_ended", e.CancelRequested: "cancel",
     e.DeadlineReached: "deadline", e.PassStarted: "pass", e.Paused: "paused", e.Resumed: "resumed",
     e.MessageDropped: "dropped",

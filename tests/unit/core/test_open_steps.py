@@ -90,8 +90,8 @@ class NoTimers:
     def due_timers(self, now: object) -> list[str]:
         return []
 
-    def awaited_sends(self) -> list[str]:
-        return []
+    def awaited_sends(self) -> dict[str, str]:
+        return {}
 
 
 @pytest.mark.parametrize("retrying", [0, 3])

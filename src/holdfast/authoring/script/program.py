@@ -121,7 +121,7 @@ class ScriptProgram:
         """Timers that have come due, in the order in which they fire."""
         return [] if self._timers is None else self._timers.due(now)
 
-    def awaited_sends(self) -> list[str]:
+    def awaited_sends(self) -> Mapping[str, str]:
         """Signals sent whose outcome is waited for."""
         return self.receipts.awaited()
 

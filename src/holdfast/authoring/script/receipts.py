@@ -36,9 +36,9 @@ class Receipt:
 
     def __await__(self) -> Generator[Any, Any, None]:
         receipts = self._program.receipts
-        event = receipts.known(self._key)
+        event = receipts.known(self._key, self._to)
         if event is None:
-            future = receipts.future(self._key)
+            future = receipts.future(self._key, self._to)
             try:
                 event = yield from future
             except asyncio.CancelledError:
@@ -61,20 +61,25 @@ class SyncReceipt(Receipt):
 class Receipts:
     """Of the signals that one program sent."""
 
-    __slots__ = ("_futures", "_known", "_program")
+    __slots__ = ("_futures", "_known", "_program", "_targets")
 
     def __init__(self, program: ScriptProgram) -> None:
         self._program = program
         self._known: dict[str, e.SendSettled] = {}
+        self._targets: dict[str, str] = {}
         self._futures: dict[str, list[asyncio.Future[e.SendSettled]]] = {}
 
-    def known(self, key: str) -> e.SendSettled | None:
-        """The outcome, if the journal holds it."""
+    def known(self, key: str, to: str) -> e.SendSettled | None:
+        """The outcome, if the journal holds it. What an earlier pass saw delivered counts, though it is sent again."""
+        memo = self._program.memo(key)
+        if memo is not None and isinstance(memo.settled, e.SendSettled) and memo.settled.to == to:
+            return memo.settled
         return self._known.get(key)
 
-    def future(self, key: str) -> asyncio.Future[e.SendSettled]:
+    def future(self, key: str, to: str) -> asyncio.Future[e.SendSettled]:
         """What one who waits awaits. Each has its own: whoever is cancelled takes nothing from the others."""
         future = self._program.loop.outcome_future()
+        self._targets[key] = to
         self._futures.setdefault(key, []).append(future)
         return future
 
@@ -93,9 +98,9 @@ class Receipts:
             if not future.done():
                 future.set_result(event)
 
-    def awaited(self) -> list[str]:
-        """Keys of the signals whose outcome is waited for."""
-        return list(self._futures)
+    def awaited(self) -> dict[str, str]:
+        """Keys of the signals whose outcome is waited for, and to whom they went."""
+        return {key: self._targets[key] for key in self._futures}
 
     def pending(self) -> list[asyncio.Future[Any]]:
         """Every future somebody may await."""

@@ -351,7 +351,7 @@ class _WatchedProgram:
     def due_timers(self, now: datetime) -> list[str]:
         return self._inner.due_timers(now)
 
-    def awaited_sends(self) -> Sequence[str]:
+    def awaited_sends(self) -> Mapping[str, str]:
         return self._inner.awaited_sends()
 
     def open_steps(self) -> Mapping[str, c.RunStep]:
