@@ -291,7 +291,7 @@ async def test_a_message_to_itself_in_the_first_turn_is_heard(still_world: World
 
     @workflow
     async def talks_to_itself() -> int:
-        go.send(current().run_id, 7)
+        _ = go.send(current().run_id, 7)
         return await go.wait()
 
     app = App(workflows=[talks_to_itself], store=still_world.store)

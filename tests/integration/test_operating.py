@@ -171,7 +171,7 @@ async def test_messages_between_runs_are_sent_exactly_once(still: World) -> None
 
     @workflow
     async def speaks() -> None:
-        go.send("listener", LARGE)
+        _ = go.send("listener", LARGE)
         news.publish(LARGE)
         await then()
 

@@ -45,7 +45,7 @@ def reads() -> str:
 
 @workflow
 def tells(run: str) -> None:
-    go.send(run, 7)
+    _ = go.send(run, 7)
     news.publish("hello")
 
 

@@ -356,7 +356,7 @@ async def test_runs_signal_each_other(world: World) -> None:
     @workflow
     async def sender(to: str) -> None:
         for number in (1, 2, 3):
-            go.send(to, number)
+            _ = go.send(to, number)
 
     async with world.serving(takes_three, sender) as app:
         run = await app.start(takes_three(), id="receiver")

@@ -260,7 +260,7 @@ async def parks() -> None:
                 await go.wait()
     except BaseException:
         await act("from except")
-        go.send("other", 1)
+        _ = go.send("other", 1)
         raise
     finally:
         await asyncio.gather(act("one"), asyncio.to_thread(load, "two"))

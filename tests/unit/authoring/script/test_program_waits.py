@@ -143,7 +143,7 @@ def test_messages_sent_in_a_run_are_commands_of_its_turn() -> None:
 
     @workflow
     async def flow() -> None:
-        go.send("other-run", 1)
+        _ = go.send("other-run", 1)
         news.publish("hello")
         await echo("x")
 
