@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def worker(url: str, ledger: Path) -> Iterator[None]:
+def worker(url: str, ledger: Path) -> Generator[None]:
     """A process of its own, until it is killed here."""
     environment = {
         **os.environ,

@@ -78,6 +78,10 @@ async def thread() -> AsyncIterator[Thread]:
     made.may_end.set()
 
 
+def sql(connection: Any, statement: str) -> list[Any]:
+    return list(connection.execute(statement))
+
+
 async def last(run: Run[Any]) -> dict[str, Any]:
     """What the last event of an ended run says."""
     return (await events(run))[-1].data
@@ -314,7 +318,7 @@ async def test_an_end_by_grace_takes_the_file_from_a_body_in_a_transaction(tmp_p
 
     @step(tx=True)
     async def tidy() -> None:
-        transaction(apsw.Connection).execute("INSERT INTO noted VALUES ('tidy')")
+        sql(transaction(apsw.Connection), "INSERT INTO noted VALUES ('tidy')")
         await asyncio.Event().wait()
 
     @workflow
@@ -325,14 +329,14 @@ async def test_an_end_by_grace_takes_the_file_from_a_body_in_a_transaction(tmp_p
             await tidy()
 
     async with open_world("sqlite", tmp_path, virtual=False) as world:
-        apsw.Connection(str(world.path)).execute("CREATE TABLE noted (text text)")
+        sql(apsw.Connection(str(world.path)), "CREATE TABLE noted (text text)")
         async with world.serving(work, cancel_grace="300ms") as app:
             run = await app.start(work())
             await run.cancel("stop")
             assert await run.wait("5s") is Status.CANCELLED
         end = await last(run)
         assert (end["left"], end["imposed"]) == (["tidy"], True)
-        assert list(apsw.Connection(str(world.path)).execute("SELECT * FROM noted")) == []
+        assert sql(apsw.Connection(str(world.path)), "SELECT * FROM noted") == []
 
 
 # -- runs that go on ---------------------------------------------------------------------------------------------------

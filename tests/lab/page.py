@@ -32,13 +32,13 @@ acknowledged write gone, a result that is not the model's, a run that stands sti
 5), the runs (1 to 20, of a grammar of steps, parallel branches, children, signals, topics, timers, deadlines, cancels,
 retries, at-most-once steps, sagas, clean-ups, machines, flows, batches, lives after `continue_as`), who moves next,
 and what goes wrong: workers killed at any call to the store or stalled past their lease, commits refused or done with
-the answer lost, clocks set, hosts rebooted, two workers under one id, hints lost, doubled and reordered, a lease
-manager that grants a run twice, code replaced under open runs. Worker, engine, client and store are the real ones;
-time, chance and the way to the store are not. After every write the store is compared with a fold of its own, and
-every body that begins with what the journal allows: one function a promise, in `tests/lab/sim/invariants.py`. Then the
-faults stop, and everything has to end in time.
+the answer lost, ends refused because a signal came just then, clocks set, hosts rebooted, two workers under one id,
+hints lost, doubled and reordered, a lease manager that grants a run twice, code replaced under open runs. Worker,
+engine, client and store are the real ones; time, chance and the way to the store are not. After every write the store
+is compared with a fold of its own, and every body that begins with what the journal allows: one function a promise, in
+`tests/lab/sim/invariants.py`. Then the faults stop, and everything has to end in time.
 
-**Crash points.** Fifteen scenarios, and for each a crash before and after every call its workers make to the store,
+**Crash points.** Sixteen scenarios, and for each a crash before and after every call its workers make to the store,
 then pairs of crashes.
 
 **Properties.** Machines that do anything in any order against a model of a few lines: stores asked the same by workers

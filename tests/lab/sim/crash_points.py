@@ -100,7 +100,7 @@ def sweep(name: str, count: int, seed: int) -> tuple[int, int, int, list[str]]:
 
 @level(
     "crash points",
-    "fifteen scenarios, a crash before and after every call to the store, and pairs of crashes",
+    "sixteen scenarios, a crash before and after every call to the store, and pairs of crashes",
     share=2,
 )
 def crash_point_enumeration(effort: Effort) -> Report:
