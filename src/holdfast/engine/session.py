@@ -223,6 +223,7 @@ class Session:
     def _stop_for(self, error: Exception, at: datetime) -> None:
         """The program cannot go on: the run is paused, with what to do."""
         self._flight.settling.give_up_all()
+        self._flight.withhold()
         self._flight.free_writer("the run was paused")
         self._is_consuming = False
         self._drain = "pause"
