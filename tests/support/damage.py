@@ -1,5 +1,6 @@
 """Writing into a store's tables past the store, as a failing disk or somebody's hand would."""
 
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 from pathlib import Path
