@@ -68,7 +68,8 @@ def test_arithmetic_stops_at_the_ends_of_the_calendar(at: datetime, span: timede
     assert after >= at or after == LATEST
     assert EARLIEST <= before <= at
     assert after == max(at, LATEST) or after - at == span
-    micros(after), micros(before)
+    assert micros(before) <= micros(at)
+    assert micros(at) <= micros(after)
     assert 0 <= (span_micros(span) or 0) <= LONGEST_KEPT // timedelta(microseconds=1) < 2**62
 
 
