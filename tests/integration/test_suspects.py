@@ -49,6 +49,7 @@ class Ward:
         self.still.clock.advance(901)
 
 
+@pytest.mark.spec("traps.A8")
 async def test_suspects_are_tried_one_after_the_other_without_waiting(still: World) -> None:
     """Promise: a worker that died twice with ten runs leaves ten suspects. They are begun one at a time, each as soon
     as the one before it made progress, however rarely the worker looks by itself; none is quarantined."""
@@ -69,7 +70,7 @@ async def test_suspects_are_tried_one_after_the_other_without_waiting(still: Wor
 
 async def test_a_suspect_that_lives_through_its_trial_makes_room(still: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: a long step is no reason to keep the others waiting: after its trial the next suspect is begun."""
-    monkeypatch.setattr("holdfast.engine.suspects.trial", lambda _claims: timedelta(0))
+    monkeypatch.setattr("holdfast.engine.suspects.trial", _no_time)
     ward = Ward(still)
     runs = await ward.start(3)
     await ward.lose_worker(3)
@@ -135,15 +136,15 @@ async def test_a_quarantine_is_said_once_it_is_durable(
     for _ in range(4):
         await ward.lose_worker(1)
     async with still.worker(ward.app, ttl="900s", poll="400s") as worker:
-        asked: list[object] = []
+        asked = asyncio.Event()
 
-        def refuse(_: object, answered: Callable[[object], None]) -> None:
-            asked.append(1)
+        def refuse(_commit: object, answered: Callable[[Fenced], None]) -> None:
+            asked.set()
             answered(Fenced(9, 9))
 
         monkeypatch.setattr(worker.engine.committer, "submit", refuse)
         await still.beat(worker)
-        await still.until(lambda: asked)
+        await still.until(asked.is_set)
         assert "quarantined" not in caplog.text
         await crash(worker)
     still.clock.advance(901)
@@ -151,3 +152,7 @@ async def test_a_quarantine_is_said_once_it_is_durable(
         await still.beat(worker)
         await still.until_status(run, "paused")
         await still.until(lambda: f"run {run.id}: paused (quarantined): its worker died" in caplog.text)
+
+
+def _no_time(claims: int) -> timedelta:
+    return timedelta(0)

@@ -89,16 +89,14 @@ async def damage(world: World, statement: str, in_memory: Callable[[Tables], Non
 
 
 def _in_file(path: str, statement: str) -> None:
-    connection = apsw.Connection(path)
+    connection: Any = apsw.Connection(path)
     connection.execute(statement)
     connection.close()
 
 
 BODIES: dict[str, str] = {
     "sqlite": "UPDATE inbox SET body = CAST(replace(CAST(body AS TEXT), '7', '8') AS BLOB) WHERE no = 2",
-    "postgres": (
-        "UPDATE inbox SET body = convert_to(replace(convert_from(body, 'UTF8'), '7', '8'), 'UTF8') WHERE no = 2"
-    ),
+    "postgres": "UPDATE inbox SET body = replace(convert_from(body, 'UTF8'), '7', '8')::bytea WHERE no = 2",
     "memory": "",
 }
 DAMAGES: dict[str, tuple[str | dict[str, str], Callable[[Tables], None], str]] = {

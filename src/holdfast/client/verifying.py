@@ -121,7 +121,8 @@ async def _of_blobs(store: Store, run: Run, rows: Sequence[Row], loaded: Loaded,
         except (CorruptJournal, BlobNotFound) as error:
             problems.append(str(error))
             continue
-        lost = (set(await store.known_blobs(sorted(inner))) if inner else set()) - contents.held.get(name, frozenset())
+        known = set(await store.known_blobs(sorted(inner))) if inner else set[str]()
+        lost = known - contents.held.get(name, frozenset())
         problems += [f"blob {name} names blob {one}, and {_LOOSE}" for one in sorted(lost)]
     direct = segments | ({name for row in rows for name in names_in(row.body)} & named)
     problems += [f"its journal names blob {name}, and {_LOOSE}" for name in sorted(direct - contents.references)]

@@ -66,18 +66,18 @@ def flipped(value: Any, rng: Random) -> list[Any]:
             letter = chr(ord(value[place]) ^ 1) if value and value[place].isascii() else "x"
             return [value[:place] + (letter if letter.isprintable() else "x") + value[place + 1 :]]
         case bytes() | memoryview():
-            data = bytearray(value) or bytearray(b"\0")
+            data = bytearray(bytes(value)) or bytearray(b"\0")  # pyright: ignore[reportUnknownArgumentType]
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
             return [bytes(data), b""] if value else [bytes(data)]
         case _:
-            raise TypeError(type(value))
+            raise TypeError(repr(value))
 
 
 class Flipping:
     """One filled store, what is read of it and what comes of it."""
 
     def __init__(self, kind: Kind, store: Filled) -> None:
-        self._kind = kind
+        self._kind: Kind = kind
         self._store = store
         self._spare = ""
         url = store.copy()

@@ -8,11 +8,11 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, LiteralString, Protocol, TypeAlias
 
 import apsw
 import psycopg
@@ -59,7 +59,7 @@ class Refused(Exception):
 
 
 @contextmanager
-def filled(kind: Kind) -> Iterator[Filled]:
+def filled(kind: Kind) -> Generator[Filled]:
     """A filled store, gone at the end."""
     if kind == "sqlite":
         with tempfile.TemporaryDirectory(prefix="holdfast-bits-") as folder:
@@ -125,9 +125,9 @@ class _Sqlite:
             path.with_name(path.name + end).unlink(missing_ok=True)
 
     def _run(self, path: Path, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        connection = apsw.Connection(str(path))
+        connection: Any = apsw.Connection(str(path))
         try:
-            return connection.execute(statement, values).fetchall()
+            return list(connection.execute(statement, values).fetchall())
         finally:
             connection.close()
 
@@ -186,6 +186,6 @@ class _Postgres:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
-    def _server(self, statement: str, *names: str) -> None:
+    def _server(self, statement: LiteralString, *names: str) -> None:
         with psycopg.connect(server_url(), autocommit=True) as connection:
             connection.execute(quoting.SQL(statement).format(*map(quoting.Identifier, names)))

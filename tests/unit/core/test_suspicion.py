@@ -23,12 +23,13 @@ from holdfast.core.suspicion import (
 )
 
 NET = 20
-found = st.builds(
-    lambda alone, beside, among: Suspicion(alone + beside + among, alone + beside, alone),
-    st.integers(0, 5),
-    st.integers(0, 5),
-    st.integers(0, 5),
-)
+
+
+def _suspicion(alone: int, beside: int, among: int) -> Suspicion:
+    return Suspicion(alone + beside + among, alone + beside, alone)
+
+
+found = st.builds(_suspicion, st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 
 
 @pytest.mark.parametrize(
