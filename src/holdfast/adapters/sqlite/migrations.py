@@ -225,9 +225,7 @@ _FOURTH = """
 -- Checksums of what stands in no journal, or not only there. Empty: written before there were any.
 ALTER TABLE inbox ADD COLUMN checksum BLOB NOT NULL DEFAULT x'';
 ALTER TABLE exposed ADD COLUMN checksum BLOB NOT NULL DEFAULT x'';
-"""
 
-_FIFTH = """
 -- What stands against a run since its workers died, see `core.suspicion`; and for taking it back, from which instance
 -- the run was freed last, and what that death added. A turn that is progress leaves `deaths` as it is, so it writes no
 -- index: of a run that is held they count only while `claims` does. Whatever gives a run back sets them right.
@@ -250,7 +248,7 @@ CREATE VIEW run_rows AS SELECT
 FROM runs;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

@@ -58,10 +58,13 @@ def code_of_callable(value: Callable[..., Any]) -> CodeType | None:
 def own(value: object, name: str) -> object:
     """An attribute that the value itself has, not its class; None if it has none of that name."""
     try:
-        attributes: object = object.__getattribute__(value, "__dict__")
+        attributes: Any = object.__getattribute__(value, "__dict__")
     except Exception:  # noqa: BLE001 it keeps none
         return None
-    return dict.get(attributes, name) if is_a(attributes, dict) else None
+    if not issubclass(type(attributes), dict):
+        return None
+    found: object = dict[str, object].get(attributes, name)
+    return found
 
 
 def attributes_of(module: ModuleType) -> dict[str, Any]:

@@ -384,7 +384,7 @@ def _wakes_waiter(args: tuple[Any, ...]) -> bool:
 
 
 def _is_partial(function: object) -> bool:
-    return is_a(function, functools.partial)
+    return is_a(function, (functools.partial,))
 
 
 def _unwrapped(

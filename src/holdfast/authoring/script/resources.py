@@ -88,4 +88,4 @@ def resources_named_by(
 
 
 def _is_resource(value: object) -> TypeGuard[Resource[Any]]:
-    return is_a(value, Resource)
+    return is_a(value, (Resource,))

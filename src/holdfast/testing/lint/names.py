@@ -52,7 +52,8 @@ class Names:
             return self.globals.get(node.id, getattr(builtins, node.id, UNKNOWN))
         if isinstance(node, ast.Attribute):
             base = self.value(node.value)
-            if is_a(base, (ModuleType, type)) or (base is not UNKNOWN and _is_ours(type(base))):
+            kind: type[Any] = type(base)
+            if is_a(base, (ModuleType, type)) or (base is not UNKNOWN and _is_ours(kind)):
                 try:
                     return getattr(base, node.attr, UNKNOWN)
                 except Exception:  # noqa: BLE001 a module or class may compute it, and fail

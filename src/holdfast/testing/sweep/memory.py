@@ -72,7 +72,8 @@ class Memory:
             if not is_kept(value):
                 return
             copied = _copied(value, {})
-            picture(copied), shown(copied)
+            picture(copied)
+            shown(copied)
         except Exception:  # noqa: BLE001 what cannot be copied or shown is not followed
             return
         self._kept[owner, name] = Kept(slot, value, copied, id(value) not in self._ignored)
