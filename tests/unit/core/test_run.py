@@ -452,7 +452,7 @@ KEYS = st.sampled_from(["a", "b", "c"])
 
 @st.composite
 def journals(draw: st.DrawFn) -> Journal:
-    """A journal as an engine might write it: every event is one that may follow."""
+    """A journal as an engine might write it: every event is one that may follow, and no key is of two kinds of call."""
     journal = Journal(started(deadline=datetime(2027, 1, 1, tzinfo=UTC)))
     for messages in range(draw(st.integers(0, 12))):
         run = journal.run
@@ -468,13 +468,13 @@ def journals(draw: st.DrawFn) -> Journal:
             done(key),
             e.StepFailed(key=key, failure=BOOM),
             e.StepAbandoned(key=key),
-            e.SleepStarted(key=key, until=at(99)),
-            e.TimerFired(key=key),
-            e.WaitStarted(key=key, name="go"),
+            e.SleepStarted(key=f"nap {key}", until=at(99)),
+            e.TimerFired(key=f"nap {key}"),
+            e.WaitStarted(key=f"wait {key}", name="go"),
             signal(f"m{messages}"),
-            e.WaitEnded(key=key, message=f"m{draw(st.integers(0, 5))}"),
-            child(key, on_cancel="cancel"),
-            child_ended(key),
+            e.WaitEnded(key=f"wait {key}", message=f"m{draw(st.integers(0, 5))}"),
+            child(f"child {key}", on_cancel="cancel"),
+            child_ended(f"child {key}"),
             e.Kept(keys=(key,)),
             e.Released(worker="w", unstarted=(key,)),
             e.CancelRequested(grace_until=at(50)),
