@@ -52,8 +52,7 @@ class Names:
             return self.globals.get(node.id, getattr(builtins, node.id, UNKNOWN))
         if isinstance(node, ast.Attribute):
             base = self.value(node.value)
-            kind: type[Any] = type(base)
-            if is_a(base, (ModuleType, type)) or (base is not UNKNOWN and _is_ours(kind)):
+            if is_a(base, (ModuleType, type)) or (base is not UNKNOWN and _is_ours(base)):
                 try:
                     return getattr(base, node.attr, UNKNOWN)
                 except Exception:  # noqa: BLE001 a module or class may compute it, and fail
@@ -72,8 +71,8 @@ class Names:
         return "" if value is UNKNOWN else name_of(value)
 
 
-def _is_ours(kind: type[Any]) -> bool:
-    return str(kind.__module__).startswith("holdfast.")
+def _is_ours(value: object) -> bool:
+    return str(type(value).__module__).startswith("holdfast.")
 
 
 def name_of(value: Any) -> str:
