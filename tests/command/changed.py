@@ -46,11 +46,13 @@ def module_of(path: str) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def needed_for(changed: Iterable[str], texts: Mapping[str, str]) -> list[str]:
-    """The test files to run for these changes, in order."""
+def needed_for(
+    changed: Iterable[str], texts: Mapping[str, str], users: Mapping[str, set[str]] | None = None
+) -> list[str]:
+    """The test files to run for these changes, in order. `users`: what `users_of` says of the texts, if it is known."""
     touched = {module_of(path) for name in changed for path in _python_for(name, texts)}
     found = {name for name in changed if name in texts}
-    users = _users(texts)
+    users = users_of(texts) if users is None else users
     waiting = list(touched)
     while waiting:
         for user in users.get(waiting.pop(), ()):
@@ -78,7 +80,7 @@ def _python_for(name: str, texts: Mapping[str, str]) -> Iterator[str]:
             return
 
 
-def _users(texts: Mapping[str, str]) -> dict[str, set[str]]:
+def users_of(texts: Mapping[str, str]) -> dict[str, set[str]]:
     """For every module, the modules that import it."""
     modules = {module_of(path): path for path in texts}
     facade = _names_of(texts.get("src/holdfast/__init__.py", ""))

@@ -21,7 +21,7 @@ ORDER = 'order={{"id": "{id}", "cents": 999}}'
 EXERCISED = {
     "init", "worker", "start", "runs", "show", "follow", "signal", "publish", "cancel", "kill", "pause", "resume",
     "retry", "workers", "doctor", "lint", "verify", "config", "migrate", "completion", "version",  # a day in the life
-    "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space",  # the rest
+    "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space", "drop",  # the rest
     "demo", "dev",  # test_demo.py, test_cli_dev.py
 }  # fmt: skip
 """A command that is new has to be exercised through a real process before it is added here."""
@@ -77,7 +77,8 @@ def test_a_day_in_the_life_of_a_project(project: Place) -> None:
         worker.send(signal.SIGTERM)
         assert worker.code() == 0
     assert "nothing found" in project.ok("lint")
-    assert shown(project, "verify") == {"runs": 4, "rows": shown(project, "verify")["rows"], "problems": []}
+    verified = shown(project, "verify")
+    assert (verified["runs"], verified["problems"], verified["notes"]) == (4, [], [])
     assert [line.split("\t")[0] for line in project.ok("runs").splitlines()] == ["d", "c", "b", "a"]
     assert 'result    "order a is paid with payment-a"' in project.ok("show", "a")
     assert "adopted: charge" in project.ok("show", "d")
@@ -104,7 +105,7 @@ FLOW = {
 
 
 def test_the_rest_of_the_commands(project: Place) -> None:
-    """Promise: batch, manifest, flow, export, import, compensate, gc, compact and space work as typed, each as a
+    """Promise: batch, manifest, flow, export, import, compensate, gc, compact, space and drop work as typed, each as a
     process; with the day in the life, `demo` and `dev` (in tests of their own) that is every command there is."""
     (project.folder / "quick.py").write_text(QUICK)
     (project.folder / "in.jsonl").write_text('{"number": 4}\n')
@@ -118,6 +119,8 @@ def test_the_rest_of_the_commands(project: Place) -> None:
     project.ok("start", "fulfil", ORDER.format(id="a"), "--id", "a")
     refused = project.run("compensate", "a")
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
+    refused = project.run("drop", "a", "1")
+    assert (refused.returncode, "no message 1 waits" in refused.stderr) == (1, True), refused.stderr
     project.ok("export", "a", "-o", "a.json")
     other = f"sqlite:///{project.folder / 'other.db'}"
     project.ok("migrate", "--url", other)

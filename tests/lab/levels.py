@@ -9,8 +9,10 @@ To add one, write a module with a function like this, and name the module in `MO
 from __future__ import annotations
 
 import importlib
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -81,6 +83,16 @@ class Level:
     title: str
     run: Run
     share: float
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """What Holdfast logs is not printed: a level makes it complain at length."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 _LEVELS: dict[str, Level] = {}

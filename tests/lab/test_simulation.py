@@ -229,7 +229,7 @@ def test_a_store_that_does_not_count_claims_is_found_out() -> None:
 
 
 def test_a_refused_turn_that_leaves_a_message_is_found_out() -> None:
-    assert first_problem(Chatty, first=600).startswith("S3")
+    assert first_problem(Chatty, first=20).startswith("S3")
 
 
 def test_a_worker_that_begins_what_kills_it_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,12 @@ of the interpreter. Tests about imports or about the start of an interpreter use
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -22,17 +24,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.zygote import STATUS
+from tests.support.zygote import STATUS, TERMINAL
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_THE_INTERPRETER = (
-    "PYTHONHASHSEED",
-    "PYTHONDEVMODE",
-    "PYTHONWARNINGS",
-    "PYTHONUNBUFFERED",
-    "COVERAGE_PROCESS_START",
-    "LD_PRELOAD",
-)
+OF_THE_INTERPRETER = """
+PYTHONHASHSEED PYTHONDEVMODE PYTHONWARNINGS PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 LANG LC_ALL LC_CTYPE
+COVERAGE_PROCESS_START LD_PRELOAD
+""".split()
 """Variables that decide how an interpreter starts: a process that wants other ones is started afresh."""
 
 
@@ -50,6 +48,11 @@ class Zygote:
         theirs.close()
         self._line = ours
         self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """The end of the line is the end of the zygote."""
+        self._line.close()
+        self.process.wait(10)
 
     def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Asks for a process; gives its pid."""
@@ -70,7 +73,8 @@ def zygote() -> Zygote:
     """The one of this process, started when it is first needed."""
     with _alone:
         if os.getpid() not in _zygotes:
-            _zygotes[os.getpid()] = Zygote()
+            _zygotes[os.getpid()] = made = Zygote()
+            atexit.register(made.close)
         return _zygotes[os.getpid()]
 
 
@@ -90,6 +94,7 @@ class Popen(subprocess.Popen[Any]):
     """`subprocess.Popen`, forked from the zygote where that is possible."""
 
     _status: int | None = None
+    _reading = threading.Lock()
 
     def _execute_child(self, *arguments: Any) -> None:
         start = super()._execute_child  # type: ignore[misc]
@@ -109,6 +114,7 @@ class Popen(subprocess.Popen[Any]):
             "cwd": str(asked["cwd"] or Path.cwd()),
             "env": env,
             "session": asked["start_new_session"],
+            "ignored": [number for number in TERMINAL if signal.getsignal(number) is signal.SIG_IGN],
         }
         self.pid = source.fork(request, [*given, writing])
         os.close(writing)
@@ -133,13 +139,20 @@ class Popen(subprocess.Popen[Any]):
         return ended
 
     def _ended(self, timeout: float | None) -> int | None:
-        """The exit code, waited for that long at most."""
+        """The exit code, waited for that long at most. Several threads may ask at once: one reads it."""
         assert self._status is not None
         if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-            told = os.read(self._status, STATUS.size)
-            os.close(self._status)
-            self.returncode = STATUS.unpack(told)[0] if told else 255
+            with self._reading:
+                if self.returncode is None:
+                    told = os.read(self._status, STATUS.size)
+                    self.returncode = STATUS.unpack(told)[0] if told else 255
         return self.returncode
+
+    def __del__(self, *arguments: Any) -> None:
+        if self._status is not None:
+            self._ended(0)
+            os.close(self._status)
+        super().__del__()
 
 
 def run(

@@ -39,7 +39,8 @@ LOADED = (
     "rich.table",
 )
 STATUS = struct.Struct("i")
-NOT_FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGHUP)
+TERMINAL = (signal.SIGINT, signal.SIGHUP)
+"""Signals of the terminal are for the tests. A new process ignores those that its starter ignores."""
 
 
 def serve(control: socket.socket) -> dict[str, Any] | None:
@@ -88,8 +89,8 @@ def become(request: dict[str, Any]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        signal.signal(number, signal.SIG_IGN if number in request["ignored"] else usual)
     sys.stdin, sys.stdout = os.fdopen(0, "r", closefd=False), os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     sys.path[:0] = [place for place in request["env"].get("PYTHONPATH", "").split(os.pathsep) if place]
@@ -100,7 +101,7 @@ def main() -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
-    for number in NOT_FROM_THE_TERMINAL:
+    for number in TERMINAL:
         signal.signal(number, signal.SIG_IGN)
     request = serve(socket.socket(fileno=int(sys.argv[1])))
     if request is None:

@@ -26,6 +26,7 @@ from holdfast.core.failure import Failure
 from holdfast.core.redaction import Redaction
 from holdfast.core.timeline import Timeline
 from holdfast.core.turn import UNREADABLE, Turn
+from holdfast.errors import CorruptJournal
 from holdfast.ports.runs import Filter
 
 CHILDREN = 500
@@ -92,7 +93,7 @@ async def read_story(client: Client, run_id: str) -> Story:
     row = await client.store.get(run_id) or row
     ends = [turns[0].events[0], turns[-1].events[-1]]
     names = [event.blob for event in ends if isinstance(event, e.Carrier) and event.blob]
-    exposures = await client.store.exposures(run_id)
+    exposures, damaged = await _exposures(client, run_id)
     blobs = await client.store.get_blobs([*names, *(blob for _, _, blob in exposures if blob)])
     children, _ = await client.page(Filter(parent=run_id), limit=CHILDREN)
     redaction = await redaction_for(client.store, row)
@@ -101,11 +102,18 @@ async def read_story(client: Client, run_id: str) -> Story:
         redaction=redaction,
         turns=turns,
         payloads=dict(blobs),
-        exposed={
-            name: redaction.value(_shown_value(blobs[blob] if blob else value)) for name, value, blob in exposures
-        },
+        exposed={name: redaction.value(_shown_value(blobs[blob] if blob else value)) for name, value, blob in exposures}
+        | damaged,
         children=children[::-1],
     )
+
+
+async def _exposures(client: Client, run_id: str) -> tuple[Sequence[tuple[str, bytes, str]], dict[str, Any]]:
+    """The values that the run shows; instead of damaged ones, why they are not shown."""
+    try:
+        return await client.store.exposures(run_id), {}
+    except CorruptJournal as error:
+        return (), {"(damaged)": str(error)}
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def of_row(row: RunRow, run: Run, rows: Sequence[Row]) -> Iterator[str]:
             yield f"its row says {name} = {said!r}, its journal {meant!r}"
     if row.epoch < run.epoch:
         yield f"its row says epoch = {row.epoch}, its journal reaches {run.epoch}"
-    if any(after.seq < before.seq for before, after in pairwise(rows)):
+    if any(row.seq < 1 for row in rows) or any(after.seq < before.seq for before, after in pairwise(rows)):
         yield "the rows of its journal are not stored in their order (seq)"
 
 

@@ -5,13 +5,14 @@ workflow-level retry begins it again over everything that is settled, and `run.r
 what an old one had settled. A program is one pass; what went before reaches it as a `Beginning`.
 
 What counts as settled: completed steps, steps that failed for good, sleeps and waits that ended by themselves, children
-that ended, signals of which the body knows that they were delivered. Not what the author's code gave up (a cancelled
+that ended, signals that were delivered. Not what the author's code gave up (a cancelled
 wait begins anew; a cancelled step counts only if it completed all the same), and not what was undone: that deed has
 been taken back, and its key is spent.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
@@ -79,7 +80,7 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
             elif isinstance(event, e.RetryPlanned):
                 number += 1
             else:
-                past.take(event)
+                past.take(event, turn.ordinal)
     beginning = Beginning(
         run,
         start,
@@ -129,7 +130,7 @@ def settled_prefix(turns: Sequence[Turn]) -> tuple[e.Fact, ...]:
             if isinstance(event, e.Continued):
                 past = past.next_life()
             else:
-                past.take(event)
+                past.take(event, turn.ordinal)
     facts: list[e.Fact] = []
     for memo in past.memo.values():
         match memo.opened, memo.settled:
@@ -155,6 +156,12 @@ def _first(run: str, turns: Sequence[Turn]) -> e.Started:
     return started
 
 
+def place_of_send(name: str, to: str, number: int) -> str:
+    """Where a pass remembers its signals: the first of that name to that run, the second … Their keys follow from the
+    order of all calls, which may be another in the next pass. No key of a call looks like this."""
+    return f"\0{number} {name} {to}"
+
+
 _BOUNDARIES = frozenset((e.Continued, e.RetryPlanned))
 
 
@@ -169,6 +176,7 @@ class _Past:
         self.patches: set[str] = set()
         self.undone: set[str] = set()
         self._given_up: set[str] = set()
+        self._sent: Counter[tuple[str, str]] = Counter()
 
     def next_life(self) -> _Past:
         """What `continue_as` leaves of it."""
@@ -179,11 +187,11 @@ class _Past:
                 past.left[memo.opened.run] = None
         return past
 
-    def take(self, event: e.AnyEvent) -> None:
+    def take(self, event: e.AnyEvent, ordinal: int) -> None:
         match event:
             case e.Adopted():
                 for fact in event.facts:
-                    self.take(fact)
+                    self.take(fact, ordinal)
             case e.StepScheduled() | e.SleepStarted() | e.ChildStarted() | e.WaitStarted():
                 self._open(event)
             case e.StepCompleted() | e.StepFailed():
@@ -196,12 +204,29 @@ class _Past:
                 self._end_wait(event)
             case e.SignalReceived():
                 self.signals[event.message] = event
-            case e.SendSettled() if event.status == "delivered":  # a lost one is tried again
-                self.memo[event.key] = Memo(settled=event)
+            case e.MessageSent() if event.kind == "signal":
+                self._send(event, ordinal)
+            case e.SendSettled() if event.status != "delivered":
+                self._lose(event)
+            case e.PassStarted():
+                self._sent.clear()
             case e.Patched():
                 self.patches.add(event.name)
             case _:
                 pass
+
+    def _send(self, event: e.MessageSent, ordinal: int) -> None:
+        """It arrives, unless the run is told otherwise. What was delivered once counts, also if it is sent again."""
+        self._sent[event.name, event.to] += 1
+        place = place_of_send(event.name, event.to, self._sent[event.name, event.to])
+        settled = e.SendSettled(key=event.key, to=event.to, name=event.name, ordinal=ordinal)
+        self.memo.setdefault(place, Memo(settled=settled))
+
+    def _lose(self, event: e.SendSettled) -> None:
+        lost = (event.key, event.ordinal)
+        for place, memo in list(self.memo.items()):
+            if isinstance(memo.settled, e.SendSettled) and (memo.settled.key, memo.settled.ordinal) == lost:
+                del self.memo[place]
 
     def _open(self, event: Opened) -> None:
         self.memo[event.key] = Memo(event)

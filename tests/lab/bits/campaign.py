@@ -8,7 +8,6 @@ before, and every run comes to the same result. A column that only schedules may
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -22,7 +21,7 @@ from holdfast.ports.runs import Filter
 from holdfast.stores import open_store
 from tests.lab.bits.runs import PATIENCE, Outcomes, Readings, outcomes, readings
 from tests.lab.bits.stores import Column, Filled, Kind, Refused, filled
-from tests.lab.levels import Effort, Report, level
+from tests.lab.levels import Effort, Report, level, unheard
 
 DELAYING = {
     *(("runs", name) for name in ("available_at", "ready", "instance", "worker", "claims", "bounces", "epoch")),
@@ -151,8 +150,7 @@ async def verified(url: str) -> list[str]:
 
 def tried(kind: Kind, rng: Random, rows: int, tables: tuple[str, ...] = ()) -> list[Flip]:
     """The flips of a store of that kind; of these tables, if some are named."""
-    logging.getLogger("holdfast").setLevel(logging.CRITICAL)
-    with filled(kind) as store:
+    with unheard(), filled(kind) as store:
         flipping = Flipping(kind, store)
         return list(flipping.flips(rng, rows, tables))
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.lab.damage.play import play
-from tests.lab.levels import Effort, Report, level
+from tests.lab.levels import Effort, Report, level, unheard
 
 SEEDS = 150
 SOMETIMES = (
@@ -23,11 +22,8 @@ SOMETIMES = (
 
 def one(seed: int) -> tuple[list[str], str, dict[str, int]]:
     """One seed, in a process of the pool."""
-    logging.disable()
-    try:
+    with unheard():
         damages, problem, counts = asyncio.run(play(seed))
-    finally:
-        logging.disable(logging.NOTSET)
     return [f"{each.table}.{each.column}" for each in damages], problem, counts
 
 

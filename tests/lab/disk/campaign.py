@@ -7,7 +7,6 @@ acknowledged.
 from __future__ import annotations
 
 import asyncio
-import logging
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from holdfast.errors import HoldfastError, StoreError
 from holdfast.testing.conformance.world import START, World
 from tests.lab.disk.files import Faults, Power
 from tests.lab.disk.trace import Acknowledged, Trace, integrity
-from tests.lab.levels import Effort, Report, level
+from tests.lab.levels import Effort, Report, level, unheard
 
 TURNS = 12
 PAGES = 8
@@ -204,16 +203,6 @@ def power_cuts(effort: Effort) -> Report:
     report.figures = {"power cuts": cuts}
     report.sometimes = {"power was cut": cuts}
     return report
-
-
-@contextmanager
-def unheard() -> Iterator[None]:
-    """A store says what its disk does to it, at length."""
-    logging.disable()
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def seeds(effort: Effort, usual: int) -> Iterator[int]:

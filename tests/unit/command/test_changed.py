@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.command.changed import changed_files, module_of, needed_for, sources
+from tests.command.changed import changed_files, module_of, needed_for, sources, users_of
 
 PROJECT = {
     "src/holdfast/__init__.py": "if TYPE_CHECKING:\n    from holdfast.app import App\n",
@@ -57,8 +57,9 @@ def test_the_tests_of_this_project_are_found() -> None:
     """Contract: on the real sources, the pure heart is everybody's, and a leaf is not."""
     texts = sources()
     every = {path for path in texts if path.startswith("tests/") and "/test_" in path}
-    of_the_heart = set(needed_for(["src/holdfast/core/turn.py"], texts))
-    of_a_leaf = set(needed_for(["tests/chaos/compacting_process.py"], texts))
+    users = users_of(texts)
+    of_the_heart = set(needed_for(["src/holdfast/core/turn.py"], texts, users))
+    of_a_leaf = set(needed_for(["tests/chaos/compacting_process.py"], texts, users))
     assert "tests/conformance/test_stores.py" in of_the_heart
     assert of_a_leaf == {"tests/chaos/test_killed_compaction.py"}
     assert of_the_heart < every

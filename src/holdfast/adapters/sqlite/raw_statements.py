@@ -25,7 +25,7 @@ SELECT CAST(instance AS BLOB), CAST(worker AS BLOB), CAST(queues AS BLOB), CAST(
 FROM workers ORDER BY started_at, instance
 """
 _UNREAD = """
-SELECT no, CAST(id AS BLOB), CAST(kind AS BLOB), body FROM inbox
+SELECT no, CAST(id AS BLOB), CAST(kind AS BLOB), body, checksum FROM inbox
 WHERE run = ? AND no > ? AND consumed_ordinal IS NULL ORDER BY no
 """
 _HELD = "SELECT CAST(id AS BLOB), epoch, inbox_last FROM runs WHERE instance = ? AND instance <> ''"
@@ -39,7 +39,8 @@ SELECT CAST(definitions AS BLOB) FROM workers WHERE has_ended = 0 AND boot = ? A
 _QUEUES = "SELECT CAST(queues AS BLOB) FROM workers WHERE instance = ?"
 _COUNT_BY_STATUS = "SELECT CAST(status AS BLOB), count(*) FROM runs GROUP BY status"
 _EXPOSURES = """
-SELECT CAST(name AS BLOB), value, CAST(blob AS BLOB) FROM runs JOIN exposed ON exposed.run = runs.no WHERE id = ?
+SELECT CAST(name AS BLOB), value, CAST(blob AS BLOB), checksum FROM runs JOIN exposed ON exposed.run = runs.no
+WHERE id = ?
 ORDER BY name
 """
 _ID_OF_RUN = "SELECT CAST(id AS BLOB) FROM runs WHERE no = ?"

@@ -91,6 +91,7 @@ class ChildRun(Run[R]):
         program = self._child.program
         key = program.take_key(f"send {channel.name}")
         program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=channel.encode(value)))
+        program.receipts.sent(channel.name, self.id)
 
     async def cancel(self, reason: str = "") -> None:
         """Asks the child to stop, with this turn."""

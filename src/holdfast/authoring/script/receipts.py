@@ -8,11 +8,13 @@ receipt that nobody awaits costs nothing.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.script.bridge import block_on
 from holdfast.core import events as e
+from holdfast.core.passes import place_of_send
 from holdfast.errors import HoldfastError, RunFinished, RunNotFound
 
 if TYPE_CHECKING:
@@ -23,20 +25,21 @@ class Receipt:
     """What `Signal.send` returns. Awaited, it ends once the signal is in the inbox of the other run, or raises
     `RunFinished` or `RunNotFound`. A signal that nobody awaits is sent all the same."""
 
-    __slots__ = ("_key", "_name", "_program", "_to")
+    __slots__ = ("_key", "_name", "_place", "_program", "_to")
 
     def __init__(self, program: ScriptProgram, key: str, to: str, name: str) -> None:
         self._program = program
         self._key = key
         self._to = to
         self._name = name
+        self._place = program.receipts.sent(name, to)
 
     def __repr__(self) -> str:
         return f"<Receipt of {self._name!r} to {self._to!r}>"
 
     def __await__(self) -> Generator[Any, Any, None]:
         receipts = self._program.receipts
-        event = receipts.known(self._key, self._to)
+        event = receipts.known(self._key, self._place)
         if event is None:
             future = receipts.future(self._key, self._to)
             try:
@@ -61,19 +64,27 @@ class SyncReceipt(Receipt):
 class Receipts:
     """Of the signals that one program sent."""
 
-    __slots__ = ("_futures", "_known", "_program", "_targets")
+    __slots__ = ("_futures", "_known", "_lost", "_program", "_sent", "_targets")
 
     def __init__(self, program: ScriptProgram) -> None:
         self._program = program
         self._known: dict[str, e.SendSettled] = {}
+        self._lost: set[tuple[str, int]] = set()
+        self._sent: Counter[tuple[str, str]] = Counter()
         self._targets: dict[str, str] = {}
         self._futures: dict[str, list[asyncio.Future[e.SendSettled]]] = {}
 
-    def known(self, key: str, to: str) -> e.SendSettled | None:
-        """The outcome, if the journal holds it. What an earlier pass saw delivered counts, though it is sent again."""
-        memo = self._program.memo(key)
-        if memo is not None and isinstance(memo.settled, e.SendSettled) and memo.settled.to == to:
-            return memo.settled
+    def sent(self, name: str, to: str) -> str:
+        """Counts a signal that is sent; gives the place where an earlier pass would have noted it."""
+        self._sent[name, to] += 1
+        return place_of_send(name, to, self._sent[name, to])
+
+    def known(self, key: str, place: str) -> e.SendSettled | None:
+        """The outcome, if the journal holds it. What an earlier pass delivered counts, though it is sent again."""
+        memo = self._program.memo(place)
+        earlier = memo.settled if memo is not None else None
+        if isinstance(earlier, e.SendSettled) and (earlier.key, earlier.ordinal) not in self._lost:
+            return earlier
         return self._known.get(key)
 
     def future(self, key: str, to: str) -> asyncio.Future[e.SendSettled]:
@@ -90,8 +101,9 @@ class Receipts:
             self._futures[key] = left
 
     def settled(self, event: e.SendSettled) -> None:
-        """An outcome came. One of an earlier pass is nobody's: its keys are used again."""
+        """An outcome came. The loss of an earlier pass ends no wait, since its keys are used again."""
         if event.status != "delivered" and event.ordinal <= self._program.beginning.ordinal:
+            self._lost.add((event.key, event.ordinal))
             return
         self._known.setdefault(event.key, event)
         for future in self._futures.pop(event.key, ()):
