@@ -66,7 +66,19 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    keep_heap_small(item)
     durations.begin(item)
+
+
+def keep_heap_small(item: pytest.Item) -> None:
+    """Every so often what has come to stay is set aside: tests that collect garbage would go through it each time."""
+    count = item.session.stash[_TESTS] = item.session.stash.get(_TESTS, 0) + 1
+    if count % 25 == 0:
+        gc.collect()
+        gc.freeze()
+
+
+_TESTS = pytest.StashKey[int]()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -28,8 +28,8 @@ BIN = Path(sys.executable).parent
 CODE = ("src", "tests", "benchmarks", "examples", "dev.py")
 UNIT = ("tests/unit", "tests/conformance", "tests/lab/test_simulation.py")
 QUICK = "(not postgres and not Postgres and not folder) or test_kept_seeds"
-NEW_SEEDS = 2400
-"""Seeds of the simulation at every commit: about two minutes of two quiet cores."""
+NEW_SEEDS = 1200
+"""Seeds of the simulation at every commit: with the crash points about two minutes of one core."""
 
 
 def linters(code: Sequence[str] = CODE) -> list[list[Stage]]:

@@ -13,6 +13,7 @@ from holdfast.core.messages import encode_event
 from holdfast.core.run import Run
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Commit
+from tests.lab.sim.scenario import waits_of
 from tests.lab.sim.workflows import news, once
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Knocks:
         batch: list[Commit] = args[0]
         for run in [commit.row.run for commit in batch if commit.is_terminal]:
             known = world.watch.runs.get(run)
-            if world.is_calm or run in self._knocked or known is None or not may_be_knocked(known.fold):
+            if world.is_calm or run in self._knocked or known is None or not self._may_be_knocked(known.fold):
                 continue
             self._knocked.add(run)
             if self._chance() < world.scenario.knocks:
@@ -43,12 +44,12 @@ class Knocks:
                 world.watch.note(name)
                 await world.store.send(Message(run=run, id=name, kind="signal", body=encode_event(signal)))
 
+    def _may_be_knocked(self, run: Run) -> bool:
+        """Whether the model knows what another signal does: the run is prepared for it, or never waits for one."""
+        plans = [plan.plan for plan in self._world.scenario.runs if plan.id == run.id]
+        return has_once_in_flight(run) or any(plan and not waits_of(plan) for plan in plans)
+
 
 def has_once_in_flight(run: Run, but: Collection[str] = ()) -> bool:
     """Whether the body of a step that may run once is at work, as far as the journal knows."""
     return any(step.step == once.name and step.key not in but for step in run.in_flight)
-
-
-def may_be_knocked(run: Run) -> bool:
-    """Whether the model knows what a signal more does: nobody waits for one, or somebody who is prepared."""
-    return has_once_in_flight(run) or not any(wait.kind == "signal" for wait in run.waits.values())
