@@ -13,6 +13,9 @@ LONG = 20.0
 SPARE = 1.3
 """How much more than the committed figure a stage may use before it is named loudly."""
 
+LEAST = 10.0
+"""Processor seconds below which a stage has no budget: it is noise."""
+
 SHOWN = 10
 
 
@@ -44,7 +47,7 @@ def warnings(outcomes: Sequence[Outcome], tests: Mapping[str, Cost], known: Figu
     for seconds, name in long:
         before = f" (committed: {known.tests[name].seconds:.1f} s)" if name in known.tests else ""
         yield f"!! SLOW TEST: {seconds:.1f} s, more than {LONG:g} s: {name}{before}"
-    over = [x for x in outcomes if x.name in known.stages and x.processor > known.stages[x.name] * SPARE]
+    over = [x for x in outcomes if x.processor > max(known.stages.get(x.name, x.processor), LEAST) * SPARE]
     for one in over:
         budget = known.stages[one.name]
         yield f"!! OVER BUDGET: {one.name} used {one.processor:.0f} processor seconds, {budget:.0f} are committed"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import App, Retry, RunCancelled, RunFinished, Signal, Status, saga, sleep, step, workflow
+from holdfast.worker.worker import Worker
 from tests.support.world import START, World, crash, events, forget_programs
 
 go = Signal[int]("go")
@@ -503,3 +504,20 @@ async def test_cancelling_an_awaited_step_from_the_code(world: World) -> None:
         run = await app.start(work())
         assert await run.result("10s") == 1
     assert stopped == [1]
+
+
+async def test_a_worker_that_is_stopped_while_it_starts_leaves_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise: told to stop before it serves, it neither claims nor beats, and nobody counts it as alive."""
+    register = Worker._register
+
+    async def stopped_meanwhile(worker: Worker) -> None:
+        await register(worker)
+        await worker.stop(grace=0)
+        await register(worker)  # the answer of a store that is far away comes last
+
+    monkeypatch.setattr(Worker, "_register", stopped_meanwhile)
+    app = world.app(waits)
+    async with app.worker():
+        assert [row for row in await world.store.workers() if row.is_live] == []

@@ -36,6 +36,7 @@ def test_a_campaign_that_never_met_something_fails(monkeypatch: pytest.MonkeyPat
     """Promise: a campaign in which nothing was ever fenced proves nothing, and says so."""
     report = Report(figures={"seeds": 3}, sometimes={"fenced append": 0, "takeover": 4})
     assert lab.problems_of(report) == ["never met: fenced append. A campaign without it proves nothing"]
+    assert lab.problems_of(report, is_whole=False) == []
     monkeypatch.setattr(lab, "levels", lambda: {"empty": Level("empty", "nothing", lambda effort: report, 1)})
     assert lab.main([]) == 1
 

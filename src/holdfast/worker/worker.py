@@ -121,6 +121,10 @@ class Worker:
         except BaseException:
             await self.surroundings.close()  # what was opened before
             raise
+        if self.is_stopping:  # it was told to stop meanwhile: a heartbeat that begins now would never end
+            await self._leave_store()
+            await self.surroundings.close()
+            return
         recovery = self.options.recovery
         self._heartbeat = self.heartbeat(
             self.store.heart(self.options.instance, self.options.ttl),
@@ -319,14 +323,18 @@ class Worker:
             self._watchdog.stop()
         if self._heartbeat is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._heartbeat.stop)
+        await self._leave_store()
+        await self.surroundings.close()
+        LOG.info("worker %s: stopped", self.options.id, extra={"event": "stopped", "worker": self.options.id})
+
+    async def _leave_store(self) -> None:
+        """Gives back what this instance holds, and ends it."""
         if self.granted is not None:  # first: a run that is free and still granted to us is put off by whoever looks
             await self.granted.close()
         try:
             await self.store.release_all(self.options.instance)
         except StoreError as error:
             LOG.warning("worker %s: leases not released, they will run out: %s", self.options.id, error)
-        await self.surroundings.close()
-        LOG.info("worker %s: stopped", self.options.id, extra={"event": "stopped", "worker": self.options.id})
 
     # -- hints ---------------------------------------------------------------------------------------------------------
 
