@@ -72,7 +72,8 @@ def _packages(url: str) -> list[str]:
     """Own time of every package's modules, as the interpreter measures it; that slows imports down by itself."""
     found: Counter[str] = Counter()
     modules: Counter[str] = Counter()
-    for line in _resumed(url, PYTHONPROFILEIMPORTTIME="1").stderr.splitlines():
+    told = _resumed(url, PYTHONPROFILEIMPORTTIME="1").stderr.splitlines()
+    for line in (line for line in told if line.startswith("import time:")):
         own, _, name = line.removeprefix("import time:").split("|")
         if own.strip().isdigit():
             package = name.split(".")[0].strip()

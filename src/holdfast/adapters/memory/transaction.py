@@ -99,8 +99,9 @@ class Transaction:
             holder, added = self.tables.freed.get(run.no, ("", 0))
             if holder == instance and run.suspicion.is_suspect:
                 del self.tables.freed[run.no]
-                self._suspect(run.no, taken_back(run.suspicion, added))
-                self._change(run.no, claims=max(0, run.claims - 1))
+                claims = max(0, run.claims - 1)
+                self._suspect(run.no, taken_back(run.suspicion, added) if claims else NONE)  # only claims are blamed
+                self._change(run.no, claims=claims)
 
     def acquit(self, run: RunRow) -> None:
         """Nothing stands against it."""

@@ -30,8 +30,8 @@ RETURNING id
 """
 # take back: the instance lives, so its end counts for nothing, unless the run made progress since. Locks runs.
 TAKE_BACK = """
-UPDATE runs SET claims = claims - 1, deaths = deaths - 1, solo = solo - (added > 0), alone = alone - (added > 1),
-    added = 0, freed_from = ''
+UPDATE runs SET claims = claims - 1, deaths = iif(claims > 1, deaths - 1, 0), solo = solo - (added > 0),
+    alone = alone - (added > 1), added = 0, freed_from = ''
 WHERE no IN (SELECT no FROM runs INDEXED BY runs_freed WHERE deaths > 0 AND freed_from = ?1 AND claims > 0)
     AND ?2 IN ('', id)
 """

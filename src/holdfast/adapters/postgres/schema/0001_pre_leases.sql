@@ -69,8 +69,8 @@ $$;
 -- The instance lives, so its end counts for nothing, unless the run made progress since. Locks the runs, all or the one of
 -- that id; passes over what is locked, since a heartbeat never waits.
 CREATE FUNCTION _take_back(own text, only_id text) RETURNS void LANGUAGE sql AS $$
-    UPDATE runs SET claims = claims - 1, deaths = deaths - 1, solo = solo - (added > 0)::int,
-        alone = alone - (added > 1)::int, added = 0, freed_from = ''
+    UPDATE runs SET claims = claims - 1, deaths = CASE WHEN claims > 1 THEN deaths - 1 ELSE 0 END,
+        solo = solo - (added > 0)::int, alone = alone - (added > 1)::int, added = 0, freed_from = ''
     WHERE freed_from = own AND deaths > 0 AND claims > 0 AND no IN (
         SELECT no FROM runs WHERE freed_from = own AND deaths > 0 AND only_id IN ('', id)
         FOR NO KEY UPDATE SKIP LOCKED)
