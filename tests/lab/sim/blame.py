@@ -8,7 +8,7 @@ other runs, new to the store, kill beside it, twice each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from holdfast.core.suspicion import ALONE, SOLO
@@ -28,13 +28,18 @@ class Blame:
     def __init__(self) -> None:
         self._lives: Counter[str] = Counter()
         self._kills: Counter[str] = Counter()
-        self._beside: dict[str, list[Killer]] = {}
+        self._beside: dict[str, set[Killer]] = {}
+        self._explained: Counter[str] = Counter()
+        """How many of a run's counted claims ended because another run killed the worker."""
 
-    def killed(self, run: str, aboard: Collection[str]) -> Iterator[str]:
-        """A body of the run ended its worker, which held these."""
-        for other in aboard:
+    def killed(self, run: str, aboard: Mapping[str, int]) -> Iterator[str]:
+        """A body of the run ended its worker, which held these, each with its claims without progress.
+
+        A claim under which the run made progress counts nothing, so its end explains none of those that count."""
+        for other, claims in aboard.items():
             if other != run:
-                self._beside.setdefault(other, []).append((run, self._lives[run]))
+                self._beside.setdefault(other, set()).add((run, self._lives[run]))
+                self._explained[other] += claims > 0
         if run in aboard:
             self._kills[run] += 1
             if self._kills[run] > MOST:
@@ -45,11 +50,12 @@ class Blame:
         self._lives[run] += 1
         self._kills.pop(run, None)
         self._beside.pop(run, None)
+        self._explained.pop(run, None)
 
     def quarantined(self, run: str, claims: int, max_claims: int) -> Iterator[str]:
         """It is paused for the deaths of its workers; `claims` without progress were counted, this one included."""
-        beside = self._beside.get(run, [])
-        by_chance = claims - 1 - len(beside) - self._kills[run]
-        is_innocent = not self._kills[run] and by_chance < ALONE and len(set(beside)) < SOLO / FRESH
+        beside = self._beside.get(run, set())
+        by_chance = claims - 1 - self._explained[run] - self._kills[run]
+        is_innocent = not self._kills[run] and by_chance < ALONE and len(beside) < SOLO / FRESH
         if is_innocent and claims < max_claims:
-            yield f"it is quarantined, and lost its workers {by_chance} times by chance, and to {sorted(set(beside))}"
+            yield f"it is quarantined, and lost its workers {by_chance} times by chance, and to {sorted(beside)}"

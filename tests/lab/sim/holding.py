@@ -147,7 +147,8 @@ class Holding:
 
     def killed(self, run: str, instance: str, wrong: Callable[[str, str, str], None]) -> None:
         """A body of the run ends the process of that instance."""
-        for problem in self._blame.killed(run, [name for name, holder in self._held.items() if holder == instance]):
+        aboard = {name: self._claims.get(name, 0) for name, holder in self._held.items() if holder == instance}
+        for problem in self._blame.killed(run, aboard):
             wrong("L5", run, problem)
 
     def l5_quarantined(self, run: str, epoch: int) -> Wrong:
