@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,8 +29,9 @@ def text_files() -> Iterator[Path]:
             yield path
 
 
-@cache
 def parse(path: Path) -> ast.Module:
+    """The file's tree. Nothing keeps it: all trees together are over a million objects, which every later garbage
+    collection of the process would have to go through."""
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 

@@ -71,9 +71,9 @@ class Open(pydantic.BaseModel, extra="allow"):
     name: str = ""
 
 
-def doubled(make: Callable[[Any, Any], Any], levels: int = LEVELS) -> Any:
+def doubled(make: Callable[[Any, Any], Any], levels: int = LEVELS, leaf: str = "lol" * 1000) -> Any:
     """A value with 2^levels parts that are one and the same."""
-    value: Any = "lol"
+    value: Any = leaf
     for _ in range(levels):
         value = make(value, value)
     return value
@@ -98,6 +98,7 @@ def _cases() -> dict[str, Callable[[], object]]:
     arguments, laughs = Arguments(called, what="x"), doubled(as_list)
     return {
         "list": _encoded(Any, laughs),
+        "list of short texts": _encoded(Any, doubled(as_list, leaf="lol")),
         "tuple": _encoded(Any, doubled(lambda left, right: (left, right))),
         "dict": _encoded(Any, doubled(as_dict)),
         "dict of anything": _encoded(dict[str, Any], {"a": laughs}),

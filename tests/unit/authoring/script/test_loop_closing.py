@@ -22,6 +22,12 @@ from tests.unit.authoring.script.test_loop import OUTER, StepCall, Unwound, Worl
 Program = Callable[[World], Coroutine[Any, Any, None]]
 
 
+@pytest.fixture(autouse=True)
+def only_new_garbage() -> None:
+    """These tests collect garbage again and again: theirs alone, not what other tests have left in the process."""
+    gc.freeze()
+
+
 class Refund:
     """Counts the real refunds."""
 
