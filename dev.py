@@ -109,7 +109,7 @@ def install(*groups: str) -> None:
             raise SetupError(f"uv could not make {VENV.name}/. Delete the folder and try again.")
     what = f"the groups {', '.join(groups)}" if groups else "what Holdfast needs"
     say(f"== installing {what} at the versions of {CONSTRAINTS.name}")
-    wants = [word for group in groups for word in ("--group", group)]
+    wants = [word for group in ("build", *groups) for word in ("--group", group)]
     pinned: list[str | Path] = ["--constraints", CONSTRAINTS, "--build-constraints", CONSTRAINTS]
     if execute([program, "pip", "install", "--python", PYTHON, *pinned, *wants, "--editable", f"{ROOT}[testing]"]) != 0:
         raise SetupError("The packages could not be installed; uv's message is above.")

@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from holdfast.app import App
     from holdfast.authoring.batch.plan import Counts
     from holdfast.authoring.flow.builder import FlowBuilder
@@ -195,9 +197,20 @@ def __dir__() -> list[str]:
 def _load(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names.split():
-            found = globals()[name] = getattr(import_module(home), name)
+            found = globals()[name] = getattr(_module(home), name)
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _module(home: str) -> ModuleType:
+    try:
+        return import_module(home)
+    except ImportError as error:
+        from holdfast.extras import namesake_problem
+
+        if problem := namesake_problem():
+            error.add_note(problem)
+        raise
 
 
 if not TYPE_CHECKING:  # checkers read the imports above, and refuse a name that is not there

@@ -12,6 +12,7 @@ from holdfast.core.run import fold
 from holdfast.core.turn import decode_rows
 from holdfast.engine.definitions import Missing
 from holdfast.errors import DefinitionError
+from holdfast.extras import install_command
 from tests.support.flows import flow
 from tests.support.world import World
 
@@ -174,7 +175,7 @@ async def test_a_worker_that_cannot_check_schemas_puts_the_run_off(
             assert await run.status() is Status.PENDING
             found = await worker.engine.definitions.of(fold("c", decode_rows(await still.store.history("c"))))
             assert isinstance(found, Missing)
-            assert 'pip install "holdfast[flows]"' in found.note
+            assert found.note.endswith(f"Install it: {install_command('flows')}")
     async with still.worker(still.app(checked, inner, add)):
         await still.advance("10m")
         await run.signal(go, 10)

@@ -26,6 +26,12 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The `holdfast` command: runs it and ends the process with its exit code, also when it is interrupted early."""
+    import holdfast
+
+    if "App" not in getattr(holdfast, "__all__", ()):
+        from holdfast.extras import DISTRIBUTION, namesake_problem
+
+        sys.exit(f"holdfast: {namesake_problem() or f'the package {DISTRIBUTION} is damaged; install it again'}")
     try:
         from holdfast.cli.root import run
 

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.run import Run
 from holdfast.core.specs import WorkflowSpec
 from holdfast.engine.registry import Registry
+from holdfast.extras import install_command
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
@@ -52,8 +53,8 @@ class Definitions:
         names = self._registry.missing(spec)
         if not names:
             return Missing(
-                f"flow {spec.label} has JSON Schemas, and what checks them is not installed here: "
-                'pip install "holdfast[flows]"'
+                f"flow {spec.label} has JSON Schemas, and the library that checks them is not installed here. "
+                f"Install it: {install_command('flows')}"
             )
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         return Missing(f"flow {spec.label} calls {shown}, which is not registered here")

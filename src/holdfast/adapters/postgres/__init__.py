@@ -17,9 +17,10 @@ try:
     import psycopg as _  # noqa: F401 - is the extra there?
 except ImportError as _missing:  # pragma: no cover - the tests have it
     from holdfast.errors import StoreRefused
+    from holdfast.extras import install_command
 
     raise StoreRefused(
-        "a postgresql:// address needs psycopg, which is an extra: pip install 'holdfast[postgres]'"
+        f"a postgresql:// address needs psycopg, which is not installed. Install it: {install_command('postgres')}"
     ) from _missing
 
 from holdfast.adapters.postgres.store import PostgresStore, open_postgres

@@ -28,6 +28,7 @@ from holdfast.authoring.flow.reading import did_you_mean
 from holdfast.authoring.flow.written import path_text
 from holdfast.core.guards import is_dict, is_list
 from holdfast.errors import ExpressionFailed, UsageError
+from holdfast.extras import install_command
 
 __all__ = ["kinds_at", "kinds_of", "misfits", "misfits_of", "path_misfit", "schema_problems", "validator"]
 
@@ -58,8 +59,8 @@ def _compiled(schema: bytes) -> Any:
         import jsonschema_rs
     except ImportError:
         raise UsageError(
-            "this flow has a JSON Schema, and checking it needs a library that is not installed: "
-            'pip install "holdfast[flows]"'
+            "this flow has a JSON Schema, and the library that checks it is not installed. "
+            f"Install it: {install_command('flows')}"
         ) from None
     return jsonschema_rs.validator_for(msgspec.json.decode(schema), offline=True)
 

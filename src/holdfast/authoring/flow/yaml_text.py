@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from holdfast.authoring.flow.nodes import MAX_NESTING, Mark, Node, Note, Unreadable, number
 from holdfast.errors import UsageError
+from holdfast.extras import install_command
 
 __all__ = ["read_yaml"]
 
@@ -35,7 +36,8 @@ def read_yaml(text: str, note: Note) -> Node:
         import yaml as library
     except ImportError:
         raise UsageError(
-            'flows in YAML need a library that is not installed: pip install "holdfast[flows]", or write them in JSON'
+            "flows in YAML need a library that is not installed. "
+            f"Install it, or write them in JSON: {install_command('flows')}"
         ) from None
     yaml: Any = library
     if found := _CONTROL.search(text):

@@ -16,7 +16,11 @@ from __future__ import annotations
 try:
     import pytest
 except ImportError as _missing:  # pragma: no cover - the suite itself runs under pytest
-    raise ImportError("holdfast.testing.conformance needs pytest: pip install 'holdfast[testing]'") from _missing
+    from holdfast.extras import install_command
+
+    raise ImportError(
+        f"holdfast.testing.conformance needs pytest. Install it: {install_command('testing')}"
+    ) from _missing
 
 MODULES = (
     "blobs checksums children claims damage grants hints inbox journal leases machine_logs ownership parking receipts "

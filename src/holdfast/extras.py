@@ -1,0 +1,89 @@
+"""Optional parts of the distribution, and how to install one that is missing.
+
+The distribution is called `holdfast-workflows`. `holdfast` on the package index is another project, with a package of
+the same name: of the two, the one installed last has its files in place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from importlib import metadata, util
+from pathlib import Path
+from shlex import quote
+from typing import Any, NamedTuple
+
+DISTRIBUTION = "holdfast-workflows"
+NAMESAKE = "holdfast"
+
+
+def install_command(extra: str) -> str:
+    """The shell command that installs an extra into the environment this process runs in."""
+    return f"{_installer().install} {_requirement(extra)}"
+
+
+def namesake_problem() -> str:
+    """What to do if the other project's package is installed beside this one; empty if it is not."""
+    if not _is_installed(NAMESAKE):
+        return ""
+    installer = _installer()
+    return (
+        f"Another project's package, {NAMESAKE!r}, is installed in this environment and shares the folder 'holdfast' "
+        f"with {DISTRIBUTION!r}. Remove it and install ours again: "
+        f"{installer.uninstall} {NAMESAKE} && {installer.reinstall} {_requirement()}"
+    )
+
+
+class _Installer(NamedTuple):
+    install: str
+    uninstall: str
+    reinstall: str
+
+
+def _installer() -> _Installer:
+    """pip of this environment, or uv where it has none."""
+    python = quote(sys.executable or "python3")
+    if util.find_spec("pip") is not None:
+        pip = f"{python} -m pip"
+        return _Installer(f"{pip} install", f"{pip} uninstall --yes", f"{pip} install --force-reinstall --no-deps")
+    install = f"uv pip install --python {python}"
+    return _Installer(install, f"uv pip uninstall --python {python}", f"{install} --reinstall --no-deps")
+
+
+def _requirement(extra: str = "") -> str:
+    """This distribution for an installer: its name, or the source folder it was installed from."""
+    brackets = f"[{extra}]" if extra else ""
+    folder = _source_folder()
+    if folder is None:
+        return quote(f"{DISTRIBUTION}{brackets}")
+    path, is_editable = folder
+    return ("--editable " if is_editable else "") + quote(f"{path}{brackets}")
+
+
+def _source_folder() -> tuple[Path, bool] | None:
+    """The folder that the distribution was installed from, and whether it is an editable install; None if it came from
+    an index or a wheel, or if the folder is gone."""
+    try:
+        text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
+        origin: dict[str, Any] = json.loads(text or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        return None
+    path = Path(_path_of(str(origin.get("url", ""))))
+    if "dir_info" not in origin or not (path / "pyproject.toml").is_file():
+        return None
+    return path, bool(origin["dir_info"].get("editable"))
+
+
+def _path_of(url: str) -> str:
+    """The path of a `file://` URL. Not by `urllib`: authoring imports this module, and is kept free of that."""
+    escaped = url.removeprefix("file://").encode()
+    return re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), escaped).decode()
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
