@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from holdfast.config import StoreSettings
 from holdfast.errors import InvalidInput
 from holdfast.ports.condition import Schema
@@ -65,4 +67,30 @@ async def schema_of(url: str) -> Schema | None:
         from holdfast.adapters.postgres.store import schema_of as postgres_schema
 
         return await asyncio.to_thread(postgres_schema, url)
+    return None
+
+
+class MissingStore(msgspec.Struct, frozen=True):
+    """There is no store at an address: what is missing, and what to do."""
+
+    text: str
+    hint: str
+
+
+async def missing_store(url: str) -> MissingStore | None:
+    """Why there is nothing to read at an address; None if there is a store. Nothing is made."""
+    if url.startswith("sqlite:"):
+        from holdfast.adapters.sqlite.location import locate
+
+        path = locate(url).path
+        if not path.exists():
+            return MissingStore(f"there is no store at {url} (no file {path}).", "Is the path right?")
+    elif url.startswith("postgres"):
+        schema = await schema_of(url)
+        if schema is not None and schema.version == 0:
+            from holdfast.adapters.postgres.address import parse_address
+
+            place = parse_address(url)
+            text = f"there is no store in schema {place.schema!r} of {place.url}."
+            return MissingStore(text, "Is the address right? A worker, a start or `holdfast migrate` makes one.")
     return None

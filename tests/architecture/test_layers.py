@@ -14,8 +14,8 @@ import pytest
 from tests.architecture.source import PACKAGE, ROOT, parse, python_files, shown
 
 LAYERS = (
-    "cli web contrib testing app sync client worker engine adapters adapters.sqlite adapters.postgres adapters.memory "
-    "config authoring authoring.script authoring.machine ports core errors"
+    "cli web contrib testing lint app sync client worker engine adapters adapters.sqlite adapters.postgres "
+    "adapters.memory config authoring authoring.script authoring.machine ports core errors"
 ).split()
 
 
@@ -78,6 +78,13 @@ PLANTED = [
     ("cli", "import apsw", "apsw is spoken"),
     ("client", "import psycopg", "psycopg is spoken"),
     ("worker", "import rich.table", "click and rich"),
+    ("cli", "import holdfast.web", "Imports point one way"),
+    ("cli", "from holdfast.engine import anything", "cli and web are clients"),
+    ("cli", "import holdfast.adapters.sqlite", "cli and web are clients"),
+    ("cli", "def check():\n    import holdfast.testing", "cli and web are clients"),
+    ("web", "import holdfast.engine", "cli and web are clients"),
+    ("web", "from holdfast.adapters import memory", "cli and web are clients"),
+    ("web", "import holdfast.testing", "cli and web are clients"),
 ]
 """Where a line is planted, the line, and the contract that has to notice."""
 

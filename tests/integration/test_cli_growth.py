@@ -110,7 +110,7 @@ def test_gc_leaves_a_sweeping_worker_alone(url: str) -> None:
     asyncio.run(sweeps())
     answer = CliRunner().invoke(growing.gc, ["--url", url])
     assert answer.exit_code == 1
-    assert "a worker is sweeping this store just now" in answer.output
+    assert "a worker is sweeping this store just now" in str(answer.exception)
 
 
 def test_compact_makes_long_journals_short(url: str) -> None:

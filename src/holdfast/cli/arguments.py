@@ -12,8 +12,8 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.cli.escaping import text_of
-from holdfast.cli.loading import did_you_mean
 from holdfast.core.annotations import hints_of
+from holdfast.core.hints import did_you_mean
 from holdfast.core.payload import Shape
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import InvalidArguments, InvalidInput, NotDecodable

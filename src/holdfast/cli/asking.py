@@ -7,16 +7,12 @@ from typing import Any, TypeVar
 
 import click
 
-from holdfast.cli.loading import CommandError, did_you_mean
 from holdfast.client.client import Client
-from holdfast.core.ids import check_id
+from holdfast.client.inspect import lookup
 from holdfast.errors import InvalidId
-from holdfast.ports.runs import Filter, RunRow
+from holdfast.ports.runs import RunRow
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-RECENT = 500
-"""How many runs are looked at for a hint."""
 
 
 def asking(json_help: str = "One object.") -> Callable[[Function], Function]:
@@ -31,13 +27,8 @@ def asking(json_help: str = "One object.") -> Callable[[Function], Function]:
 
 
 async def find_run(client: Client, run_id: str) -> RunRow:
-    """The run of that id; one that is not there gets a hint."""
+    """The run of that id; one that no run can have is wrong usage."""
     try:
-        row = await client.store.get(check_id(run_id, "run id"))
+        return await lookup.find_run(client, run_id)
     except InvalidId as error:
         raise click.UsageError(str(error)) from error
-    if row is None:
-        recent, _ = await client.page(Filter(), limit=RECENT)
-        hint = did_you_mean(run_id, [view.id for view in recent])
-        raise CommandError(f"no run {run_id!r} in {client.store.url}.{hint or ' `holdfast runs` lists them.'}")
-    return row

@@ -9,9 +9,10 @@ import click
 
 from holdfast.cli.asking import asking, find_run
 from holdfast.cli.loading import opened_client
-from holdfast.cli.output import Output, at_text
+from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.cli.telling import entry_parts, event_object, since_text
+from holdfast.cli.telling import entry_parts, since_text
+from holdfast.client.inspect.objects import at_text, event_object
 from holdfast.client.run import ClientRun
 from holdfast.core.timeline import Timeline
 

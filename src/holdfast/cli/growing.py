@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any, Self
+from typing import Self
 
 import click
 
-from holdfast.cli.asking import asking, find_run
-from holdfast.cli.loading import CommandError, opened_client
+from holdfast.cli.asking import asking
+from holdfast.cli.loading import opened_client
 from holdfast.cli.output import Output, is_terminal, status_part
 from holdfast.cli.parameters import duration
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.client.client import Client
+from holdfast.client.cleanup import clean, long_journals
+from holdfast.client.cleanup import compact as compact_journal
+from holdfast.client.inspect.room import Swept, read_room, room_object, sweepable, swept_object
 from holdfast.config import load
 from holdfast.core.durations import format_duration
-from holdfast.engine.snapshots import compact as compact_run
-from holdfast.engine.sweeping import DUTY, TTL, Swept, sweep, sweepable
 from holdfast.errors import BlobNotFound, CorruptJournal
-from holdfast.ports.runs import Filter, RunRow
-from holdfast.ports.upkeep import Space
 
 ROWS = 1_000
 """Journals with fewer rows are not worth compacting unless one is named."""
@@ -60,41 +56,20 @@ async def _gc(
         if is_dry:
             _say_swept(await sweepable(client.store, kept, grace), out, is_dry=True)
             return
-        holder = f"gc-{secrets.token_hex(8)}"
-
-        async def goes_on() -> bool:
-            return await client.store.take_duty(DUTY, holder=holder, ttl=TTL)
-
-        if not await goes_on():
-            raise CommandError("a worker is sweeping this store just now; it removes the same. Try again later.")
         with _Progress(out) as progress:
-            try:
-                swept = await sweep(
-                    client.store,
-                    kept,
-                    grace,
-                    goes_on=goes_on,
-                    tell=lambda x: progress.show(f"{x.removed.runs} runs, {x.collected.blobs} blobs removed"),
-                )
-            finally:
-                await client.store.drop_duty(DUTY, holder=holder)
+            swept = await clean(
+                client,
+                kept,
+                grace,
+                tell=lambda x: progress.show(f"{x.removed.runs} runs, {x.collected.blobs} blobs removed"),
+            )
         _say_swept(swept, out, is_dry=False)
 
 
 def _say_swept(swept: Swept, out: Output, *, is_dry: bool) -> None:
     removed, collected, later = swept.removed, swept.collected, swept.later
     if out.is_json:
-        out.record(
-            {
-                "dry_run": is_dry,
-                "trees": removed.trees,
-                "runs": removed.runs,
-                "rows": removed.rows,
-                "blobs": collected.blobs,
-                "blob_bytes": collected.bytes,
-                **({"later_blobs": later.blobs, "later_blob_bytes": later.bytes} if is_dry else {}),
-            }
-        )
+        out.record(swept_object(swept, is_dry=is_dry))
         return
     would = "would remove" if is_dry else "removed"
     out.line(f"{would} {removed.runs} runs ({removed.trees} trees, {removed.rows} journal rows)")
@@ -125,11 +100,9 @@ async def _compact(
     runs = gone = problems = 0
     async with opened_client(target, url) as client:
         with _Progress(out) as progress:
-            async for row, length in _long_journals(client, run_id, rows):
+            async for row, length in long_journals(client, run_id, rows):
                 try:
-                    one = (
-                        length - 2 if is_dry else await compact_run(client.store, row.id, row.no, row.next_ordinal - 1)
-                    )
+                    one = length - 2 if is_dry else await compact_journal(client, row)
                 except (CorruptJournal, BlobNotFound) as error:  # the others still become short
                     problems += 1
                     _say_damaged(row.id, str(error).removeprefix(f"run {row.id}: "), out)
@@ -157,30 +130,6 @@ def _say_damaged(run: str, problem: str, out: Output) -> None:
         out.line(("run ", "dim"), (run, "bold"), (f": {problem}", "red"))
 
 
-async def _long_journals(client: Client, run_id: str | None, least: int) -> AsyncIterator[tuple[RunRow, int]]:
-    """Runs and the rows their journals have."""
-    if run_id is not None:
-        row = await find_run(client, run_id)
-        yield row, await _length(client, row)
-        return
-    after = ""
-    while True:
-        page = await client.store.list(Filter(), after=after, limit=500)
-        for row in page.runs:
-            if row.next_ordinal > least:
-                length = await _length(client, row)
-                if length >= least:
-                    yield row, length
-        after = page.next
-        if not after:
-            return
-
-
-async def _length(client: Client, row: RunRow) -> int:
-    first = await client.store.history(row.id, limit=1)
-    return row.next_ordinal - first[0].ordinal if first else 0
-
-
 @click.command("space", cls=HoldfastCommand)
 @asking()
 @_KEEP
@@ -195,12 +144,11 @@ async def _space(target: str | None, url: str | None, keep: timedelta | None, la
         kept = keep if keep is not None else client.keep
         with _Progress(out) as progress:
             progress.show("reading the store")
-            report = await client.store.space(largest=largest)
-            progress.show("looking for what may go")
-            swept = await sweepable(client.store, kept, load().settings.upkeep.blob_grace)
+            room = await read_room(client, kept, load().settings.upkeep.blob_grace, largest=largest)
     if out.is_json:
-        out.record(_space_object(report, swept, kept))
+        out.record(room_object(room))
         return
+    report, swept = room.space, room.swept
     out.fields([("store", client.store.url), ("size", size_text(report.total)), ("free", size_text(report.free))])
     out.table(
         ("WHAT", "ROWS", "CONTENT"),
@@ -221,25 +169,6 @@ async def _space(target: str | None, url: str | None, keep: timedelta | None, la
     after = "never" if kept is None else f"after {format_duration(kept)}"
     out.line(f"ended runs go {after}: now {removed.runs} runs, {removed.rows} journal rows")
     out.line(f"blobs nothing refers to: {collected.blobs}, {size_text(collected.bytes)}")
-
-
-def _space_object(report: Space, swept: Swept, keep: timedelta | None) -> dict[str, Any]:
-    def parts(found: Any) -> dict[str, Any]:
-        return {part.name: {"rows": part.rows, "bytes": part.bytes} for part in found}
-
-    return {
-        "total": report.total,
-        "free": report.free,
-        "tables": parts(report.tables),
-        "blobs": parts(report.blobs),
-        "largest": [
-            {"run": x.id, "workflow": x.workflow, "status": x.status, "rows": x.rows, "bytes": x.bytes}
-            for x in report.largest
-        ],
-        "keep_seconds": None if keep is None else keep.total_seconds(),
-        "expired": {"trees": swept.removed.trees, "runs": swept.removed.runs, "rows": swept.removed.rows},
-        "unused_blobs": {"blobs": swept.collected.blobs, "bytes": swept.collected.bytes},
-    }
 
 
 def size_text(count: int) -> str:

@@ -22,7 +22,7 @@ def command(target: str | None, is_json: bool) -> int:
     Nothing is executed but the import of the app. A line that is right all the same says `# holdfast: allow RULE`. Exit
     code 1 if something was found.
     """
-    from holdfast.testing.lint import lint
+    from holdfast.lint import lint
 
     out = Output(is_json=is_json)
     report = lint(app_to_serve(target, load()))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import Any
 
 import click
-import msgspec
 
 from holdfast.authoring.handle import RunView
 from holdfast.cli.asking import asking
 from holdfast.cli.loading import opened_client
-from holdfast.cli.output import Output, Part, ago_text, at_text, status_part
+from holdfast.cli.output import Output, Part, ago_text, status_part
 from holdfast.cli.parameters import by_name, pair, status
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.inspect.objects import at_text, run_object
 from holdfast.core.status import Status
 from holdfast.ports.runs import Filter
 
@@ -97,13 +96,6 @@ def print_runs(views: list[RunView], out: Output) -> None:
             (),
             [(x.id, status_word(x), label_of(x), at_text(x.created_at), x.queue, x.waiting) for x in views],
         )
-
-
-def run_object(view: RunView) -> dict[str, Any]:
-    """A run's row as programs read it."""
-    shown: dict[str, Any] = msgspec.to_builtins(view)
-    shown["waiting"] = view.waiting
-    return shown
 
 
 def status_word(view: RunView) -> str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import site
@@ -19,11 +18,13 @@ from typing import Any
 
 import click
 
-from holdfast.app import App, schema_of
+from holdfast.app import App
 from holdfast.authoring.script.functions import is_a
 from holdfast.client.client import Client
 from holdfast.config import URL_VARIABLE, Loaded, load
+from holdfast.core.hints import did_you_mean
 from holdfast.errors import HoldfastError
+from holdfast.stores import missing_store
 
 EXAMPLE = "Write MODULE:APP, such as shop:app for `app = App(…)` in shop.py."
 
@@ -115,13 +116,6 @@ def refuse_private(url: str) -> None:
         )
 
 
-def did_you_mean(word: str, known: list[str]) -> str:
-    """A hint for a word that is not among the known ones, or nothing."""
-    near = difflib.get_close_matches(word, known, n=3, cutoff=0.6)
-    near += [one for one in known if word and one.startswith(word) and one not in near][: 3 - len(near)]
-    return f" Did you mean {' or '.join(near)}?" if near else ""
-
-
 def app_in(found: Any) -> App | None:
     """The app itself, or the one inside a `holdfast.sync.App`."""
     if is_a(found, App):
@@ -132,25 +126,11 @@ def app_in(found: Any) -> App | None:
 
 async def refuse_missing(url: str, *, is_default: bool = False) -> None:
     """A command that only asks does not make a store."""
-    if url.startswith("sqlite:"):
-        from holdfast.adapters.sqlite.location import locate
-
-        path = locate(url).path
-        if not path.exists():
-            hint = f"Name the store with --url or ${URL_VARIABLE}, or give MODULE:APP."
-            raise CommandError(
-                f"there is no store at {url} (no file {path}). {hint if is_default else 'Is the path right?'}"
-            )
-    elif url.startswith("postgres"):
-        schema = await schema_of(url)
-        if schema is not None and schema.version == 0:
-            from holdfast.adapters.postgres.address import parse_address
-
-            place = parse_address(url)
-            raise CommandError(
-                f"there is no store in schema {place.schema!r} of {place.url}. Is the address right? A worker, a start "
-                "or `holdfast migrate` makes one."
-            )
+    problem = await missing_store(url)
+    if problem:
+        hint = f" Name the store with --url or ${URL_VARIABLE}, or give MODULE:APP."
+        is_unsaid = is_default and url.startswith("sqlite:")
+        raise CommandError(f"{problem.text}{hint if is_unsaid else f' {problem.hint}'}")
 
 
 # -- importing ---------------------------------------------------------------------------------------------------------

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.output import Output
+from holdfast.client.inspect.story import Story
 from holdfast.core.machine_path import MachinePath, machine_path
 from holdfast.core.turn import Turn
-
-if TYPE_CHECKING:
-    from holdfast.cli.showing import Story
 
 SHOWN = 30
 
@@ -20,11 +17,8 @@ class MachinePart:
 
     def show(self, story: Story, out: Output) -> None:
         """For people."""
-        print_machine(story.view.id, story.turns, out)
-
-    def fields(self, story: Story) -> dict[str, Any]:
-        """For programs."""
-        return {"machine": machine_object(story.view.id, story.turns)}
+        if story.started is not None and not story.is_compacted:
+            print_machine(story.view.id, story.turns, out)
 
 
 def print_machine(run_id: str, turns: Sequence[Turn], out: Output) -> None:
@@ -43,19 +37,6 @@ def print_machine(run_id: str, turns: Sequence[Turn], out: Output) -> None:
             ("to finish", f"holdfast compensate {run_id} MODULE:APP" if path.is_over and path.undoable else ""),
         ]
     )
-
-
-def machine_object(run_id: str, turns: Sequence[Turn]) -> dict[str, Any] | None:
-    """For programs."""
-    path = machine_path(run_id, turns)
-    if path is None:
-        return None
-    return {
-        "path": [{"key": visit.key, "state": visit.state} for visit in path.visits],
-        "state": None if path.is_over else path.state,
-        "undoable": path.undoable,
-        "suspects": path.suspects,
-    }
 
 
 def _way(path: MachinePath) -> str:

@@ -9,10 +9,10 @@ import click
 
 from holdfast.authoring.handle import RunView
 from holdfast.cli.asking import asking, find_run
-from holdfast.cli.listing import run_object
 from holdfast.cli.loading import opened_client
 from holdfast.cli.output import Output, standing
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.inspect.objects import run_object
 from holdfast.client.run import ClientRun
 from holdfast.core.status import Status
 

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
@@ -79,11 +79,6 @@ def standing(status: str, doing: str) -> list[Part]:
     """A status and what there is to say about it: "running: sleeping …", "paused (operator): …"."""
     said = doing.removeprefix(status)
     return [status_part(status), said if said != doing or not doing else f": {doing}"]
-
-
-def at_text(at: datetime | None) -> str:
-    """An instant for programs and for people alike: UTC, to the millisecond."""
-    return "" if at is None else f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
 
 def ago_text(past: timedelta) -> str:

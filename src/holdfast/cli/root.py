@@ -175,7 +175,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, with a hint for a word that is no command."""
         if args and args[0] not in self.places and not args[0].startswith("-"):
-            from holdfast.cli.loading import did_you_mean
+            from holdfast.core.hints import did_you_mean
 
             raise click.UsageError(f"there is no command {args[0]!r}.{did_you_mean(args[0], list(self.places))}", ctx)
         return super().resolve_command(ctx, args)

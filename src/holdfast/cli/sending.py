@@ -9,11 +9,12 @@ import msgspec
 
 from holdfast.authoring.script.channels import Signal, Topic
 from holdfast.cli.asking import asking, find_run
-from holdfast.cli.loading import did_you_mean, opened_client
+from holdfast.cli.loading import opened_client
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import read_text
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.client.run import ClientRun
+from holdfast.core.hints import did_you_mean
 from holdfast.errors import InvalidInput
 
 _ID = click.option("--id", metavar="ID", help="Of the message: the same one again counts once.")

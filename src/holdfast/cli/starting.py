@@ -14,11 +14,12 @@ from holdfast.authoring.handle import Run
 from holdfast.authoring.script.context import place as here
 from holdfast.authoring.script.workflows import Call
 from holdfast.cli.arguments import from_json, from_words
-from holdfast.cli.loading import CommandError, app_to_serve, did_you_mean, refuse_private
+from holdfast.cli.loading import CommandError, app_to_serve, refuse_private
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import by_name, duration, moment, pair, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.config import load
+from holdfast.core.hints import did_you_mean
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.errors import HoldfastError, InvalidInput

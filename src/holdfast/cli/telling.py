@@ -1,17 +1,13 @@
-"""Entries and events in words and as objects: what `show` and `follow` have in common."""
+"""Entries of a timeline in words: what `show` and `follow` have in common."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-import msgspec
-
-from holdfast.cli.output import STATUS_STYLES, Part, at_text
-from holdfast.core import events as e
+from holdfast.cli.output import STATUS_STYLES, Part
+from holdfast.client.inspect.objects import at_text
 from holdfast.core.durations import format_duration
 from holdfast.core.entry import Entry, say
-from holdfast.core.turn import Turn
 
 _STYLES = {"failed": "red", "cut off": "yellow", "timed out": "yellow", "open": "bold", "not begun": "bold"}
 
@@ -51,17 +47,3 @@ def _style(entry: Entry) -> str:
     if entry.kind in {"claimed", "released", "kept", "patched"}:
         return "dim"
     return _STYLES.get(entry.outcome, "")
-
-
-def event_object(event: e.AnyEvent, turn: Turn) -> dict[str, Any]:
-    """An event as programs read it."""
-    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
-    kind = data.pop("t")
-    return {
-        "seq": turn.seq,
-        "ordinal": turn.ordinal,
-        "epoch": turn.epoch,
-        "at": at_text(turn.at),
-        "type": kind,
-        "data": data,
-    }

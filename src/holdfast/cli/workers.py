@@ -9,8 +9,9 @@ import msgspec
 
 from holdfast.cli.asking import asking
 from holdfast.cli.loading import opened_client
-from holdfast.cli.output import Output, Part, ago_text, at_text
+from holdfast.cli.output import Output, Part, ago_text
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.inspect.objects import at_text
 from holdfast.ports.leases import WorkerRow
 
 

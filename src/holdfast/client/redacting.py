@@ -8,6 +8,7 @@ from holdfast.core import events as e
 from holdfast.core.redaction import Redaction
 from holdfast.core.turn import decode_row
 from holdfast.engine.history import Journal, load
+from holdfast.errors import CorruptJournal
 
 if TYPE_CHECKING:
     from holdfast.ports.runs import RunRow
@@ -34,7 +35,10 @@ async def redaction_for(store: Store, row: RunRow) -> Redaction:
 
 
 async def _start_of(store: Store, row: RunRow) -> e.Started | None:
-    first = decode_row((await store.history(row.id, limit=1))[0]).events[0]
+    rows = await store.history(row.id, limit=1)
+    if not rows:
+        raise CorruptJournal(f"run {row.id}: its journal is missing")
+    first = decode_row(rows[0]).events[0]
     if isinstance(first, e.Compacted):
         journal = Journal(list((await store.read({row.no: 1}))[row.no]))
         first = (await load(store, row.no, row.id, journal)).turns[0].events[0]

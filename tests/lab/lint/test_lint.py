@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks import program
 from holdfast import workflow
 from holdfast.cli import demo_app
-from holdfast.testing.lint import lint
-from holdfast.testing.lint.finding import SUMMARIES
+from holdfast.lint import lint
+from holdfast.lint.finding import SUMMARIES
 from tests.lab.levels import Effort
 from tests.lab.lint import machines, mistakes, right
 from tests.lab.lint.campaign import linted, marked, report_of

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast import App
 from holdfast.adapters.sqlite.condition import condition_of
-from holdfast.cli.doctor import _clock, _met, _workers  # pyright: ignore[reportPrivateUsage]
 from holdfast.cli.flows import FlowGroup
 from holdfast.cli.root import COMMANDS
+from holdfast.client.inspect.findings import _met, clock_finding, worker_findings  # pyright: ignore[reportPrivateUsage]
 from holdfast.core.recovery import Recovery, encode_recovery
 from holdfast.ports.leases import WorkerRow
 from tests.unit.cli.conftest import Cli
@@ -56,7 +56,7 @@ def test_what_recovery_met_is_shown() -> None:
             recovery=encode_recovery(recovery),
         )
         checks = {"recovery", "threads"}
-        return [(x.state, x.text) for x in _workers([row], has_work=False) if x.check in checks]
+        return [(x.state, x.text) for x in worker_findings([row], has_work=False) if x.check in checks]
 
     assert found(Recovery()) == []
     left = tuple((f"r{number}", "slow") for number in range(7))
@@ -130,7 +130,7 @@ def test_an_id_that_two_live_workers_use_is_a_warning() -> None:
             )
             for number, (worker, began, heard) in enumerate(rows)
         ]
-        return [x.text for x in _workers(workers, has_work=False) if x.state == "warning"]
+        return [x.text for x in worker_findings(workers, has_work=False) if x.state == "warning"]
 
     assert found(("w1", 0, 60), ("w2", 0, 60)) == []
     assert found(("w1", 0, None), ("w1", 30, 60)) == []
@@ -236,10 +236,10 @@ def test_clocks_that_differ_are_a_problem() -> None:
     """Contract: the store's clock against ours, and the newest run against both."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     second = timedelta(seconds=1)
-    assert _clock(now, now + second / 2, now).state == "ok"
-    assert _clock(now, now, None).state == "ok"
-    assert "differ by 2 s" in _clock(now, now + 2 * second, now).text
-    ahead = _clock(now, now, now + 60 * second)
+    assert clock_finding(now, now + second / 2, now).state == "ok"
+    assert clock_finding(now, now, None).state == "ok"
+    assert "differ by 2 s" in clock_finding(now, now + 2 * second, now).text
+    ahead = clock_finding(now, now, now + 60 * second)
     assert (ahead.state, "1 min in the future" in ahead.text) == ("problem", True)
 
 

@@ -23,8 +23,8 @@ from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.resources import resources_named_by
 from holdfast.cli.loading import app_in
 from holdfast.errors import DefinitionError
-from holdfast.testing.lint import lint
-from holdfast.testing.lint.reading import is_authors
+from holdfast.lint import lint
+from holdfast.lint.reading import is_authors
 from holdfast.testing.sweep.memory import Memory
 from holdfast.testing.sweep.reaching import effective_functions, reached, replayed_functions
 from holdfast.testing.sweep.watching import addresses_used

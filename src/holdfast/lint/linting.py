@@ -12,9 +12,9 @@ from typing import Any
 
 from holdfast.app import App
 from holdfast.core.specs import WorkflowSpec
-from holdfast.testing.lint.finding import Finding, Rule
-from holdfast.testing.lint.reading import definition_of, is_authors, line_of
-from holdfast.testing.lint.visiting import Body
+from holdfast.lint.finding import Finding, Rule
+from holdfast.lint.reading import definition_of, is_authors, line_of
+from holdfast.lint.visiting import Body
 
 _ALLOWED = re.compile(r"#\s*holdfast:\s*allow\s+([\w, ]+)")
 MOST_HELPERS = 1000

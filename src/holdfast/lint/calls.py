@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.testing.lint.finding import Rule
+from holdfast.lint.finding import Rule
 
 
 class Banned(NamedTuple):

@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from holdfast.authoring.script.functions import is_a
-from holdfast.testing.lint.reading import Definition
+from holdfast.lint.reading import Definition
 
 
 class Unknown:

@@ -14,11 +14,11 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.functions import function_behind, is_a, is_coroutine_function
 from holdfast.authoring.script.steps import AnyStep, StepDecorator, SyncStep, SyncStepWithOptions, step
 from holdfast.authoring.script.workflows import AnyWorkflow
-from holdfast.testing.lint.calls import METHODS, MUTATORS, ORDERED, SETTLING, VALUES, banned
-from holdfast.testing.lint.finding import Rule
-from holdfast.testing.lint.kinds import Kinds
-from holdfast.testing.lint.names import UNKNOWN, Names
-from holdfast.testing.lint.reading import Definition
+from holdfast.lint.calls import METHODS, MUTATORS, ORDERED, SETTLING, VALUES, banned
+from holdfast.lint.finding import Rule
+from holdfast.lint.kinds import Kinds
+from holdfast.lint.names import UNKNOWN, Names
+from holdfast.lint.reading import Definition
 
 Told = Callable[[ast.AST, Rule, str, str], None]
 

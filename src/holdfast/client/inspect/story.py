@@ -1,0 +1,207 @@
+"""Everything that is known of one run. It always answers: of a run that is compacted or damaged, what can still be
+read, and in `problems` what cannot, and what to do.
+
+A run whose start cannot be read may hold secrets that nobody can name: its payloads are hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.authoring.handle import RunView
+from holdfast.client.client import Client
+from holdfast.client.inspect.lookup import find_run
+from holdfast.client.redacting import redaction_for
+from holdfast.client.run import view_of
+from holdfast.core import events as e
+from holdfast.core.failure import Failure
+from holdfast.core.holders import Crash, Holder, holders
+from holdfast.core.redaction import HIDDEN, Redaction
+from holdfast.core.timeline import Timeline
+from holdfast.core.turn import UNREADABLE, Turn, decode_row
+from holdfast.engine.history import Journal, load
+from holdfast.errors import BlobNotFound, CorruptJournal
+from holdfast.ports.runs import Filter, RunRow
+from holdfast.ports.store import Store
+
+CHILDREN = 500
+"""How many children are read."""
+
+_MASK = msgspec.Raw(msgspec.json.encode(HIDDEN))
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, told from its journal. `started` is None if nobody can say any more how it began."""
+
+    view: RunView
+    redaction: Redaction | None
+    """What is hidden; None: every payload, since the start that says it cannot be read."""
+    turns: list[Turn]
+    line: Timeline
+    started: e.Started | None
+    input: Any
+    result: Any
+    exposed: dict[str, Any]
+    children: list[RunView]
+    children_next: str
+    problems: list[str]
+
+    @property
+    def end(self) -> e.Terminal | None:
+        """The last event, if the run has ended."""
+        last = self.turns[-1].events[-1] if self.turns and self.turns[-1].events else None
+        return last if isinstance(last, e.Completed | e.Failed | e.Cancelled) else None
+
+    @property
+    def seq(self) -> int:
+        """That of the last row: where `follow` continues."""
+        return self.turns[-1].seq if self.turns else 0
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether one row stands for the first ones."""
+        return bool(self.turns) and any(isinstance(event, e.Compacted) for event in self.turns[0].events)
+
+    @property
+    def holders(self) -> tuple[list[Holder], list[Crash]]:
+        """Who held it, and every crash."""
+        return holders(self.turns)
+
+    @property
+    def failures(self) -> list[tuple[str, Failure]]:
+        """What went wrong, with a title: the last failure of each step that did not get over it, and the run's own."""
+        return unsettled_failures(self.turns)
+
+
+async def read_story(client: Client, run_id: str) -> Story:
+    """Reads all of it. `RunNotFound` with a hint if there is no such run."""
+    row = await find_run(client, run_id)
+    store, problems = client.store, list[str]()
+    turns = await _turns(store, row, problems)
+    row = await store.get(run_id) or row
+    redaction = await _redaction(store, row, problems)
+    started = await _start(store, row, turns, problems)
+    shown = [_shown(turn, redaction) for turn in turns]
+    line = Timeline()
+    for turn in shown:
+        line.take(turn)
+    last = turns[-1].events[-1] if turns and turns[-1].events else None
+    children, after = await client.page(Filter(parent=run_id), limit=CHILDREN)
+    return Story(
+        view=view_of(row, store.clock.now()),
+        redaction=redaction,
+        turns=shown,
+        line=line,
+        started=started,
+        input=None if started is None else await _value(store, redaction, started, "input", problems),
+        result=await _value(store, redaction, last, "result", problems) if isinstance(last, e.Completed) else None,
+        exposed=await _exposed(store, redaction, run_id, problems),
+        children=children[::-1],
+        children_next=after,
+        problems=[*(f"its row is damaged: {one}" for one in row.damage), *dict.fromkeys(problems)],
+    )
+
+
+async def _turns(store: Store, row: RunRow, problems: list[str]) -> list[Turn]:
+    """The turns that can be read, as they are stored."""
+    turns: list[Turn] = []
+    after = 0
+    while rows := await store.history(row.id, after_seq=after):
+        for stored in rows:
+            try:
+                turns.append(decode_row(stored))
+            except CorruptJournal as error:
+                problems.append(f"{error}. See: holdfast verify --run {row.id}")
+        after = rows[-1].seq
+    if not turns and not problems:
+        problems.append(f"its journal is missing. See: holdfast verify --run {row.id}")
+    return turns
+
+
+async def _redaction(store: Store, row: RunRow, problems: list[str]) -> Redaction | None:
+    try:
+        return await redaction_for(store, row)
+    except (CorruptJournal, BlobNotFound) as error:
+        problems.append(f"which of its values are secret cannot be read, so none is shown: {error}")
+        return None
+
+
+async def _start(store: Store, row: RunRow, turns: Sequence[Turn], problems: list[str]) -> e.Started | None:
+    """How the run began; of a compacted one, from what its stand-in keeps."""
+    first = turns[0].events[0] if turns and turns[0].events else None
+    if isinstance(first, e.Started):
+        return first
+    if not isinstance(first, e.Compacted):
+        return None
+    try:
+        journal = Journal(list((await store.read({row.no: 1}))[row.no]))
+        first = (await load(store, row.no, row.id, journal)).turns[0].events[0]
+    except (CorruptJournal, BlobNotFound) as error:
+        problems.append(f"{error}. See: holdfast verify --run {row.id}")
+        return None
+    return first if isinstance(first, e.Started) else None
+
+
+def _shown(turn: Turn, redaction: Redaction | None) -> Turn:
+    if redaction is not None:
+        return redaction.turn(turn)
+    return msgspec.structs.replace(turn, events=tuple(_masked(event) for event in turn.events))
+
+
+def _masked(event: e.AnyEvent) -> e.AnyEvent:
+    """The fact without any payload."""
+    if isinstance(event, e.Adopted):
+        facts: Any = tuple(_masked(fact) for fact in event.facts)
+        return e.Adopted(facts=facts)
+    if isinstance(event, e.Carrier):
+        return msgspec.structs.replace(event, value=_MASK, blob="")
+    return event
+
+
+async def _value(store: Store, redaction: Redaction | None, event: e.Carrier, what: str, problems: list[str]) -> Any:
+    """The payload of an event."""
+    if redaction is None:
+        return None
+    try:
+        return redaction.value(msgspec.json.decode(await store.get_blob(event.blob) if event.blob else event.value))
+    except (CorruptJournal, BlobNotFound, *UNREADABLE) as error:
+        problems.append(f"its {what} cannot be read: {error}")
+        return None
+
+
+async def _exposed(store: Store, redaction: Redaction | None, run_id: str, problems: list[str]) -> dict[str, Any]:
+    """The values that the run shows."""
+    try:
+        exposures = await store.exposures(run_id) if redaction is not None else ()
+    except CorruptJournal as error:
+        problems.append(f"the values it shows cannot be read: {error}")
+        return {}
+    found: dict[str, Any] = {}
+    for name, value, blob in exposures:
+        event = e.Exposed(name=name, value=msgspec.Raw(value), blob=blob)
+        found[name] = await _value(store, redaction, event, f"value {name}", problems)
+    return found
+
+
+def unsettled_failures(turns: Sequence[Turn]) -> list[tuple[str, Failure]]:
+    """The last failure of each step that did not get over it, and the one that ended the run, each with a title."""
+    found: dict[str, tuple[str, Failure]] = {}
+    for turn in turns:
+        for event in turn.events:
+            match event:
+                case e.AttemptFailed():
+                    found[event.key] = (f"error of step {event.key}, attempt {event.attempt}", event.failure)
+                case e.StepFailed():
+                    found[event.key] = (f"error of step {event.key}", event.failure)
+                case e.StepCompleted():
+                    found.pop(event.key, None)
+                case e.RetryPlanned() | e.Failed():
+                    found[""] = ("error", event.failure)
+                case e.PassStarted() | e.Continued() | e.Completed():
+                    found.pop("", None)
+                case _:
+                    pass
+    return list(found.values())

@@ -1,0 +1,1 @@
+"""The HTTP API and the page: a client like the command line."""
