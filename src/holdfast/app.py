@@ -57,9 +57,10 @@ class App:
     definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended runs
     stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows
     of a run lie between two snapshots and before it is compacted: what is not given is as `[upkeep]` of the
-    configuration says. `blobs` says where large payloads are: in the "store", or in a folder that all workers share
-    ("file:///shared/folder"). `paranoid` replays each run whenever it is parked, and pauses one whose code asks for
-    something else then: for development. `config` is for tests; else it is looked for when it is first needed.
+    configuration says. `blobs` says where large payloads are: in the "store", in a folder that all workers share
+    ("file:///shared/folder"), or in S3 ("s3://bucket/prefix"). `paranoid` replays each run whenever it is parked, and
+    pauses one whose code asks for something else then: for development. `config` is for tests; else it is looked for
+    when it is first needed.
     """
 
     def __init__(

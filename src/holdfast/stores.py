@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.config import StoreSettings
 from holdfast.errors import InvalidInput
+from holdfast.ports.blob_home import BlobHome
 from holdfast.ports.condition import Schema
 from holdfast.ports.store import Store
 
@@ -15,28 +16,38 @@ from holdfast.ports.store import Store
 async def open_store(url: str, settings: StoreSettings | None = None, *, blobs: str | None = None) -> Store:
     """The store of an address, its blobs where they are to be; adapters are imported where they are chosen."""
     chosen = settings or StoreSettings()
-    address = blobs or chosen.blobs
-    folder = None
-    if address != "store":
-        from holdfast.adapters.blobs.folder import folder_of
-
-        if url.startswith("postgres") and not chosen.shared:
-            raise InvalidInput(
-                f"blobs={address!r}: on PostgreSQL workers are on many machines, and every one must see the same "
-                "folder. If they do, say [store] shared = true; if not, keep blobs in the store."
-            )
-        folder = folder_of(address)
+    home = home_of(url, blobs or chosen.blobs, is_shared=chosen.shared)
     store = await _open_store(url, chosen)
     try:
         mark = await store.folder_mark()
-        if folder is None and not mark:
+        if home is None and not mark:
             return store
-        from holdfast.adapters.blobs.elsewhere import with_blobs_in
+        from holdfast.adapters.blobs.housed_store import open_home
 
-        return await with_blobs_in(store, folder, mark)
+        return await open_home(store, home, mark)
     except BaseException:
         await store.close()
         raise
+
+
+def home_of(url: str, address: str, *, is_shared: bool) -> BlobHome | None:
+    """The home that `blobs=` names; None for "store". `InvalidInput` if the address is wrong, or cannot hold for all
+    workers of the store at `url`."""
+    if address == "store":
+        return None
+    if address.startswith("s3:"):
+        from holdfast.adapters.s3 import S3Home, parse_s3_address
+
+        return S3Home(parse_s3_address(address))
+    from holdfast.adapters.blobs.folder import folder_of
+    from holdfast.adapters.blobs.folder_home import FolderHome
+
+    if url.startswith("postgres") and not is_shared:
+        raise InvalidInput(
+            f"blobs={address!r}: on PostgreSQL workers are on many machines, and every one must see the same "
+            "folder. If they do, say [store] shared = true; if not, keep blobs in the store or in S3."
+        )
+    return FolderHome(folder_of(address))
 
 
 async def _open_store(url: str, chosen: StoreSettings) -> Store:

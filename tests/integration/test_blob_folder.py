@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast import App, Signal, step, workflow
-from holdfast.adapters.blobs.folder import LABEL
+from holdfast.adapters.blobs.label import LABEL
 from holdfast.cli import growing
 from holdfast.client.verifying import verify_run
 from holdfast.config import Configuration, StoreSettings

@@ -1,41 +1,22 @@
-"""The PostgreSQL server of the tests: one per run, shared by its workers, a schema for each test.
-
-The first who asks starts it; whoever uses it holds a shared lock on a file, and `postgres_guard` stops it when the last
-one is gone. A server that cannot be started is an error, never a skipped test.
-"""
+"""The PostgreSQL server of the tests: one per run, shared by its workers, a schema for each test."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-import subprocess
-import sys
-import tempfile
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psycopg
 from psycopg import sql as quoting
 
-_GUARD = Path(__file__).with_name("postgres_guard.py")
-_held: list[IO[bytes]] = []
+from tests.support.shared_server import shared_port
+
 _numbers = count(1)
 
 
 def server_port() -> int:
-    """The port of the server of this run, started if it is not there. It stays while this process lives."""
-    global _port  # noqa: PLW0603 - one server for the process
-    if _port == 0:
-        _port = _shared_port()
-    return _port
-
-
-_port = 0
+    """The port of the server of this run, see `tests.support.shared_server`."""
+    return shared_port("postgres")
 
 
 def new_schema() -> str:
@@ -95,64 +76,3 @@ def server_url(schema: str = "", *, port: int | None = None) -> str:
     """The address of the server, or of a schema in it."""
     base = f"postgresql://postgres@127.0.0.1:{port or server_port()}/postgres"
     return f"{base}?schema={schema}" if schema else base
-
-
-def _shared_port() -> int:
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}"
-    place = Path(tempfile.gettempdir()) / f"holdfast-pg-{os.getuid()}-{run}"
-    # One lock for all runs of this user: it stays where it is, so nobody can hold one that was just removed.
-    with _alone(place.with_name(f"holdfast-pg-{os.getuid()}.lock")):
-        return _join(place) or _start(place)
-
-
-def _join(folder: Path) -> int | None:
-    try:
-        users = (folder / "users").open("rb")
-        fcntl.flock(users, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        port = int((folder / "port").read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None  # there is none, or it is being stopped
-    _held.append(users)
-    return port
-
-
-def _start(folder: Path) -> int:
-    deadline, looking = time.monotonic() + 60, threading.Event()
-    while folder.exists():  # the one before is being stopped
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"the PostgreSQL server in {folder} does not end")
-        looking.wait(0.02)
-    folder.mkdir(mode=0o700)
-    (folder / "users").touch()
-    with (folder / "log").open("wb") as log:
-        guard = subprocess.Popen(
-            [sys.executable, str(_GUARD), str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-        )
-    assert guard.stdout is not None
-    assert guard.stdin is not None
-    line = guard.stdout.readline()
-    if not line:
-        guard.wait()
-        raise RuntimeError("no PostgreSQL server for the tests; see what the guard wrote to its standard error")
-    users = (folder / "users").open("rb")
-    fcntl.flock(users, fcntl.LOCK_SH)
-    _held.append(users)
-    (folder / "port").write_bytes(line)
-    guard.stdin.close()
-    guard.stdout.close()
-    _guards.append(guard)
-    return int(line)
-
-
-_guards: list[subprocess.Popen[bytes]] = []  # kept, or collecting one would warn that it still runs
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    with path.open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -1,10 +1,4 @@
-"""A process of its own that runs one PostgreSQL server for as long as somebody uses it.
-
-    python postgres_guard.py FOLDER
-
-Whoever uses the server holds a shared lock on FOLDER/users. The kernel drops it when the process ends, however it ends,
-so the server never outlives the tests: the guard waits for the lock alone, stops the server and removes the folder.
-If the guard itself is killed, the kernel tells the server to stop.
+"""The PostgreSQL server of the tests, run by a guard (`tests.support.guard`).
 
 PostgreSQL refuses to run as root. Root therefore starts it in a user namespace, where the same user has another number
 (and may still read an interpreter in a private folder); where namespaces are not allowed, as `nobody`.
@@ -13,22 +7,17 @@ PostgreSQL refuses to run as root. Root therefore starts it in a user namespace,
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
-import resource
 import shutil
 import signal
-import socket
 import subprocess
-import sys
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.support.guard import dies_with_us, free_port, guard, shifted_date, stop, wait_until
+
 CLONE_NEWUSER = 0x10000000
-PR_SET_PDEATHSIG = 1
 NOBODY = 65534
 SETTINGS = {
     "fsync": "on",
@@ -122,29 +111,12 @@ class Server:
         """Started, and answering."""
         words = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
         self.process = self._popen(["postgres", "-D", str(self.data), "-p", str(self.port), *words])
-        deadline = time.monotonic() + 60
-        while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                output = self.process.communicate()[0] if self.process.poll() is not None else b"it does not answer"
-                raise RuntimeError(f"PostgreSQL did not start:\n{output.decode(errors='replace')}")
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout=0.02)
+        wait_until(self._answers, self.process, "PostgreSQL")
 
     def stop(self, number: int = signal.SIGINT) -> None:
         """SIGINT ends it gracefully, SIGQUIT at once: as `pg_ctl stop -m immediate` does."""
         process, self.process = self.process, None
-        if process is not None:
-            process.send_signal(number)
-            before = children_used()
-            process.wait(timeout=60)
-            self._tell(children_used() - before)
-
-    @staticmethod
-    def _tell(seconds: float) -> None:
-        """Adds what the server used to the sum at the end of a run, see `tests/command/stages.py`."""
-        if path := os.environ.get("HOLDFAST_SERVER_TIMES"):
-            with open(path, "a", encoding="ascii") as file:  # noqa: PTH123 one write, so that lines never mix
-                file.write(f"{seconds:.2f}\n")
+        stop(process, number)
 
     def _answers(self) -> bool:
         """`pg_isready` by hand: the start-up file names the state once connections are accepted."""
@@ -175,50 +147,14 @@ class Server:
 
 def prepared(is_in_namespace: bool) -> Callable[[], None]:
     """What happens between fork and exec: never outlive the starter, and not be root."""
-    libc = ctypes.CDLL(None, use_errno=True)
 
     def prepare() -> None:
         if is_in_namespace:
             change_number()
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+        dies_with_us(signal.SIGINT)
 
     return prepare
 
 
-def children_used() -> float:
-    """Processor seconds of all processes that this one started and waited for."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def shifted_date() -> dict[str, str]:
-    """What gives a process the date of this one, if that is not today's (tests/lab/dates.py)."""
-    return {name: word for name, word in os.environ.items() if name == "LD_PRELOAD" or name.startswith("FAKETIME")}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def main(folder: Path) -> None:
-    for number in (signal.SIGINT, signal.SIGHUP):  # the terminal's Ctrl-C is for the tests; the lock tells of their end
-        signal.signal(number, signal.SIG_IGN)
-    server = Server(folder)
-    try:
-        server.make()
-        server.start()
-        print(server.port, flush=True)  # noqa: T201 - the answer to whoever started us
-        with (folder / "users").open("rb") as users:
-            sys.stdin.read()  # the starter holds the lock by the time it closes this
-            fcntl.flock(users, fcntl.LOCK_EX)
-            (folder / "port").unlink(missing_ok=True)
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    guard(Server)

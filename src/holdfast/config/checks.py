@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from holdfast.config.keys import keys, shown
@@ -23,10 +23,9 @@ def check(settings: Configuration, origins: Mapping[str, str]) -> None:
 
     if settings.app and settings.discover:
         raise InvalidConfig(f"{said('app')} contradicts {said('discover')}: name an app, or let workflows be found")
-    if settings.store.blobs != "store" and not settings.store.blobs.startswith("file:///"):
-        raise InvalidConfig(f'{said("store.blobs")}: "store", or a folder such as "file:///shared/folder"')
-    if settings.store.shared and settings.store.blobs == "store":
-        raise InvalidConfig(f"{said('store.shared')} is about a folder of blobs, and blobs are kept in the store")
+    _check_blobs(settings.store.blobs, said, origins)
+    if settings.store.shared and not settings.store.blobs.startswith("file:"):
+        raise InvalidConfig(f"{said('store.shared')} is about a folder of blobs, and blobs are kept elsewhere")
     if settings.leases.type != "store":
         raise InvalidConfig(f'{said("leases.type")}: leases outside the store are not there yet; use "store"')
     if settings.leases.endpoints:
@@ -42,6 +41,17 @@ def check(settings: Configuration, origins: Mapping[str, str]) -> None:
     if not settings.worker.queues:
         raise InvalidConfig(f"{said('worker.queues')}: a worker serves at least one queue")
     _check_names(settings, origins)
+
+
+def _check_blobs(blobs: str, said: Callable[[str], str], origins: Mapping[str, str]) -> None:
+    if blobs == "store" or blobs.startswith("file:///"):
+        return
+    if not blobs.startswith("s3://"):
+        raise InvalidConfig(
+            f'{said("store.blobs")}: "store", a folder such as "file:///shared/folder", or "s3://bucket/prefix"'
+        )
+    if "@" in blobs.partition("?")[0]:  # not repeated: it may be a secret
+        raise InvalidConfig(f"[store] blobs ({origins['store.blobs']}): an s3:// address takes no keys")
 
 
 def _lengths(settings: Configuration) -> dict[str, timedelta]:

@@ -23,7 +23,7 @@ BlobKind: TypeAlias = Literal["payload", "definition", "user", "segment"]
 
 
 class Stub(msgspec.Struct, frozen=True, gc=False):
-    """A blob whose bytes are kept elsewhere (see `adapters.blobs`): the store keeps its name, size and age, and what it
+    """A blob whose bytes are kept elsewhere (`ports.blob_home`): the store keeps its name, size and age, and what it
     refers to, but no bytes. Asked for them, it says `BlobNotFound`, and that they are elsewhere."""
 
     name: str
@@ -44,7 +44,7 @@ def kind_of(data: BlobData, brought_as: BlobKind) -> BlobKind:
 def not_in_store(name: str, *, is_stub: bool) -> BlobNotFound:
     """What a store says that has no bytes of that name."""
     if is_stub:
-        return BlobNotFound(f"blob {name} is not in this store but in the folder of its blobs, which is not used here")
+        return BlobNotFound(f"blob {name} is not in this store but in the home of its blobs, which is not used here")
     return BlobNotFound(f"no blob {name} in this store")
 
 
@@ -74,7 +74,7 @@ class Blobs(Protocol):
         ...
 
     async def folder_mark(self, new: int = 0) -> int:
-        """The mark of the folder that holds the bytes of this store's blobs (see `adapters.blobs`); 0 if there is none.
+        """The mark of the home that holds the bytes of this store's blobs (`ports.blob_home`); 0 if there is none.
 
         A `new` one (64 bits, above 0) is kept if there was none, durably and for ever: of several that are given at the
         same time all hear of the same one.

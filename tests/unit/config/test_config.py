@@ -178,7 +178,7 @@ def test_a_named_file_is_the_only_one(tmp_path: Path) -> None:
         ("[leases]\ntype = 'zookeeper'", ["[leases] type", "zookeeper"]),
         ("[leases]\nendpoints = ['a:1']", ["[leases] endpoints", "contradicts", "[leases] type"]),
         ("[store]\nblobs = 'shared'", ["[store] blobs", "file:///shared/folder"]),
-        ("[store]\nshared = true", ["[store] shared", "kept in the store"]),
+        ("[store]\nshared = true", ["[store] shared", "kept elsewhere"]),
         ("[store]\nauto_migrate = 'yes'", ["[store] auto_migrate", "true or false"]),
         ("app = 'shop:app'\ndiscover = ['flows']", ["app", "contradicts", "discover"]),
         ("[recovery]\nmax_claims_per_check = -1", ["[recovery] max_claims_per_check"]),

@@ -1,1 +1,1 @@
-"""Blobs outside the store: a folder that all workers share, and a store whose blobs are there."""
+"""Blobs outside the store: a store whose blobs have a home, and a folder as such a home (S3 is `adapters.s3`)."""

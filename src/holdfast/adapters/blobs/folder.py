@@ -26,13 +26,11 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from holdfast.adapters.blobs.label import LABEL, Label, check_mark, decode_label, encode_label, mark_for, new_label
 from holdfast.errors import BlobNotFound, CorruptJournal, DiskFull, InvalidInput, StoreRefused, StoreUnavailable
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _NEW, _ASIDE = ".new", ".aside"
-LABEL = "holdfast-store"
-"""The file that says to which store a folder belongs: its mark, and the address of the store for who reads it."""
-
 STRAY = 3600.0
 """Seconds after which a file that was never given its name is nobody's any more."""
 
@@ -55,19 +53,13 @@ class Folder:
             known = _read_label(file)
             if known is None:
                 new = self.path / f"{secrets.token_hex(8)}{_NEW}"
-                self._write(new, f"{secrets.randbits(62) + 1}\n{url}\n".encode(), time.time())
+                self._write(new, encode_label(new_label(url)), time.time())
                 _give_name(new, file)
                 _sync(self.path)
-                known = _read_label(file) or (0, "")
+                known = _read_label(file) or Label(0, "")
         except OSError as error:
             raise StoreRefused(f"cannot keep blobs in {self.path}: {error}. Name a folder of your own.") from error
-        mark, owner = known
-        if owner != url:
-            raise StoreRefused(
-                f"cannot keep blobs in {self.path}: it belongs to another store ({file} "
-                f"says {owner or 'nothing'}). Two stores would remove each other's blobs: name a folder of its own."
-            )
-        return mark
+        return mark_for(url, known, str(self.path), "folder")
 
     def check(self) -> None:
         """`StoreUnavailable` unless what lies under the path now is the folder with the mark."""
@@ -77,11 +69,7 @@ class Folder:
             found = _read_label(self.path / LABEL)
         except OSError as error:
             raise StoreUnavailable(f"the folder of the blobs at {self.path} cannot be read: {error}") from error
-        if found is None or found[0] != self.mark:
-            raise StoreUnavailable(
-                f"what is at {self.path} is not the folder of this store's blobs. Is it mounted here, and is the path "
-                "right?"
-            )
+        check_mark(self.mark, found, str(self.path), "Is it mounted here, and is the path right?")
 
     def prepare(self) -> None:
         """Makes the folder if it is missing. `StoreRefused` if it cannot be used."""
@@ -218,15 +206,12 @@ def _now_of_files(folder: Path) -> float:
     return folder.stat().st_mtime
 
 
-def _read_label(file: Path) -> tuple[int, str] | None:
-    """Mark and address; None if there is no label. One that cannot be read is nobody's."""
+def _read_label(file: Path) -> Label | None:
+    """The label; None if there is none."""
     try:
-        mark, _, rest = file.read_text(encoding="utf-8").partition("\n")
-        return int(mark), rest.strip()
+        return decode_label(file.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError:
-        return 0, ""
 
 
 def _give_name(new: Path, file: Path) -> None:
@@ -281,12 +266,13 @@ def _translated(what: str, error: OSError) -> DiskFull | StoreUnavailable:
     return StoreUnavailable(f"{what}: {error}")
 
 
-def folder_of(address: str) -> Folder | None:
-    """The folder that `blobs=` names; None for "store". `InvalidInput` if it is neither."""
-    if address == "store":
-        return None
+def folder_of(address: str) -> Folder:
+    """The folder that `blobs=` names. `InvalidInput` if it names none."""
     parts = urlsplit(address)
     path = Path(unquote(parts.path))
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not path.is_absolute() or path == Path("/"):
-        raise InvalidInput(f'blobs={address!r}: "store", or a folder that all workers share: "file:///shared/folder"')
+        raise InvalidInput(
+            f'blobs={address!r}: "store", a folder that all workers share ("file:///shared/folder"), or a bucket '
+            '("s3://bucket/prefix")'
+        )
     return Folder(path)

@@ -23,12 +23,13 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
     ) from _missing
 
 MODULES = (
-    "blobs checksums children claims damage grants hints inbox journal leases machine_logs ownership parking receipts "
-    "runs snapshots suite suspects transactions trees upkeep world"
+    "blob_home blobs checksums children claims damage grants hints inbox journal leases machine_logs ownership parking "
+    "receipts runs snapshots suite suspects transactions trees upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
 from holdfast.adapters.memory.clock import VirtualClock  # noqa: E402 - asserts are rewritten on import
+from holdfast.testing.conformance.blob_home import BlobHomeSuite  # noqa: E402
 from holdfast.testing.conformance.blobs import BlobsSuite  # noqa: E402
 from holdfast.testing.conformance.checksums import ChecksumsSuite  # noqa: E402
 from holdfast.testing.conformance.children import ChildrenSuite  # noqa: E402
@@ -53,6 +54,7 @@ from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
 __all__ = [
+    "BlobHomeSuite",
     "BlobsSuite",
     "ChecksumsSuite",
     "ChildrenSuite",

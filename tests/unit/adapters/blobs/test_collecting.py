@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.adapters.blobs import elsewhere
-from holdfast.adapters.blobs.elsewhere import with_folder
 from holdfast.adapters.blobs.folder import Folder
+from holdfast.adapters.blobs.folder_home import FolderHome
+from holdfast.adapters.blobs.housed_store import UNHEARD, with_home
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.engine import sweeping
@@ -35,7 +35,7 @@ class Place:
         self.folder = Folder(path)
         self.folder.prepare()
         self.faulty = FaultyStore(MemoryStore(self.clock))
-        self.store: Store = with_folder(self.faulty.store, self.folder)
+        self.store: Store = with_home(self.faulty.store, FolderHome(self.folder))
 
     @property
     def asked(self) -> int:
@@ -77,7 +77,7 @@ async def test_a_file_that_the_store_is_about_to_hear_of_stays(place: Place, was
 async def test_what_its_writer_never_told_of_goes_with_a_sweep(place: Place) -> None:
     """Contract: after the grace, and not before the hour in which the store may hear of it."""
     name = place.put_stray(DATA)
-    place.clock.advance(elsewhere.UNHEARD)
+    place.clock.advance(UNHEARD)
     await sweep(place.store, None, NONE)
     assert place.folder.get(name) == DATA
     place.clock.advance(SECOND)
@@ -97,7 +97,7 @@ async def test_a_blob_nobody_needs_goes_with_its_file(place: Place) -> None:
     place.clock.advance(SECOND)
     assert (await sweep(place.store, None, NONE)).collected.blobs == 1
     assert place.files() == 1
-    place.clock.advance(elsewhere.UNHEARD)
+    place.clock.advance(UNHEARD)
     await sweep(place.store, None, NONE)
     assert place.files() == 0
 
@@ -119,12 +119,12 @@ async def test_a_sweep_asks_about_many_files_at_once(place: Place) -> None:
     kept = [await place.store.put_blob(b"%d" % number) for number in range(100)]
     await place.store.put_blob(b'["%b"]' % b'","'.join(name.encode() for name in kept))
     stray = place.put_stray(b"stray")
-    place.clock.advance(elsewhere.UNHEARD + SECOND)
+    place.clock.advance(UNHEARD + SECOND)
     swept = await sweep(place.store, None, GRACE)
     assert swept.collected.blobs == 40
     assert place.files() == 102
     assert place.asked == 0
-    await sweep(place.store, None, elsewhere.UNHEARD)
+    await sweep(place.store, None, UNHEARD)
     assert not (place.folder.path / stray[:2] / stray).exists()
     assert 1 <= place.asked <= 12
 

@@ -236,11 +236,8 @@ def test_another_address_is_refused(address: str) -> None:
 
 
 def test_an_address_names_a_folder() -> None:
-    """Contract: "store" is no folder; a URL is one, its escapes undone."""
-    assert folder_of("store") is None
-    found = folder_of("file:///shared/my%20folder")
-    assert found is not None
-    assert found.path == Path("/shared/my folder")
+    """Contract: a URL is one, its escapes undone."""
+    assert folder_of("file:///shared/my%20folder").path == Path("/shared/my folder")
 
 
 @step

@@ -1,0 +1,273 @@
+"""A store whose blobs have a home outside it: the bytes are durable there before the store hears of them.
+
+The store keeps a stub of each (name, size, age, references), so what refers to a blob, and when it may go, is decided
+in the store's own transactions. A verb that neither brings nor reads blobs is the store's own.
+
+The store knows its home by a mark (`Blobs.folder_mark`), from the first process that names one. A process that was not
+told of it does what needs no blobs, and is refused the rest before anything is written: nobody would look for bytes in
+the store, and a run whose payloads are elsewhere would seem damaged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from holdfast.adapters.blobs.untold_home import UntoldHome
+from holdfast.core.definition import DefinitionBytes
+from holdfast.core.references import names_in
+from holdfast.core.snapshot import Snapshot
+from holdfast.ports.blob_home import BlobHome
+from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.ports.clock import Clock
+from holdfast.ports.condition import Condition, Diagnosable, FindsDamage
+from holdfast.ports.inbox import Delivery, Message, Publication
+from holdfast.ports.journal import Commit, Verdict
+from holdfast.ports.leases import TakeOver, WorkerRow
+from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.store import Store
+from holdfast.ports.transactions import OpenTransaction, Settlement
+from holdfast.ports.upkeep import Collected
+
+UNHEARD = timedelta(hours=1)
+"""Bytes are in the home before the store hears of them: they stay there this long, however short the grace."""
+
+
+async def open_home(store: Store, home: BlobHome | None, mark: int) -> Store:
+    """The same store, its blobs in the home that is named, if any; `mark` is that of the home it has, if any.
+
+    `StoreRefused` if the home that is named is not the store's, or is another store's.
+    """
+    if home is None:
+        return with_home(store, UntoldHome(store.url)) if mark else store
+    await home.open(mark or await store.folder_mark(await home.own(store.url)))
+    return with_home(store, home)
+
+
+def with_home(store: Store, home: BlobHome) -> Store:
+    """The same store, its blobs in the home."""
+    return HousedStore(store, home)
+
+
+class _Lent:
+    """A lent transaction whose turn may bring blobs."""
+
+    def __init__(self, inner: OpenTransaction, moved: Callable[[Commit], Awaitable[Commit]]) -> None:
+        self._inner = inner
+        self._moved = moved
+        self.roll_back = inner.roll_back
+        self.give_up = inner.give_up
+        self.interrupt = inner.interrupt
+
+    @property
+    def connection(self) -> Any:
+        """See `ports.transactions`."""
+        return self._inner.connection
+
+    @property
+    def is_open(self) -> bool:
+        """See `ports.transactions`."""
+        return self._inner.is_open
+
+    async def commit(self, turn: Commit | None = None) -> Settlement:
+        """See `ports.transactions`."""
+        if turn is not None and turn.blobs:
+            turn = await self._moved(turn)
+        return await self._inner.commit(turn)
+
+
+class HousedStore:
+    """A `ports.store.Store` made of another one and a home for its blobs."""
+
+    def __init__(self, inner: Store, home: BlobHome) -> None:
+        self._inner = inner
+        self._home = home
+        self._take_verbs_of(inner)
+        if isinstance(inner, Diagnosable):
+            self._examined = inner
+            self.condition = self._condition
+            self.backlog = inner.backlog
+        if isinstance(inner, FindsDamage):
+            self.damaged = inner.damaged
+
+    def _take_verbs_of(self, inner: Store) -> None:
+        """Verbs that have nothing to do with blobs are the store's own, not calls that are handed on."""
+        self.read, self.history, self.snapshots = inner.read, inner.history, inner.snapshots
+        self.drop_snapshots, self.compact = inner.drop_snapshots, inner.compact
+        self.read_tree, self.last_seq, self.trees = inner.read_tree, inner.last_seq, inner.trees
+        self.get, self.list, self.count = inner.get, inner.list, inner.count
+        self.exposed, self.exposures = inner.exposed, inner.exposures
+        self.replace, self.watchers, self.unread = inner.replace, inner.watchers, inner.unread
+        self.heart, self.claim, self.due, self.acquit = inner.heart, inner.claim, inner.due, inner.acquit
+        self.reinstate, self.lease, self.held, self.take = inner.reinstate, inner.lease, inner.held, inner.take
+        self.release, self.release_all, self.workers = inner.release, inner.release_all, inner.workers
+        self.blob_kind, self.known_blobs, self.folder_mark = inner.blob_kind, inner.known_blobs, inner.folder_mark
+        self.take_duty, self.drop_duty = inner.take_duty, inner.drop_duty
+        self.expired, self.remove, self.held_only_by = inner.expired, inner.remove, inner.held_only_by
+        self.contents, self.space = inner.contents, inner.space
+        self.subscribe, self.changes = inner.subscribe, inner.changes
+
+    @property
+    def url(self) -> str:
+        """See `ports.store`."""
+        return self._inner.url
+
+    @property
+    def clock(self) -> Clock:
+        """See `ports.store`."""
+        return self._inner.clock
+
+    @property
+    def is_exclusive(self) -> bool:
+        """See `ports.transactions`."""
+        return self._inner.is_exclusive
+
+    async def close(self) -> None:
+        """See `ports.store`."""
+        await self._inner.close()
+        await self._home.close()
+
+    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver) -> Sequence[str]:
+        """See `ports.leases`: a worker has to see the home."""
+        await self._home.check()
+        return await self._inner.register(worker, ttl, takes_over=takes_over)
+
+    async def _condition(self) -> Condition:
+        """See `ports.condition`, with what is to be said of the home."""
+        found = await self._examined.condition()
+        return msgspec.structs.replace(found, warnings=(*found.warnings, *await self._home.warnings()))
+
+    # -- what brings blobs ---------------------------------------------------------------------------------------------
+
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+        """See `ports.journal`."""
+        if any(commit.blobs for commit in batch):
+            batch = [await self._moved(commit) for commit in batch]
+        return await self._inner.commit(batch)
+
+    def commit_now(self, commit: Commit) -> Verdict | None:
+        """See `ports.journal`; a turn with blobs always has to wait."""
+        return None if commit.blobs else self._inner.commit_now(commit)
+
+    async def create(
+        self,
+        new: NewRun,
+        *,
+        key_since: datetime,
+        instance: str = "",
+        worker: str = "",
+        first: Commit | None = None,
+    ) -> Creation:
+        """See `ports.runs`."""
+        if new.blobs:
+            new = msgspec.structs.replace(new, blobs=await self._stubs(new.blobs))
+        if first is not None and first.blobs:
+            first = await self._moved(first)
+        return await self._inner.create(new, key_since=key_since, instance=instance, worker=worker, first=first)
+
+    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
+        """See `ports.transactions`. If the caller rolls back, nothing refers to the bytes, and they are collected."""
+        if new.blobs:
+            new = msgspec.structs.replace(new, blobs=await self._stubs(new.blobs))
+        return await self._inner.create_within(connection, new, key_since=key_since)
+
+    async def transact(self, *, is_async: bool) -> OpenTransaction:
+        """See `ports.transactions`."""
+        return _Lent(await self._inner.transact(is_async=is_async), self._moved)
+
+    async def send(self, message: Message) -> Delivery:
+        """See `ports.inbox`."""
+        if message.blobs:
+            message = msgspec.structs.replace(message, blobs=await self._stubs(message.blobs))
+        return await self._inner.send(message)
+
+    async def publish(self, publication: Publication) -> Sequence[str]:
+        """See `ports.inbox`."""
+        if publication.blobs:
+            publication = msgspec.structs.replace(publication, blobs=await self._stubs(publication.blobs))
+        return await self._inner.publish(publication)
+
+    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
+        """See `ports.journal`."""
+        return await self._inner.put_snapshot(run, snapshot, dict(await self._stubs(blobs.items())))
+
+    async def put_blob(self, data: BlobData, *, kind: BlobKind = "payload") -> str:
+        """See `ports.blobs`."""
+        if not isinstance(data, Stub):
+            name = (await asyncio.to_thread(sha256, data)).hexdigest()
+            [(_, data)] = await self._stubs([(name, data)])
+        return await self._inner.put_blob(data, kind=kind)
+
+    async def _moved(self, commit: Commit) -> Commit:
+        """The same turn, its bytes in the home."""
+        blobs = dict(await self._stubs(commit.blobs.items()))
+        if commit.children:
+            children = [
+                msgspec.structs.replace(child, blobs=await self._stubs(child.blobs)) if child.blobs else child
+                for child in commit.children
+            ]
+            return msgspec.structs.replace(commit, blobs=blobs, children=tuple(children))
+        return msgspec.structs.replace(commit, blobs=blobs)
+
+    async def _stubs(self, blobs: Iterable[tuple[str, BlobData]]) -> tuple[tuple[str, BlobData], ...]:
+        """Puts the bytes into the home, and returns what the store is to know of them."""
+        given = list(blobs)
+        brought = [(name, data) for name, data in given if not isinstance(data, Stub)]
+        if not brought:
+            return tuple(given)
+        await self._home.put(brought, self._inner.clock.now())
+        return await asyncio.to_thread(_stubs_of, given)
+
+    # -- reading and removing ------------------------------------------------------------------------------------------
+
+    async def get_blob(self, name: str) -> bytes:
+        """See `ports.blobs`."""
+        return (await self.get_blobs([name]))[name]
+
+    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        """See `ports.blobs`."""
+        wanted = dict.fromkeys(names)
+        if not wanted:
+            return {}
+        found = await self._home.get(wanted)
+        missing = [name for name in wanted if name not in found]
+        if missing:  # stored before there was a home
+            return {**found, **await self._inner.get_blobs(missing)}
+        return found
+
+    async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
+        """See `ports.upkeep`: decided by the store, then the bytes; young ones are left to `collect_files`."""
+        if is_dry:
+            return await self._inner.collect(grace, limit=limit, is_dry=True)
+        await self._home.check()
+        collected = await self._inner.collect(grace, limit=limit)
+        await self._home.remove(collected.names, self._before(grace))
+        return collected
+
+    async def collect_files(self, grace: timedelta, *, after: str = "", limit: int = 1000) -> str:
+        """See `ports.upkeep`: bytes that the store knows nothing of; and what crashes left beside them."""
+        await self._home.check()
+        before = self._before(grace)
+        found = await self._home.old(after, before, limit)
+        for first in range(0, len(found.names), limit):
+            some = found.names[first : first + limit]
+            known = await self._inner.known_blobs(some)
+            await self._home.remove([name for name in some if name not in known], before)
+        return found.next
+
+    def _before(self, grace: timedelta) -> datetime:
+        """What is younger stays."""
+        return self._inner.clock.now() - max(grace, UNHEARD)
+
+
+def _stubs_of(blobs: Sequence[tuple[str, BlobData]]) -> tuple[tuple[str, BlobData], ...]:
+    return tuple((name, data if isinstance(data, Stub) else _stub(name, data)) for name, data in blobs)
+
+
+def _stub(name: str, data: bytes) -> Stub:
+    return Stub(name, len(data), tuple(names_in(data)), isinstance(data, DefinitionBytes))

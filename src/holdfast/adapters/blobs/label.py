@@ -1,0 +1,57 @@
+"""The label of a home of blobs: which store it belongs to. Pure.
+
+Two lines of text: the mark that the store knows its home by, and the address of the store, for people and for a process
+that finds a label its store has not heard of.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import StoreRefused, StoreUnavailable
+
+LABEL: Final = "holdfast-store"
+"""Under which it is found in the home."""
+
+
+class Label(msgspec.Struct, frozen=True):
+    """A mark above 0, and the store's address without secrets. A label that cannot be read has mark 0 and no owner."""
+
+    mark: int
+    owner: str
+
+
+def new_label(url: str) -> Label:
+    """A label of that store, with a mark that no other home has."""
+    return Label(secrets.randbits(62) + 1, url)
+
+
+def encode_label(label: Label) -> bytes:
+    return f"{label.mark}\n{label.owner}\n".encode()
+
+
+def decode_label(data: bytes) -> Label:
+    mark, _, rest = data.decode("utf-8", "replace").partition("\n")
+    try:
+        return Label(int(mark), rest.strip())
+    except ValueError:
+        return Label(0, "")
+
+
+def mark_for(url: str, label: Label, place: str, what: str) -> int:
+    """The mark, if the label is of that store. `place`: where the label is, `what`: "folder" or "prefix"."""
+    if label.owner != url:
+        raise StoreRefused(
+            f"cannot keep blobs in {place}: it belongs to another store ({LABEL} there says "
+            f"{label.owner or 'nothing'}). Two stores would remove each other's blobs: name a {what} of its own."
+        )
+    return label.mark
+
+
+def check_mark(expected: int, found: Label | None, place: str, hint: str) -> None:
+    """`StoreUnavailable` unless the label found at that place bears the mark."""
+    if found is None or found.mark != expected:
+        raise StoreUnavailable(f"what is at {place} is not the home of this store's blobs. {hint}")

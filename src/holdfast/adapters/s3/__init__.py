@@ -1,0 +1,25 @@
+"""Blobs in S3, or whatever speaks its language: a bucket, or a part of one, as a home of blobs.
+
+::
+
+    s3://bucket/prefix ─▶ address ──▶ S3Home ─▶ prefix/holdfast-store        the label of the store it belongs to
+    environment, shared files, roles ─┘         prefix/<sha-256>/<second>    the bytes, as stored in that second
+
+An object is never changed: whoever stores a blob writes a new one, and only objects that are long past are removed. So
+no writer has to ask whether an object exists, and no removal can meet a writer.
+"""
+
+try:
+    import obstore as _  # noqa: F401 - is the extra there?
+except ImportError as _missing:  # pragma: no cover - the tests have it
+    from holdfast.errors import StoreRefused
+    from holdfast.extras import install_command
+
+    raise StoreRefused(
+        f"blobs in s3:// need obstore, which is not installed. Install it: {install_command('s3')}"
+    ) from _missing
+
+from holdfast.adapters.s3.address import S3Address, parse_s3_address
+from holdfast.adapters.s3.home import S3Home
+
+__all__ = ["S3Address", "S3Home", "parse_s3_address"]

@@ -1,0 +1,345 @@
+"""A bucket, or a part of one, as a home of blobs, through obstore.
+
+An object is `prefix/<sha-256>/<second>`: the bytes of that name, as stored in that second of the store's clock. Storing
+a blob writes a new object, whatever else is there. Removing takes objects from before the time it is given, which is at
+least an hour ago (`adapters.blobs.housed_store.UNHEARD`). An object that is old stays old: nothing can make it young
+between the look at it and its removal, as storing a file again does. So nothing has to be asked or marked first, and no
+removal can meet a writer. Whoever reads takes the newest object whose bytes have the name's hash; a sweep leaves one.
+
+S3 acknowledges a write when it is durable, and every reader sees it from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import S3Store
+
+from holdfast.adapters.blobs.label import LABEL, Label, check_mark, decode_label, encode_label, mark_for, new_label
+from holdfast.adapters.s3.address import S3Address
+from holdfast.adapters.s3.credentials import found_settings
+from holdfast.errors import BlobNotFound, CorruptJournal, StoreError, StoreRefused, StoreUnavailable
+from holdfast.ports.blob_home import OldBlobs
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
+
+T = TypeVar("T")
+
+LOG = logging.getLogger("holdfast.s3")
+
+RELIED_ON: Final = 1800
+"""Seconds for which a process does not store again what it has stored: half of what the store has to hear of it."""
+
+REMEMBERED: Final = 10_000
+"""How many blobs a process knows to have stored."""
+
+PART: Final = 8 * 1024 * 1024
+"""Bytes above which an object is sent in parts, each of which is tried again by itself."""
+
+AT_ONCE: Final = 16
+"""Requests under way at the same time."""
+
+CHECKED: Final = 60.0
+"""Seconds for which the label counts as seen. A bucket is not unmounted; it is deleted, and then requests fail."""
+
+PATIENCE: Final = timedelta(seconds=30)
+"""How long one request is tried again before it counts as failed."""
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+_KEY = re.compile(r"([0-9a-f]{64})/([0-9]{10})")
+
+
+class S3Home:
+    """A `ports.blob_home.BlobHome` in S3."""
+
+    def __init__(self, address: S3Address, environ: Mapping[str, str] | None = None) -> None:
+        self._address = address
+        self._store = _connect(address, os.environ if environ is None else environ)
+        self._mark = 0
+        self._seen_at = 0.0
+        self._is_versioned = False
+        self._sent: dict[str, int] = {}
+        """In which second this process stored a blob."""
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    @property
+    def address(self) -> str:
+        """See `ports.blob_home`."""
+        return str(self._address)
+
+    # -- whose it is ---------------------------------------------------------------------------------------------------
+
+    async def own(self, url: str) -> int:
+        """See `ports.blob_home`."""
+        try:
+            label = await self._label()
+            if label is None:
+                await self._write_label(new_label(url))
+                label = await self._label() or Label(0, "")
+        except StoreUnavailable as error:
+            raise StoreRefused(f"cannot keep blobs in {self.address}: {error}") from error
+        return mark_for(url, label, self.address, "prefix")
+
+    async def _write_label(self, label: Label) -> None:
+        """Unless another process was faster: its label stays."""
+
+        async def write() -> None:
+            try:
+                await self._store.put_async(LABEL, encode_label(label), mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return
+
+        await self._asked("the label cannot be written", write)
+
+    async def _label(self) -> Label | None:
+        async def read() -> Label | None:
+            try:
+                found = await self._store.get_async(LABEL)
+            except FileNotFoundError as error:
+                if _is_bucket_missing(error):
+                    raise
+                return None
+            self._is_versioned = found.meta.get("version") not in {None, "null"}
+            return decode_label(bytes(await found.bytes_async()))
+
+        return await self._asked("the label cannot be read", read)
+
+    async def open(self, mark: int) -> None:
+        """See `ports.blob_home`."""
+        self._mark, self._seen_at = mark, 0.0
+        try:
+            await self.check()
+        except StoreUnavailable as error:
+            raise StoreRefused(f"cannot keep blobs in {self.address}: {error}") from error
+        for warning in await self.warnings():
+            LOG.warning("%s", warning)
+
+    async def check(self) -> None:
+        """See `ports.blob_home`."""
+        if self._mark:
+            check_mark(self._mark, await self._label(), self.address, "Are bucket, prefix and endpoint right?")
+        self._seen_at = time.monotonic()
+
+    async def warnings(self) -> Sequence[str]:
+        """See `ports.blob_home`."""
+        if not self._is_versioned:
+            return ()
+        kept = f"the bucket of {self.address} keeps versions: what is removed stays there as an old version"
+        return (f"{kept}. Let a lifecycle rule delete old versions, or use a bucket without versions and object locks",)
+
+    # -- bytes ---------------------------------------------------------------------------------------------------------
+
+    async def put(self, blobs: Sequence[tuple[str, bytes]], at: datetime) -> None:
+        """See `ports.blob_home`."""
+        for name, _ in blobs:
+            _check_name(name)
+        if time.monotonic() - self._seen_at > CHECKED:
+            await self.check()
+        second = int(at.timestamp())
+        new = {name: data for name, data in blobs if not 0 <= second - self._sent.get(name, -RELIED_ON) < RELIED_ON}
+        await self._all([self._put(name, data, second) for name, data in new.items()])
+        for name in new:
+            self._sent.pop(name, None)  # the dictionary is in the order of storing
+            self._sent[name] = second
+        while len(self._sent) > REMEMBERED:
+            del self._sent[next(iter(self._sent))]
+
+    async def _put(self, name: str, data: bytes, second: int) -> None:
+        async def write() -> None:
+            await self._store.put_async(
+                _key(name, second), data, use_multipart=len(data) > PART, chunk_size=PART, max_concurrency=4
+            )
+
+        await self._asked(f"blob {name} was not stored", write)
+
+    async def get(self, names: Collection[str]) -> Mapping[str, bytes]:
+        """See `ports.blob_home`."""
+        wanted = [name for name in names if _NAME.fullmatch(name)]
+        found = dict(zip(wanted, await self._all([self._get(name) for name in wanted]), strict=True))
+        if None in found.values():
+            await self.check()
+        return {name: data for name, data in found.items() if data is not None}
+
+    async def _get(self, name: str) -> bytes | None:
+        """The newest object that is whole. If all that are listed are gone, newer ones have come meanwhile."""
+        for _ in range(3):
+            seconds = await self._seconds_of(name)
+            is_gone = False
+            for second in reversed(seconds):
+                data = await self._read(name, second)
+                if data is not None and (await asyncio.to_thread(sha256, data)).hexdigest() == name:
+                    return data
+                is_gone |= data is None
+            if not seconds:
+                return None
+            if not is_gone:
+                break
+        raise CorruptJournal(f"blob {name} in {self.address} does not hold the bytes of that name. Restore it.")
+
+    async def _read(self, name: str, second: int) -> bytes | None:
+        async def read() -> bytes | None:
+            try:
+                return bytes(await (await self._store.get_async(_key(name, second))).bytes_async())
+            except FileNotFoundError:
+                return None
+
+        return await self._asked(f"blob {name} cannot be read", read)
+
+    async def _seconds_of(self, name: str) -> list[int]:
+        """When the blob was stored, as far as its objects are there."""
+
+        async def read() -> list[int]:
+            keys = [_KEY.fullmatch(path) async for path in self._paths(f"{name}/")]
+            return sorted(int(key[2]) for key in keys if key is not None)
+
+        return await self._asked(f"blob {name} cannot be looked for", read)
+
+    # -- removing ------------------------------------------------------------------------------------------------------
+
+    async def remove(self, names: Collection[str], before: datetime) -> None:
+        """See `ports.blob_home`."""
+        for name in names:
+            _check_name(name)
+        stored = await self._all([self._seconds_of(name) for name in names])
+        keys = [
+            _key(name, second)
+            for name, seconds in zip(names, stored, strict=True)
+            for second in seconds
+            if _is_before(second, before)
+        ]
+        await self._delete(keys)
+
+    async def _delete(self, keys: Sequence[str]) -> None:
+        async def delete() -> None:
+            await self._store.delete_async(keys)
+
+        if keys:
+            await self._asked(f"{len(keys)} blobs were not removed", delete)
+
+    async def old(self, after: str, before: datetime, limit: int) -> OldBlobs:
+        """See `ports.blob_home`. The cursor is a key. Of a blob that was stored several times the earlier objects
+        go, once they are old: whoever relied on them has been heard of, and the blob lives on in its last one."""
+        keys, following = await self._page(after, limit)
+        names: dict[str, None] = {}
+        superseded: list[str] = []
+        for number, (name, second) in enumerate(keys):
+            if not _is_before(second, before):
+                continue
+            names[name] = None
+            if number + 1 < len(keys) and keys[number + 1][0] == name:
+                superseded.append(_key(name, second))
+        await self._delete(superseded)
+        return OldBlobs(list(names), following)
+
+    async def _page(self, after: str, limit: int) -> tuple[list[tuple[str, int]], str]:
+        """About `limit` objects in the order of their keys, all of each blob; and the last key, unless it was the last
+        of all."""
+
+        async def read() -> tuple[list[tuple[str, int]], str]:
+            keys: list[tuple[str, int]] = []
+            async for path in self._paths(after=after):
+                key = _KEY.fullmatch(path)
+                if key is None:
+                    continue
+                name, second = key[1], int(key[2])
+                if len(keys) >= limit and name != keys[-1][0]:
+                    return keys, _key(*keys[-1])
+                keys.append((name, second))
+            return keys, ""
+
+        return await self._asked("the blobs cannot be listed", read)
+
+    async def _paths(self, prefix: str | None = None, *, after: str = "") -> AsyncIterator[str]:
+        listed = self._store.list(prefix, offset=after or None)  # pyright: ignore[reportUnknownMemberType] - of Arrow
+        async for page in listed:
+            for each in page:
+                yield each["path"]
+
+    async def close(self) -> None:
+        """See `ports.blob_home`."""
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    async def _all(self, requests: Sequence[Awaitable[T]]) -> list[T]:
+        async def bounded(request: Awaitable[T]) -> T:
+            async with self._slots:
+                return await request
+
+        return await asyncio.gather(*map(bounded, requests))
+
+    async def _asked(self, what: str, request: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await request()
+        except (BaseError, OSError) as error:  # a missing key is a FileNotFoundError
+            raise self._translated(what, error) from error
+
+    def _translated(self, what: str, error: Exception) -> StoreError:
+        """What people can do about it. obstore's own words name addresses and answers, never keys."""
+        where = f"{what} ({self.address})"
+        if isinstance(error, PermissionDeniedError | UnauthenticatedError) or "403 Forbidden" in str(error):
+            return StoreUnavailable(
+                f"{where}: S3 refuses the keys or the permission. The role needs to list, read, write and delete below "
+                "the prefix."
+            )
+        if _is_bucket_missing(error):
+            return StoreUnavailable(f"{where}: there is no bucket {self._address.bucket!r}. Make it, or name another.")
+        return StoreUnavailable(f"{where}: {_first_words(error)}")
+
+
+def _connect(address: S3Address, environ: Mapping[str, str]) -> S3Store:
+    settings: S3Config = found_settings(environ)
+    endpoint = (
+        address.endpoint
+        or environ.get("AWS_ENDPOINT_URL_S3")
+        or environ.get("AWS_ENDPOINT_URL")
+        or environ.get("AWS_ENDPOINT")
+        or settings.get("endpoint", "")
+    )
+    region = address.region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
+    settings["region"] = region or settings.get("region", "us-east-1")
+    settings["checksum_algorithm"] = "sha256"  # what a bucket with object locks asks of every write
+    if endpoint:
+        settings["endpoint"] = endpoint
+    return S3Store(
+        address.bucket,
+        prefix=address.prefix or None,
+        config=settings,
+        client_options={
+            "allow_http": endpoint.startswith("http://"),
+            "connect_timeout": "5s",
+            "timeout": "60s",
+        },
+        retry_config={"max_retries": 8, "retry_timeout": PATIENCE},
+    )
+
+
+def _key(name: str, second: int) -> str:
+    return f"{name}/{second:010}"
+
+
+def _is_before(second: int, time: datetime) -> bool:
+    """Whether all of that second was over by then."""
+    return second + 1 <= time.timestamp()
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise BlobNotFound(f"{name!r} is no name of a blob: 64 hexadecimal digits are")
+
+
+def _is_bucket_missing(error: Exception) -> bool:
+    return "NoSuchBucket" in str(error)
+
+
+def _first_words(error: Exception) -> str:
+    return " ".join(str(error).partition("\n")[0].split())[:300]
