@@ -206,9 +206,7 @@ def _module(home: str) -> ModuleType:
     try:
         return import_module(home)
     except ImportError as error:
-        from holdfast.extras import namesake_problem
-
-        if problem := namesake_problem():
+        if problem := import_module("holdfast.extras").namesake_problem():
             error.add_note(problem)
         raise
 

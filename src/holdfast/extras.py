@@ -2,14 +2,15 @@
 
 The distribution is called `holdfast-workflows`. `holdfast` on the package index is another project, with a package of
 the same name: of the two, the one installed last has its files in place.
+
+What reads metadata is imported when it is needed: every worker imports this module, and few lack an extra.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -64,6 +65,9 @@ def _requirement(extra: str = "") -> str:
 def _source_folder() -> tuple[Path, bool] | None:
     """The folder that the distribution was installed from, and whether it is an editable install; None if it came from
     an index or a wheel, or if the folder is gone."""
+    import json
+    from importlib import metadata
+
     try:
         text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
         origin: dict[str, Any] = json.loads(text or "{}")
@@ -82,6 +86,8 @@ def _path_of(url: str) -> str:
 
 
 def _is_installed(name: str) -> bool:
+    from importlib import metadata
+
     try:
         metadata.distribution(name)
     except metadata.PackageNotFoundError:

@@ -201,9 +201,9 @@ class MemoryStore(Keeping):
                 own.boot, own.until, own.has_ended = boot, second + ttl.total_seconds(), False
                 own.worker = msgspec.structs.replace(own.worker, progress=progress, recovery=recovery)
                 own.seen_at = write.now
-            runs = sorted(self._tables.runs.values(), key=lambda run: not run.suspicion.is_suspect)  # see `weight`
             if has_lapsed and takes_back:
-                write.take_back(instance, runs)
+                write.take_back(instance, list(self._tables.runs.values()))
+            runs = sorted(self._tables.runs.values(), key=lambda run: not run.suspicion.is_suspect)  # see `weight`
             orphans = (run for run in runs if run.instance not in {"", instance} and not self._is_live(run.instance))
             freed = len(write.free(islice(orphans, frees)))
             holders = {run.instance for run in self._tables.runs.values()} - {"", instance}

@@ -205,6 +205,19 @@ class SuspectsSuite(Suite):
         world.store.heart("i2", TTL).beat()
         assert await against(world, "a") == (1, 0, 0)
 
+    async def test_a_beat_that_takes_back_and_frees_blames_nobody_twice(self, world: World) -> None:
+        """Contract: the counts are taken back before the same beat frees the run from an operator who is gone."""
+        await world.make("a")
+        assert await world.claimed_ids(await world.worker("i1")) == ["a"]
+        world.clock.advance(TTL.total_seconds())
+        await world.worker("other")
+        assert world.store.heart("other", TTL).beat().orphaned == 1
+        assert await against(world, "a") == (1, 0, 0)
+        assert isinstance(await world.store.take("a", instance="operator"), Taken)
+        assert world.store.heart("i1", TTL).beat().orphaned == 1
+        row = await world.get("a")
+        assert (row.instance, row.claims, row.deaths) == ("", 0, 0)
+
     async def test_an_instance_that_was_busy_all_the_while_takes_nothing_back(self, world: World) -> None:
         """Contract: a heartbeat that says so leaves the counts: its run kept it from beating."""
         worker = await with_suspects(world, "a")

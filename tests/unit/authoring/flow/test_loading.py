@@ -93,7 +93,7 @@ def test_json_is_the_same_flow_without_a_yaml_library(monkeypatch: pytest.Monkey
     file.write_bytes(definition_bytes(flow))
     monkeypatch.setitem(sys.modules, "yaml", None)
     assert read_definition(file) == flow
-    with pytest.raises(Exception, match=r"holdfast\[flows\]"):
+    with pytest.raises(Exception, match=r"Install it, or write them in JSON: .*\[flows\]"):
         check_text(ORDER, "order.yaml")
 
 
