@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from holdfast import App
 from holdfast.app import open_store
-from holdfast.ports.journal import Commit, Verdict
+from holdfast.ports.journal import Answer, Commit, Verdict
 from holdfast.ports.store import Store
 from tests.chaos import orders
 
@@ -30,7 +30,7 @@ class Fuse:
         self._when = when
         self._left = at
 
-    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Answer]:
         self._burn("before")
         verdicts = await self._commit(batch)
         self._burn("after")

@@ -22,7 +22,7 @@ from holdfast.core.references import names_in
 from holdfast.core.run import Run
 from holdfast.core.turn import Row, Turn, decode_row, is_compacted
 from holdfast.errors import BlobNotFound, Conflict, CorruptJournal, InvalidInput, RunNotFound
-from holdfast.ports.journal import Commit, Committed, Exposure, Park
+from holdfast.ports.journal import Commit, Committed, Exposure, Park, sole_verdict
 from holdfast.ports.leases import Taken, WorkerRow
 from holdfast.ports.runs import Made, NewRun, RunRow
 from holdfast.ports.store import Store
@@ -150,7 +150,7 @@ class _Importing:
             epoch = (await self._held(row.run)).epoch
         self._runs[row.run] = no, epoch, run
         commit = _commit(run, no, row, turn, Park(None) if is_last else None)
-        (verdict,) = await self._store.commit([commit])
+        verdict = sole_verdict(await self._store.commit([commit]))
         if not isinstance(verdict, Committed):
             raise Conflict(f"run {row.run}: somebody else took it while row {row.ordinal} was imported: {verdict}")
 

@@ -21,7 +21,7 @@ from holdfast.core.run import fold
 from holdfast.core.turn import decode_rows
 from holdfast.engine.turns import Draft, finish, new_run
 from holdfast.errors import Conflict, StoreUnavailable
-from holdfast.ports.journal import Committed, Park
+from holdfast.ports.journal import Committed, Park, sole_verdict
 from holdfast.ports.leases import Taken
 from holdfast.ports.runs import RunRow
 
@@ -110,7 +110,7 @@ class MachineLogs:
                 commit = finish(
                     run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=Park(None)
                 )
-                [verdict] = await client.store.commit([commit])
+                verdict = sole_verdict(await client.store.commit([commit]))
                 if isinstance(verdict, Committed):
                     return
                 life.row = life.run = None  # somebody else has it: look again

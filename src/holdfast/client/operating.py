@@ -24,7 +24,7 @@ from holdfast.engine.history import Journal, load
 from holdfast.engine.turns import Draft, finish, new_run, run_of_row
 from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
-from holdfast.ports.journal import Committed, Park
+from holdfast.ports.journal import Committed, Park, sole_verdict
 from holdfast.ports.leases import Taken
 from holdfast.ports.runs import Made, RunRow
 
@@ -160,7 +160,7 @@ async def _append(
         draft = Draft(at, [], outputs) if is_end else Draft(at, outputs)
         park = Park(max(at, run.available_at or at)) if isinstance(outputs[-1], e.Resumed) else Park(None)
         commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=park)
-        [verdict] = await client.store.commit([commit])
+        verdict = sole_verdict(await client.store.commit([commit]))
         if isinstance(verdict, Committed):
             return True
     return False

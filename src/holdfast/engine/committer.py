@@ -4,9 +4,8 @@ There is no timer. Turns that are ready in the same pass of the event loop, and 
 transaction is under way, go together. A turn whose outcome is unknown is sent again unchanged, for as long as it
 takes: the store says whether it was ours.
 
-While the store is away all wait for it, in their order. If it is there and refuses a transaction, one turn may have
-spoilt it, by a lock that somebody holds on its run or by what it brings: then each goes by itself, and those that are
-refused again wait aside, so that one run never stops the others.
+While the store is away all wait for it, in their order. If it is there and refuses a turn, because of a lock on its run
+or of what the turn brings, that turn waits aside and is sent again by itself, so that one run never stops the others.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from holdfast.errors import DiskFull, StoreContended, StoreError, StoreRefused, StoreUnavailable
-from holdfast.ports.journal import Commit, Journal, Verdict
+from holdfast.errors import StoreError
+from holdfast.ports.journal import Answer, Commit, Journal, Refused, Verdict, is_away
 
 LOG = logging.getLogger("holdfast.worker")
 MOST = 500
@@ -59,12 +58,8 @@ class Committer:
     async def _drain(self) -> None:
         try:
             while self._queue:
-                batch = self._next_batch()
-                if await self._send(batch):
-                    continue
-                for turn in batch:
-                    if len(batch) == 1 or not await self._send([turn]):
-                        self._put_aside(turn)
+                for turn in await self._send(self._next_batch()):
+                    self._put_aside(turn)
         finally:
             self._task = None
 
@@ -88,35 +83,37 @@ class Committer:
 
     async def _send_until_taken(self, turn: Turn) -> None:
         pause = FIRST_PAUSE
-        taken = False
-        while not taken:
+        refused: Sequence[Turn] = (turn,)
+        while refused:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
-            taken = await self._send([turn])
+            refused = await self._send(refused)
 
-    async def _send(self, batch: Sequence[Turn]) -> bool:
-        """Commits them, and tells each its verdict. False if the store is there and refuses: nothing was written."""
+    async def _send(self, batch: Sequence[Turn]) -> Sequence[Turn]:
+        """Commits them, and tells each its verdict. Returns those that the store did not take although it is there."""
+        refused: list[Turn] = []
+        answers = await self._answers([commit for commit, _ in batch])
+        for turn, verdict in zip(batch, answers, strict=True):
+            if isinstance(verdict, Refused):
+                _report(turn[0], verdict.error)
+                refused.append(turn)
+            else:
+                _tell(turn, verdict)
+        return refused
+
+    async def _answers(self, commits: Sequence[Commit]) -> Sequence[Answer]:
+        """What the store says, once it is there."""
         pause = FIRST_PAUSE
-        commits = [commit for commit, _ in batch]
         while True:
             try:
-                verdicts = await self._journal.commit(commits)
-            except Exception as error:
+                return await self._journal.commit(commits)
+            except Exception as error:  # noqa: BLE001 - a bug of an adapter must stop no other run
+                if not is_away(error):
+                    return [Refused(error)] * len(commits)
                 which = f"run {commits[0].row.run}: its turn" if len(commits) == 1 else f"{len(commits)} turns"
-                if not _is_away(error):
-                    is_known = isinstance(error, StoreError)
-                    LOG.warning("%s not accepted, tried apart from others: %s", which, error, exc_info=not is_known)
-                    return False
                 LOG.warning("%s not accepted, trying again in %.2f s: %s", which, pause, error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-                continue
-            for (commit, answer), verdict in zip(batch, verdicts, strict=True):
-                try:
-                    answer(verdict)
-                except Exception:
-                    LOG.exception("run %s: its session broke on a verdict", commit.row.run)
-            return True
 
     async def settle(self, limit: float) -> None:
         """Waits until everything submitted so far has its verdict, but not for ever: a store that accepts nothing
@@ -134,6 +131,19 @@ class Committer:
             return
 
 
-def _is_away(error: Exception) -> bool:
-    """Whether the store takes nothing from anybody now."""
-    return isinstance(error, StoreUnavailable | DiskFull | StoreRefused) and not isinstance(error, StoreContended)
+def _tell(turn: Turn, verdict: Verdict) -> None:
+    commit, answer = turn
+    try:
+        answer(verdict)
+    except Exception:
+        LOG.exception("run %s: its session broke on a verdict", commit.row.run)
+
+
+def _report(commit: Commit, error: Exception) -> None:
+    is_known = isinstance(error, StoreError)
+    LOG.warning(
+        "run %s: its turn not accepted, tried apart from others: %s",
+        commit.row.run,
+        error,
+        exc_info=None if is_known else error,
+    )

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.projection import Projection
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row
+from holdfast.errors import DiskFull, StoreContended, StoreRefused, StoreUnavailable
 from holdfast.ports.blobs import BlobData
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.runs import NewRun
@@ -80,6 +81,37 @@ class Unread(msgspec.Struct, frozen=True, gc=False):
 Verdict: TypeAlias = Committed | Fenced | Unread
 
 
+class Refused(msgspec.Struct, frozen=True, gc=False):
+    """The store works, and did not take this turn of a batch: another transaction holds the run's row, or what the turn
+    brings cannot be stored. Nothing of it was written. It is no verdict: the same turn may be sent again."""
+
+    error: Exception
+
+
+Answer: TypeAlias = Verdict | Refused
+
+
+def sole_verdict(answers: Sequence[Answer]) -> Verdict:
+    """The verdict on a turn that was sent alone."""
+    (answer,) = answers
+    if isinstance(answer, Refused):
+        raise answer.error
+    return answer
+
+
+def answered(outcomes: Sequence[Verdict | Exception]) -> list[Answer]:
+    """What `Journal.commit` says of a batch, by what became of each turn; raises what it raises."""
+    failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    if failed and len(failed) == len(outcomes) and (len(failed) == 1 or all(map(is_away, failed))):
+        raise failed[0]
+    return [Refused(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
+
+
+def is_away(error: Exception) -> bool:
+    """Whether the store takes nothing from anybody now, whatever the turn."""
+    return isinstance(error, StoreUnavailable | DiskFull | StoreRefused) and not isinstance(error, StoreContended)
+
+
 class Tree(msgspec.Struct, frozen=True, gc=False):
     """A root and what its journal holds: rows of the root and of every run below it."""
 
@@ -93,22 +125,26 @@ class Tree(msgspec.Struct, frozen=True, gc=False):
 class Journal(Protocol):
     """Append-only rows per run, dense by ordinal, ordered store-wide by seq."""
 
-    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Answer]:
         """Applies many turns, of different runs, in one transaction; one verdict each, in order.
 
-        For each: fence, then the row, the projection, `next_ordinal`, claims-without-progress back to 0 (unless the
-        turn keeps the lease and is no progress: it only takes up again what was in flight), children
-        (created like `Runs.create`, but an id in use never fails the turn, see there), messages and publications
-        (each bumps its target's `inbox_last` and lowers its `available_at`; to an ended or missing run they are
-        dropped; of a message that has a `reply` the run itself is told, even if it ends with this turn), exposed
-        values, watches, blobs, and with `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by this
-        ordinal. `park` clears the lease and sets `available_at` to now if `inbox_last >
-        inbox_seen`, else to `park.until`. A terminal turn never leaves `available_at` behind, drops the run's watches,
+        For each: fence, then the row, the projection, `next_ordinal`, and what `ports.row.row_after` makes of the rest
+        of the run's row: claims-without-progress back to 0 (unless the turn keeps the lease and is no progress: it only
+        takes up again what was in flight); `park` clears the lease and sets `available_at` to now if `inbox_last >
+        inbox_seen`, else to `park.until`; a terminal turn never leaves `available_at` behind, drops the run's watches,
         and is `Unread` if `inbox_last > inbox_seen`.
+
+        Then children (created like `Runs.create`, but an id in use never fails the turn, see there), messages and
+        publications (each bumps its target's `inbox_last` and lowers its `available_at`; to an ended or missing run
+        they are dropped; of a message that has a `reply` the run itself is told, even if it ends with this turn),
+        exposed values, watches, blobs, and with `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by
+        this ordinal.
 
         A turn is durable when this returns `Committed`. Sending the same commit again (same run, epoch, ordinal and
         checksum) after an unknown outcome answers `Committed`, never writes twice. A fenced turn leaves no trace and
-        does not disturb the others of its batch. Raises `StoreUnavailable` or `DiskFull` with nothing written.
+        does not disturb the others of its batch. Nor does one that the store refuses: if a turn spoils the transaction,
+        each turn is tried in its own, and those that fail again are `Refused`. A turn sent alone raises its error
+        instead. If the store takes nothing from anybody (`is_away`), that is raised, with nothing written.
         """
         ...
 

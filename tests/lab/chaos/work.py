@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast import Retry, Signal, current, step, workflow
-from holdfast.ports.journal import Commit, Fenced, Verdict
+from holdfast.ports.journal import Answer, Commit, Fenced, Verdict
 from holdfast.ports.leases import Claims, WorkerRow
 from holdfast.ports.store import Store
 from tests.support.ledger import append
@@ -124,7 +124,7 @@ def spy_on(store: Store) -> None:
             write("claim", run.id, "-", 0, run.epoch)
         return claims
 
-    async def committing(batch: Sequence[Commit]) -> Sequence[Verdict]:
+    async def committing(batch: Sequence[Commit]) -> Sequence[Answer]:
         verdicts = await commit(batch)
         for turn, verdict in zip(batch, verdicts, strict=True):
             judge(turn, verdict)
@@ -135,7 +135,7 @@ def spy_on(store: Store) -> None:
         judge(turn, verdict)
         return verdict
 
-    def judge(turn: Commit, verdict: Verdict | None) -> None:
+    def judge(turn: Commit, verdict: Answer | None) -> None:
         if isinstance(verdict, Fenced):
             write("fenced", turn.row.run, "-", 0, turn.row.epoch)
 

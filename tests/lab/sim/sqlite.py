@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from holdfast.adapters.sqlite.attempt import perform
 from holdfast.adapters.sqlite.opening import prepare
-from holdfast.adapters.sqlite.outbox import Request
+from holdfast.adapters.sqlite.outbox import Batch, Request
 from holdfast.adapters.sqlite.store import SqliteStore
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.writer import Writer
@@ -29,6 +31,13 @@ class WriterAtOnce(Writer):
                 pass
         result: T = request.outcome()
         return result
+
+    async def run_all(self, operations: Sequence[Operation[T]]) -> list[T | Exception]:
+        request = Batch(operations)
+        with self._lock:
+            hints = perform(request.pieces, self._link, self._clock)
+        self._on_commit(hints)
+        return request.outcome()
 
 
 def on_sqlite(seed: int, hints: str | None = None) -> Result:

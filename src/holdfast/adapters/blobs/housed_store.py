@@ -27,7 +27,7 @@ from holdfast.ports.blobs import BlobData, BlobKind, Stub
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Condition, Diagnosable, FindsDamage
 from holdfast.ports.inbox import Delivery, Message, Publication
-from holdfast.ports.journal import Commit, Verdict
+from holdfast.ports.journal import Answer, Commit, Verdict
 from holdfast.ports.leases import TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import Store
@@ -144,7 +144,7 @@ class HousedStore:
 
     # -- what brings blobs ---------------------------------------------------------------------------------------------
 
-    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Answer]:
         """See `ports.journal`."""
         if any(commit.blobs for commit in batch):
             batch = [await self._moved(commit) for commit in batch]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -16,10 +16,13 @@ from holdfast.adapters.postgres.lane import Lane
 from holdfast.adapters.postgres.link import Link, Owed
 from holdfast.adapters.postgres.lone import Lone
 from holdfast.adapters.postgres.problems import is_of_one
+from holdfast.adapters.sql.batches import settle
 from holdfast.adapters.sql.rows import run_row, status_of
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun
+
+W = TypeVar("W")
 
 MADE, BY_ID, BY_KEY, LACKING = 0, 1, 2, 3
 
@@ -79,10 +82,8 @@ class Entries:
         rest = [one for one in news if one[1].owed is None]
         sent = [(place, entry) for place, entry in enumerate(work) if isinstance(entry, Message)]
         for group in (*([one] for one in owed), rest):
-            if group:
-                answers.update(_answered(group, self._create))
-        if sent:
-            answers.update(_answered(sent, self._send))
+            answers.update(_settled(group, self._create))
+        answers.update(_settled(sent, self._send))
         return [answers[place] for place in range(len(work))]
 
     def _create(self, entries: Sequence[NewEntry]) -> list[Creation]:
@@ -189,18 +190,12 @@ def woken_by(row: Sequence[Any]) -> Sequence[str]:
     return woken
 
 
-def _answered(group: Sequence[tuple[int, Any]], ask: Callable[[Sequence[Any]], Sequence[Any]]) -> dict[int, Any]:
-    """All at once; if that breaks, each by itself, so that none can spoil another."""
-    places = [place for place, _ in group]
-    try:
-        return dict(zip(places, ask([entry for _, entry in group]), strict=True))
-    except Exception as error:  # noqa: BLE001 - whoever waits gets it
-        if len(group) == 1 or not is_of_one(error):
-            return dict.fromkeys(places, error)
-    found: dict[int, Any] = {}
-    for one in group:
-        found.update(_answered([one], ask))
-    return found
+def _settled(group: Sequence[tuple[int, W]], ask: Callable[[Sequence[W]], Sequence[Any]]) -> dict[int, Any]:
+    """An answer for each place of the group."""
+    if not group:
+        return {}
+    places, entries = zip(*group, strict=True)
+    return dict(zip(places, settle(entries, ask, is_of_one), strict=True))
 
 
 def delivery_of(word: str) -> Delivery:

@@ -57,7 +57,7 @@ def translated(error: BaseException) -> HoldfastError:
             return StoreError(f"PostgreSQL refused a statement ({type(error).__name__}: {first_line(error)}).")
 
 
-def is_of_one(error: BaseException) -> bool:
+def is_of_one(error: Exception) -> bool:
     """Whether one of several who share a transaction may have spoilt it: a lock it waits for, a value."""
     return isinstance(error, StoreContended) or not isinstance(error, StoreUnavailable)
 

@@ -41,7 +41,7 @@ from holdfast.errors import StoreRefused
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition, Schema
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
-from holdfast.ports.journal import Commit, Tree, Verdict
+from holdfast.ports.journal import Answer, Commit, Tree, Verdict
 from holdfast.ports.leases import Claims, Held, Lease, TakeOver, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 from holdfast.ports.store import OTHERS
@@ -162,12 +162,12 @@ class PostgresStore(Keeping, Lending):
 
     # -- journal -------------------------------------------------------------------------------------------------------
 
-    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Answer]:
         """See `ports.journal`."""
         if not batch:
             return []
         self._check_process()
-        verdicts: Sequence[Verdict] = await self._lane_of_turns().ask(batch)
+        verdicts: Sequence[Answer] = await self._lane_of_turns().ask(batch)
         return verdicts
 
     def commit_now(self, commit: Commit) -> Verdict | None:

@@ -20,8 +20,9 @@ from holdfast.adapters.postgres.knowing import ask_knowing
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.lone import Lone
 from holdfast.adapters.postgres.problems import is_of_one
-from holdfast.errors import StoreContended, StoreError
-from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+from holdfast.adapters.sql.batches import settle
+from holdfast.errors import StoreContended
+from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict, answered
 
 
 class Turns:
@@ -56,31 +57,16 @@ class Turns:
         return Committed(*rows[0])
 
     def perform(self, work: Sequence[Sequence[Commit]]) -> Sequence[Any]:
-        """The verdicts of each batch. All share one transaction; if that breaks, each has its own."""
-        suspected = [len(batch) == 1 and batch[0].no in self._suspects for batch in work]
-        others = iter(self._together([batch for batch, is_apart in zip(work, suspected, strict=True) if not is_apart]))
-        return [
-            self._alone(batch) if is_apart else next(others) for batch, is_apart in zip(work, suspected, strict=True)
-        ]
-
-    def _together(self, work: Sequence[Sequence[Commit]]) -> Sequence[Any]:
-        try:
-            verdicts = self._commit([commit for batch in work for commit in batch])
-        except StoreError as error:
-            if len(work) == 1 or not is_of_one(error):
-                return [error] * len(work)
-            return [self._alone(batch) for batch in work]
-        answers: list[Any] = []
-        for batch in work:
-            answers.append(verdicts[: len(batch)])
-            verdicts = verdicts[len(batch) :]
-        return answers
-
-    def _alone(self, batch: Sequence[Commit]) -> Any:
-        try:
-            return self._commit(batch)
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
-            return error
+        """The answers to each batch, or its error. All turns share one transaction; if one spoils it, each has its own,
+        and those of runs whose row somebody had locked have theirs from the first."""
+        turns = [commit for batch in work for commit in batch]
+        apart = [commit.no in self._suspects for commit in turns]
+        shared = iter(settle([x for x, alone in zip(turns, apart, strict=True) if not alone], self._commit, is_of_one))
+        outcomes = (
+            settle([commit], self._commit, is_of_one)[0] if alone else next(shared)
+            for commit, alone in zip(turns, apart, strict=True)
+        )
+        return [_answered([next(outcomes) for _ in batch]) for batch in work]
 
     def _commit(self, commits: Sequence[Commit]) -> list[Verdict]:
         if not commits:
@@ -113,6 +99,13 @@ class Turns:
         if len(commits) == 1:
             return [verdict_of(codes, firsts, seconds)]
         return [verdict_of(*each) for each in zip(codes, firsts, seconds, strict=True)]
+
+
+def _answered(outcomes: Sequence[Verdict | Exception]) -> Any:
+    try:
+        return answered(outcomes)
+    except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        return error
 
 
 def question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:

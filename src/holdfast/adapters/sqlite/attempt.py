@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import apsw
 
+from holdfast.adapters.sql.batches import settle
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connection import (
     begin,
@@ -48,22 +49,47 @@ class Work:
         self.error: Exception | None = None
 
 
-def perform(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool) -> Hints | None:
-    """Gives each its outcome and returns the hints. None, with nothing done: busy, and we may not wait."""
+def perform(work: Sequence[Work], link: Link, clock: Clock) -> Hints:
+    """Gives each its outcome and returns the hints. May wait for others who write."""
+    hints: list[str] = []
+
+    def together(some: Sequence[Work]) -> Sequence[Exception | None]:
+        hints.extend(_attempted(some, link, clock, is_patient=True))
+        return [each.error for each in some]
+
+    for each, error in zip(work, settle(work, together, _is_of_one), strict=True):
+        each.error = None if error is None else translated(error)
+    return hints
+
+
+def perform_now(work: Work, link: Link, clock: Clock) -> Hints | None:
+    """Gives it its outcome and returns the hints. None, with nothing done: others write, and we may not wait."""
+    try:
+        return _attempted([work], link, clock, is_patient=False)
+    except apsw.BusyError:
+        return None
+    except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        work.error = translated(error)
+        return ()
+
+
+def _is_of_one(error: Exception) -> bool:
+    """Not if others wrote all the time: no use in asking once more for each."""
+    return not isinstance(error, StoreUnavailable)
+
+
+def _attempted(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool) -> Hints:
+    """One transaction, tried again while its outcome is unknown. Raises why it failed; then nothing was kept."""
     problem: Exception | None = None
     for number in range(_TRIES):
         try:
             return _transact(work, link, clock, is_patient=is_patient)
-        except apsw.BusyError:
-            return None
         except _Broken as broken:
             problem = broken.problem
             if not broken.is_unknown:
                 break
-        except StoreUnavailable as busy:  # somebody else wrote all the time: no use in asking once more for each
-            for each in work:
-                each.error = busy
-            return ()
+        except (apsw.BusyError, StoreUnavailable):
+            raise
         except apsw.Error as refused:  # the file could not be opened, or nothing be begun
             problem = refused
             if not is_transient(refused):
@@ -74,17 +100,7 @@ def perform(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool)
         if is_patient and number:
             time.sleep(random.uniform(0.001, 0.005) * number)
     assert problem is not None
-    if len(work) == 1:
-        work[0].error = translated(problem)
-        return ()
-    return _perform_alone(work, link, clock)
-
-
-def _perform_alone(work: Sequence[Work], link: Link, clock: Clock) -> Hints:
-    hints: list[str] = []
-    for each in work:
-        hints += perform([each], link, clock, is_patient=True) or ()
-    return hints
+    raise problem
 
 
 class _Broken(Exception):

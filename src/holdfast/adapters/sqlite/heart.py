@@ -31,10 +31,10 @@ class SqliteHeart:
         """Renews the lease and frees the runs of the dead. `StoreUnavailable` if the store cannot be written."""
         work = Work(Renew(self._instance, self._ttl, progress, recovery, frees, takes_back))
         with self._lock:
-            hints = perform([work], self._link, self._clock, is_patient=True)
+            hints = perform([work], self._link, self._clock)
         if work.error is not None:
             raise work.error
-        self._on_commit(hints or ())
+        self._on_commit(hints)
         beat: Beat = work.result
         return beat
 

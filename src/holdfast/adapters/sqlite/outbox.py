@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.adapters.sqlite.attempt import Work
@@ -26,14 +27,42 @@ class Request(Work):
             raise self.error
         return self.result
 
+    @property
+    def pieces(self) -> Sequence[Work]:
+        """What shares a transaction with others, each with an outcome of its own."""
+        return (self,)
+
     def answer(self) -> None:
         """Tells whoever waits. On the thread of their loop."""
         if self.future.done():  # cancelled meanwhile; what was written stays written
             return
-        if self.error is not None:
-            self.future.set_exception(self.error)
+        try:
+            result = self.outcome()
+        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+            self.future.set_exception(error)
         else:
-            self.future.set_result(self.result)
+            self.future.set_result(result)
+
+
+class Batch(Request):
+    """Several operations that one caller waits for: its outcome is the outcome of each, a result or an error."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self, operations: Sequence[Operation[Any]]) -> None:
+        super().__init__(lambda _: None, is_large=True)
+        self._pieces = [Work(operation) for operation in operations]
+
+    @property
+    def pieces(self) -> Sequence[Work]:
+        """See `Request`."""
+        return self._pieces
+
+    def outcome(self) -> list[Any]:
+        """What came of each."""
+        if self.error is not None:
+            raise self.error
+        return [piece.result if piece.error is None else piece.error for piece in self._pieces]
 
 
 class Outbox:

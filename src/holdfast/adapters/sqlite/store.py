@@ -48,7 +48,7 @@ from holdfast.errors import NotAllowedHere, StoreRefused
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
-from holdfast.ports.journal import Commit, Tree, Verdict
+from holdfast.ports.journal import Answer, Commit, Tree, Verdict, answered
 from holdfast.ports.leases import Claims, Held, Lease, TakeOver, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
 from holdfast.ports.transactions import holding
@@ -124,14 +124,15 @@ class SqliteStore(Keeping):
 
     # -- journal -------------------------------------------------------------------------------------------------------
 
-    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Answer]:
         """See `ports.journal`."""
         if not batch:
             return []
-        return await self._write(
-            lambda transaction: [commit_turn(transaction, commit) for commit in batch],
-            is_large=len(batch) > 1 or _is_large(batch[0]),
-        )
+        if len(batch) == 1:
+            (only,) = batch
+            return [await self._write(partial(commit_turn, commit=only), is_large=_is_large(only))]
+        self._check_writable()
+        return answered(await self._writer.run_all([partial(commit_turn, commit=commit) for commit in batch]))
 
     def commit_now(self, commit: Commit) -> Verdict | None:
         """See `ports.journal`."""

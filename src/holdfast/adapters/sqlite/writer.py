@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
-from holdfast.adapters.sqlite.attempt import Hints, perform
+from holdfast.adapters.sqlite.attempt import Hints, perform, perform_now
 from holdfast.adapters.sqlite.lent import LentTransaction
 from holdfast.adapters.sqlite.link import CHECKPOINT_PAGES, Link
-from holdfast.adapters.sqlite.outbox import Outbox, Request
+from holdfast.adapters.sqlite.outbox import Batch, Outbox, Request
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.clock import Clock
@@ -60,22 +60,36 @@ class Writer:
 
     async def run(self, operation: Operation[T], *, is_large: bool = False) -> T:
         """The operation's result, once it is durable. A large one never runs on the caller's thread."""
+        outbox = self._outbox()
+        request = Request(operation, is_large=is_large)
+        if not is_large and outbox.was_calm() and self._run_inline(request):
+            result: T = request.outcome()
+            return result
+        found: T = await self._gathered_in(outbox, request)
+        return found
+
+    async def run_all(self, operations: Sequence[Operation[T]]) -> list[T | Exception]:
+        """What came of each operation, once it is durable: its result, or its error. They share a transaction, but if
+        one spoils it each has its own. Never on the caller's thread."""
+        request = Batch(operations)
+        found: list[T | Exception] = await self._gathered_in(self._outbox(), request)
+        return found
+
+    def _outbox(self) -> Outbox:
         if self._is_closed:
             raise _closed()
         loop = asyncio.get_running_loop()
         outbox = self._of_thread.outbox
         if outbox is None or outbox.loop is not loop:
             outbox = self._of_thread.outbox = Outbox(loop)
-        request = Request(operation, is_large=is_large)
-        if not is_large and outbox.was_calm() and self._run_inline(request):
-            result: T = request.outcome()
-            return result
-        future: asyncio.Future[T] = loop.create_future()
-        request.future = future
+        return outbox
+
+    def _gathered_in(self, outbox: Outbox, request: Request) -> asyncio.Future[Any]:
+        request.future = outbox.loop.create_future()
         outbox.requests.append(request)
         if len(outbox.requests) == 1:
-            loop.call_soon(self._send, outbox)
-        return await future
+            outbox.loop.call_soon(self._send, outbox)
+        return request.future
 
     def run_now(self, operation: Operation[T]) -> T | None:
         """The operation's result, durable, if it could be done on this thread at once; else None, and it was not."""
@@ -150,7 +164,7 @@ class Writer:
             return False
         try:
             may_ask = not self._is_closed and self._link.board.is_empty()
-            hints = perform([request], self._link, self._clock, is_patient=False) if may_ask else None
+            hints = perform_now(request, self._link, self._clock) if may_ask else None
             is_log_long = self._link.wal_pages >= CHECKPOINT_PAGES
         finally:
             self._lock.release()
@@ -169,8 +183,9 @@ class Writer:
             requests, loan, is_last = self._gathered()
             if requests:
                 with self._lock:
-                    hints = perform(requests, self._link, self._clock, is_patient=True)
-                self._on_commit(hints or ())
+                    pieces = [piece for request in requests for piece in request.pieces]
+                    hints = perform(pieces, self._link, self._clock)
+                self._on_commit(hints)
                 _answer(requests)
             if loan is not None:
                 self._serve_loan(loan)

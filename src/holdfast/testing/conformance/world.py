@@ -33,7 +33,7 @@ from holdfast.core.turn import (
     micros,
 )
 from holdfast.ports.inbox import Message, Publication, Unconsumed
-from holdfast.ports.journal import Commit, Committed, Exposure, Park, Verdict
+from holdfast.ports.journal import Commit, Committed, Exposure, Park, Verdict, sole_verdict
 from holdfast.ports.leases import Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
 from holdfast.ports.store import Store
@@ -153,7 +153,7 @@ class Holder:
 
     async def submit(self, commit: Commit) -> Verdict:
         """Sends a turn, and remembers it if it was taken."""
-        (verdict,) = await self.world.store.commit([commit])
+        verdict = sole_verdict(await self.world.store.commit([commit]))
         if isinstance(verdict, Committed):
             self.accept(commit)
         return verdict
@@ -321,10 +321,13 @@ class World:
         """Each row equals the fold of its journal, which is dense, chained and ordered."""
         seen: set[int] = set()
         trees: dict[str, list[Row]] = {}
-        for row in await self.runs():
-            rows = await self.store.history(row.id)
+        runs = await self.runs()
+        histories = await asyncio.gather(*(self.store.history(row.id) for row in runs))
+        shown_by = await asyncio.gather(*(self.store.exposures(row.id) for row in runs))
+        read = await self.store.read({row.no: 1 for row in runs})
+        for row, rows, exposures in zip(runs, histories, shown_by, strict=True):
             trees.setdefault(row.root, []).extend(rows)
-            assert rows == (await self.store.read({row.no: 1}))[row.no]
+            assert rows == read[row.no]
             run = fold(row.id, decode_rows(rows))
             first = rows[0].ordinal if is_compacted(rows[0]) else 1
             assert [each.ordinal for each in rows] == list(range(first, row.next_ordinal))
@@ -335,12 +338,13 @@ class World:
             seen |= {each.seq for each in rows}
             assert _projected(row) == project(run)
             assert _fixed(row) == _fixed(run)
-            shown = {name: (value, blob) for name, value, blob in await self.store.exposures(row.id)}
+            shown = {name: (value, blob) for name, value, blob in exposures}
             assert shown == {each.name: (bytes(each.value), each.blob) for each in run.exposed.values()}
             if run.end is not None:
                 assert (row.available_at, row.instance) == (None, "")
-        for root, rows in trees.items():
-            assert await self._settled_tree(root, len(rows)) == sorted(rows, key=lambda row: row.seq)
+        settled = await asyncio.gather(*(self._settled_tree(root, len(rows)) for root, rows in trees.items()))
+        for rows, shown_rows in zip(trees.values(), settled, strict=True):
+            assert shown_rows == sorted(rows, key=lambda row: row.seq)
 
 
 def _projected(row: RunRow) -> Projection:

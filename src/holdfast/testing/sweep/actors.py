@@ -28,7 +28,7 @@ from holdfast.engine.components import Components
 from holdfast.engine.registry import Registry
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.ports.inbox import Message
-from holdfast.ports.journal import Commit, Committed, Verdict
+from holdfast.ports.journal import Answer, Commit, Committed, Verdict, sole_verdict
 from holdfast.ports.leases import Taken
 from holdfast.ports.runs import Creation, Made, NewRun
 from holdfast.ports.store import Store
@@ -144,7 +144,7 @@ class _Door:
             self._cancel_if(place)
         return made
 
-    async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
+    async def commit(self, batch: Sequence[Commit]) -> Sequence[Answer]:
         self._before(batch)
         verdicts = await self._inner.commit(batch)
         if self._after(batch, verdicts):  # sent again, as the engine does: the store knows it
@@ -157,11 +157,11 @@ class _Door:
 
     async def _commit_joined(self, commit: Commit, apply: Callable[[], None]) -> Verdict:
         self._before([commit])
-        (verdict,) = await self._inner.commit([commit])
+        verdict = sole_verdict(await self._inner.commit([commit]))
         if isinstance(verdict, Committed):
             apply()
         if self._after([commit], [verdict]):  # looked up: it is there
-            (verdict,) = await self._inner.commit([commit])
+            verdict = sole_verdict(await self._inner.commit([commit]))
         return verdict
 
     def commit_now(self, commit: Commit) -> Verdict | None:

@@ -18,7 +18,7 @@ from holdfast.adapters.postgres import PostgresStore, open_postgres
 from holdfast.core import events as e
 from holdfast.errors import StoreContended, StoreUnavailable
 from holdfast.ports.inbox import Accepted
-from holdfast.ports.journal import Committed, Verdict
+from holdfast.ports.journal import Committed, Refused, Verdict
 from holdfast.ports.runs import Made
 from holdfast.ports.store import OTHERS
 from holdfast.testing.conformance.world import DONE, START, World, seconds
@@ -189,8 +189,12 @@ async def test_a_locked_row_is_waited_for_once(server: Server) -> None:
         checksums.append(turn.row.checksum)
         with psycopg.connect(server_url(port=server.port)) as foreign:
             foreign.execute("SELECT 1 FROM waited.runs WHERE id = 'a' FOR NO KEY UPDATE")
-            with pytest.raises(StoreContended):
-                await world.store.commit([turn, other.turn()])
+            first = other.turn()
+            refused, taken = await world.store.commit([turn, first])
+            assert isinstance(refused, Refused)
+            assert isinstance(refused.error, StoreContended)
+            assert isinstance(taken, Committed)
+            other.accept(first)
             assert len(sent) == 1
             stuck, done = await asyncio.gather(
                 world.store.commit([turn]), world.store.commit([other.turn()]), return_exceptions=True
