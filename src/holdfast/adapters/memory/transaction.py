@@ -23,6 +23,7 @@ from holdfast.ports.blobs import BlobData, BlobKind, Stub, kind_of
 from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
 
 __all__ = ["Transaction", "watching"]
@@ -150,8 +151,7 @@ class Transaction:
         return Accepted()
 
     def _tell_sender(self, no: int, message: Message, refused: Ended | Missing) -> None:
-        """Of a message of its own turn. A run that ends keeps it, and is not woken; whether one that goes on is due is
-        the turn's to say."""
+        """Of a message of its own turn, whose row is written: a run that ended with it keeps that, and is not woken."""
         run = self.tables.runs[no]
         why = refused.status.value if isinstance(refused, Ended) else "missing"
         name, last = undelivered_id(message.id), run.inbox_last + 1
@@ -159,6 +159,9 @@ class Transaction:
         checksum = message_checksum(run.id, name, "undelivered", body)
         self.tables.inbox[no][name] = Letter(last, name, "undelivered", body, checksum)
         self._change(no, inbox_last=last)
+        if not run.status.is_terminal:
+            self._change(no, available_at=min(run.available_at or self.now, self.now))
+            self.hints[run.id] = None
 
     def replace(self, message: Message, no: int) -> Delivery:
         """In the place of the message of that number, whatever is there."""
@@ -209,11 +212,14 @@ class Transaction:
         before = self.stored(run.no, row.ordinal - 1)
         if (b"" if before is None else before.checksum) != commit.after:
             return Fenced(run.epoch, run.next_ordinal)
-        if commit.is_terminal and run.inbox_last > commit.inbox_seen:
+        after = moved(run, commit, self.now)
+        if after is None:
             return Unread(run.inbox_last)
         self.keep_blobs(commit.blobs.items())
         seq = self._append(run.no, row)
-        self._project(run, commit)
+        self.tables.runs[run.no] = after
+        if commit.is_consuming:
+            self._consume(commit)
         for child in commit.children:
             self._start_child(child, row.ordinal)
         for message in commit.messages:
@@ -225,9 +231,10 @@ class Transaction:
         self._show(commit)
         if commit.is_terminal:
             self._end(run, row)
-        elif commit.park is not None:
-            self._park(run.no, commit.park.until, commit.inbox_seen)
-        return Committed(seq, self.tables.runs[run.no].inbox_last)
+        after = self.tables.runs[run.no]  # what the turn brought may have woken it
+        if commit.is_terminal or (commit.park is not None and after.available_at is not None):
+            self.hints[run.id] = None
+        return Committed(seq, after.inbox_last)
 
     def stored(self, no: int, ordinal: int) -> Row | None:
         """The row of that ordinal; they are dense from the first one that is left."""
@@ -241,27 +248,10 @@ class Transaction:
         self.tables.rows[no].append(msgspec.structs.replace(row, seq=self.tables.seq))
         return self.tables.seq
 
-    def _project(self, run: RunRow, commit: Commit) -> None:
-        facts = commit.projection
-        self._change(
-            run.no,
-            workflow=facts.workflow,
-            version=facts.version,
-            status=facts.status,
-            doing=facts.doing,
-            started_at=facts.started_at,
-            updated_at=facts.updated_at,
-            ended_at=facts.ended_at,
-            next_ordinal=run.next_ordinal + 1,
-            claims=0 if commit.is_progress else run.claims,
-        )
-        if commit.is_progress:
-            self._suspect(run.no, NONE)
-        if commit.is_consuming:
-            for letter in self.tables.inbox[run.no].values():
-                if letter.no <= commit.inbox_seen and not letter.consumed_ordinal:
-                    letter.consumed_ordinal = commit.row.ordinal
-            self._change(run.no, inbox_read=max(run.inbox_read, commit.inbox_seen))
+    def _consume(self, commit: Commit) -> None:
+        for letter in self.tables.inbox[commit.no].values():
+            if letter.no <= commit.inbox_seen and not letter.consumed_ordinal:
+                letter.consumed_ordinal = commit.row.ordinal
 
     def _show(self, commit: Commit) -> None:
         tables = self.tables
@@ -274,19 +264,10 @@ class Transaction:
         since = instant(commit.row.at)
         tables.watches += [Watch(commit.no, key, topic, since) for topic, key in commit.watch]
 
-    def _park(self, no: int, until: datetime | None, inbox_seen: int) -> None:
-        has_unread = self.tables.runs[no].inbox_last > inbox_seen
-        available_at = self.now if has_unread else until
-        run = self._change(no, instance="", available_at=available_at)
-        if available_at is not None:
-            self.hints[run.id] = None
-
     def _end(self, run: RunRow, row: Row) -> None:
-        self._change(run.no, instance="", available_at=None)
         self.tables.watches = [watch for watch in self.tables.watches if watch.no != run.no]
         for adoption in self.tables.adoptions.pop(run.no, []):
             self._tell(adoption, ended_by(row, adoption.key))
-        self.hints[run.id] = None
 
     # -- children ------------------------------------------------------------------------------------------------------
 
@@ -341,7 +322,10 @@ class Transaction:
         said = {} if note is None else {"note": note, "bounces": run.bounces + bool(note)}
         self._change(run.no, claims=max(0, run.claims - 1), **said)
         self._suspect(run.no, NONE)
-        self._park(run.no, until, inbox_seen)
+        available_at = self.now if run.inbox_last > inbox_seen else until
+        self._change(run.no, instance="", available_at=available_at)
+        if available_at is not None:
+            self.hints[run.id] = None
 
     def _change(self, no: int, **columns: object) -> RunRow:
         run = msgspec.structs.replace(self.tables.runs[no], **columns)

@@ -18,19 +18,19 @@ IS_LOCKED = """
 SELECT EXISTS (SELECT FROM {s}.runs WHERE no = %b::bigint)
     AND NOT EXISTS (SELECT FROM {s}.runs WHERE no = %b::bigint FOR NO KEY UPDATE SKIP LOCKED)
 """
-# commit plain: a turn that brings nothing, of a run that goes on, or ends and nobody adopted it: what `_turn` comes to
-# then. No row: it was not as expected, and `commit_one` says why. All that is judged is in the run's own row, so a turn
-# that waited for the lock judges what it finds then. Locks that row alone.
+# commit plain: a turn that brings nothing, of a run that keeps its lease, or ends and nobody adopted it: what `_turn`
+# comes to then, by the same flags. No row: it was not as expected, and `commit_one` says why. All that is judged is in
+# the run's own row, so a turn that waited for the lock judges what it finds then. Locks that row alone.
 COMMIT_PLAIN = """
 /* commit_plain */ WITH moved AS (
     UPDATE {s}.runs SET next_ordinal = next_ordinal + 1, workflow = $8::text, version = $9::text, status = $10::text,
         doing = $11::bytea, started_at = $12::bigint, updated_at = $13::bigint, ended_at = $14::bigint,
-        claims = CASE WHEN $16::integer & 6 > 0 THEN 0 ELSE claims END,
-        deaths = CASE WHEN $16 & 6 > 0 THEN 0 ELSE deaths END,
-        instance = CASE WHEN $16 & 2 > 0 THEN '' ELSE instance END,
-        available_at = CASE WHEN $16 & 2 > 0 THEN NULL ELSE available_at END,
+        claims = CASE WHEN $16::integer & 4 > 0 THEN 0 ELSE claims END,
+        deaths = CASE WHEN $16 & 4 > 0 THEN 0 ELSE deaths END,
+        instance = CASE WHEN $16 & 8 > 0 THEN '' ELSE instance END,
+        available_at = CASE WHEN $16 & 8 > 0 THEN $18::bigint ELSE available_at END,
         ready = CASE
-            WHEN $16 & 2 > 0 THEN NULL
+            WHEN $16 & 16 = 0 THEN NULL
             WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
             ELSE ready END
     WHERE no = $1::bigint AND epoch = $2::bigint AND next_ordinal = $3::bigint AND ended_at IS NULL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -19,15 +20,16 @@ from holdfast.core.turn import Row, micros
 from holdfast.ports.blobs import BlobData, Stub
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit
+from holdfast.ports.row import row_after
 from holdfast.ports.runs import NewRun
 
 Halves: TypeAlias = tuple[bytes, bytes, tuple[str, ...]]
 """An event around the place of its key, and the blobs it names."""
 
-CONSUMES, ENDS, IS_PROGRESS, PARKS = 1, 2, 4, 8
+CONSUMES, ENDS, CLEARS, LEAVES, IS_OPEN = 1, 2, 4, 8, 16
+"""What `ports.row` says of a turn, as the function `_turn` takes it."""
 
 _NOT_BEGUN: Sequence[Any] = (None, None, None, None)
-_GOING_ON = (Status.PENDING, Status.RUNNING)
 
 _encoder = msgspec.json.Encoder()  # bytes become base64
 _HOLE = secrets.token_hex(16)  # of this process, so nobody's data can hold it
@@ -99,10 +101,10 @@ def plain_run(
         goes_on = plain(first)
         if goes_on is None or first.is_terminal or not instance:
             return None
-        _, epoch, ordinal, *begun, workflow, version, status, doing, since, updated, _, _, flags, _ = goes_on
+        _, epoch, ordinal, *begun, workflow, version, status, doing, since, updated, _, _, flags, _, _ = goes_on
         if (epoch, ordinal) != (1, 2):
             return None
-        facts = (1, 3, status, workflow, version, 0 if flags & IS_PROGRESS else 1)
+        facts = (1, 3, status, workflow, version, 0 if flags & CLEARS else 1)
         times = (row.at, since, updated)
     elif instance:
         return None
@@ -175,12 +177,13 @@ def besides(commit: Commit) -> dict[str, Any] | None:
 
 def turn(commit: Commit) -> tuple[Any, ...]:
     """The columns of a turn, in the order of the functions."""
-    row, facts, park = commit.row, commit.projection, commit.park
+    row, facts, after = commit.row, commit.projection, row_after(commit)
     flags = (
         (CONSUMES if commit.is_consuming else 0)
-        | (ENDS if commit.is_terminal else 0)
-        | (IS_PROGRESS if commit.is_progress else 0)
-        | (PARKS if park is not None else 0)
+        | (ENDS if after.unread is None else 0)
+        | (CLEARS if after.clears else 0)
+        | (LEAVES if not after.keeps_lease else 0)
+        | (IS_OPEN if after.is_open else 0)
     )
     return (
         commit.no,
@@ -200,21 +203,21 @@ def turn(commit: Commit) -> tuple[Any, ...]:
         commit.inbox_seen,
         flags,
         commit.after,
-        maybe_micros(park.until) if park is not None else None,
+        micros(after.read) if isinstance(after.read, datetime) else None,
     )
 
 
-OF_NO_RUN: tuple[Any, ...] = (0, 0, 0, 0, 0, b"", b"", "", "", "", b"", None, 0, None, 0, 0, b"")
+OF_NO_RUN: tuple[Any, ...] = (0, 0, 0, 0, 0, b"", b"", "", "", "", b"", None, 0, None, 0, 0, b"", None)
 """As `plain` of a turn that nobody can take: numbers of runs begin with 1."""
 
 
 def plain(commit: Commit) -> tuple[Any, ...] | None:
-    """The values of a turn that brings nothing, of a run that goes on in the same hands or ends; None of any other."""
-    if commit.is_consuming or (commit.park is not None and not commit.is_terminal) or besides(commit) is not None:
+    """The values of a turn that brings nothing, of a run that keeps its lease or ends; None of any other."""
+    if commit.is_consuming or besides(commit) is not None:
         return None
-    if not commit.is_terminal and commit.projection.status not in _GOING_ON:
-        return None
-    return turn(commit)[:-1]
+    after = row_after(commit)
+    is_common = after.is_open if after.keeps_lease else after.unread is None
+    return turn(commit) if is_common else None
 
 
 class Known:

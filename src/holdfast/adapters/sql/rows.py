@@ -16,6 +16,7 @@ from holdfast.core.status import Status
 from holdfast.core.turn import UNREADABLE, instant, micros
 from holdfast.ports.condition import Backlog
 from holdfast.ports.leases import WorkerRow
+from holdfast.ports.row import Due
 from holdfast.ports.runs import RunRow
 
 T = TypeVar("T")
@@ -39,6 +40,24 @@ def maybe_micros(at: datetime | None) -> int | None:
 def maybe_instant(value: int | None) -> datetime | None:
     """The inverse of `maybe_micros`; a number that is no instant gives the nearest."""
     return None if value is None else nearest_instant(value)
+
+
+def due_at(due: Due | None, now: int) -> int | None:
+    """`available_at` of a run that is given back, as stored."""
+    match due:
+        case datetime():
+            return micros(due)
+        case "at once":
+            return now
+        case "never" | None:
+            return None
+        case "as before":
+            raise AssertionError("a run that is given back is due anew")
+
+
+def ready_at(available_at: int | None, now: int) -> int | None:
+    """Where a claim looks for a run that nobody holds: 1 claimable now, 0 once it is due, None not by time."""
+    return None if available_at is None else int(available_at <= now)
 
 
 def run_row(row: tuple[Any, ...]) -> RunRow:

@@ -13,6 +13,7 @@ from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant, micros
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Commit
+from holdfast.ports.row import read_to, row_after
 from holdfast.ports.runs import NewRun, RunRow, row_of
 
 
@@ -32,7 +33,8 @@ def insert_run(
         available_at = transaction.now
     epoch = int(is_claimed)
     holder, held_by = (instance, worker) if is_claimed else ("", "")
-    facts = first.projection if first is not None and is_claimed else None
+    first = first if is_claimed else None
+    facts = None if first is None else first.projection
     transaction.run(
         sql.INSERT_RUN,
         (
@@ -40,10 +42,11 @@ def insert_run(
             epoch,
             row.ordinal + (1 if facts is None else 2),
             Status.PENDING if facts is None else facts.status,
-            started.workflow,
-            started.version,
+            started.workflow if facts is None else facts.workflow,
+            started.version if facts is None else facts.version,
             None if facts is None else maybe_micros(facts.started_at),
-            0 if first is not None and first.is_progress else epoch,  # claims without progress
+            0 if first is None else read_to(first),
+            0 if first is not None and row_after(first).clears else epoch,
             holder,
             available_at,
             None if is_claimed else int(is_due),

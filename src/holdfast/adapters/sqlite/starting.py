@@ -12,6 +12,7 @@ from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.sqlite.turns import bring, commit_turn
 from holdfast.core.turn import Row
 from holdfast.ports.journal import Commit, Committed
+from holdfast.ports.row import row_after
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow
 
 
@@ -34,7 +35,7 @@ class CreateRun(msgspec.Struct, frozen=True):
         if new.needs and not are_stored(transaction, new.needs) and not _is_known(transaction, new.row.run):
             return Lacking()
         first = self.first
-        is_plain = first is not None and first.park is None and not first.is_terminal
+        is_plain = first is not None and row_after(first).keeps_lease
         made = insert_run(transaction, new, self.instance, self.worker, first if is_plain else None)
         if made is not None and first is not None and is_plain and made.instance:
             return self._brought(transaction, made, first)

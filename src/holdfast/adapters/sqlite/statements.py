@@ -24,26 +24,29 @@ HAS_TABLES = "SELECT 1 FROM sqlite_schema LIMIT 1"
 
 # -- commit: turns of runs ---------------------------------------------------------------------------------------------
 
-# advance: the turn of a running run that goes on. Locks runs. Fence and projection in one statement; it changes no
-# indexed column, and applies only if the indexed and rare ones stay as they are.
+# What a turn makes of its row is said in `ports.row`. These set the values of its two outcomes, and choose between them
+# by `inbox_last`: senders bump that in this same row, so no message can slip in between. Every one is the fence too.
+
+# advance: the turn of a running run that keeps its lease and is progress. Locks runs. It changes no indexed column, and
+# applies only if the indexed and rare ones stay as they are. (What stood against the run stays written while it is
+# held, and counts for nothing without claims: see the fourth migration.)
 ADVANCE = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
     inbox_read = max(inbox_read, ?3)
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
     AND coalesce((SELECT checksum FROM events WHERE run = ?4 AND ordinal = ?6 - 1), x'') = ?11
-    AND status = ?7 AND workflow = ?8 AND version = ?9 AND started_at IS ?10
+    AND status = ?7 AND workflow = ?8 AND version = ?9 AND started_at IS ?10 AND instance <> ''
 RETURNING inbox_last
 """
 
-# move: any turn that keeps the lease. Locks runs. A paused run is no longer claimable, whoever holds it; one that goes
-# on after a pause is, if nobody holds it.
-# A turn that only takes in-flight steps up again (?13 = 0) is no progress: the count of claims stays.
+# move: any turn that keeps the lease. Locks runs. ?13: it clears the claims and what stands against the run. ?14: the
+# run may be claimed, which it is where nobody holds it: its holder was taken for dead.
 MOVE = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2,
-    claims = CASE ?13 WHEN 1 THEN 0 ELSE claims END,
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
+    claims = iif(?13, 0, claims), deaths = iif(?13, 0, deaths),
     ready = CASE
-        WHEN ?7 = 'paused' THEN NULL
+        WHEN NOT ?14 THEN NULL
         WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
         ELSE ready END
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
@@ -51,35 +54,28 @@ WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
 RETURNING inbox_last
 """
 
-# park: a turn that gives the lease back. Locks runs. Awake at once if a message arrived that the turn has not seen:
-# senders bump inbox_last in this same row, so none can slip in between.
-PARK = """
-UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
+# leave: a turn that gives the lease back, for a while or for good. Locks runs. ?13: what it has seen of the inbox.
+# ?14, ?15: when the run is due and where a claim looks for it, if that is all; ?16, ?17: if it is not. ?18: it is taken
+# with messages unread, which the caller tells from a fence by reading the row. ?19: it ends the run; says whether that
+# watches a topic, and whether another adopted it: most do not.
+LEAVE = """
+UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0, deaths = 0, instance = '',
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
-    deaths = 0, instance = '',
-    available_at = CASE WHEN inbox_last > ?13 THEN ?15 ELSE ?14 END,
-    ready = CASE
-        WHEN ?7 NOT IN ('pending', 'running') THEN NULL
-        WHEN inbox_last > ?13 THEN 1
-        WHEN ?14 IS NULL THEN NULL
-        ELSE ?14 <= ?15 END
+    available_at = iif(inbox_last > ?13, ?16, ?14), ready = iif(inbox_last > ?13, ?17, ?15)
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
     AND coalesce((SELECT checksum FROM events WHERE run = ?4 AND ordinal = ?6 - 1), x'') = ?11
-RETURNING inbox_last
+    AND (?18 OR inbox_last <= ?13)
+RETURNING inbox_last, CASE WHEN ?19 THEN EXISTS (SELECT 1 FROM watchers WHERE run = ?4) END,
+    CASE WHEN ?19 THEN EXISTS (SELECT 1 FROM adoptions WHERE run = ?4) END
 """
 
-# finish: the terminal turn. Locks runs. Refused while a message is unread, which the caller tells from a fence by
-# reading the row. Says whether the run watches a topic, and whether somebody adopted it: most do not.
-FINISH = """
-UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0,
-    inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
-    deaths = 0, instance = '', available_at = NULL, ready = NULL
-WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
-    AND coalesce((SELECT checksum FROM events WHERE run = ?4 AND ordinal = ?6 - 1), x'') = ?11 AND inbox_last <= ?13
-RETURNING inbox_last, EXISTS (SELECT 1 FROM watchers WHERE run = ?4), EXISTS (SELECT 1 FROM adoptions WHERE run = ?4)
+FENCE = "SELECT epoch, next_ordinal, inbox_last FROM runs WHERE no = ?"
+# refusal: why a turn found no row to move: what it is fenced by, and what it may not have read.
+REFUSAL = """
+SELECT epoch, next_ordinal, inbox_last, ended_at,
+    coalesce((SELECT checksum FROM events WHERE run = runs.no AND ordinal = next_ordinal - 1), x'')
+FROM runs WHERE no = ?
 """
-
-FENCE = "SELECT epoch, next_ordinal, inbox_last, ended_at FROM runs WHERE no = ?"
 STORED_TURN = "SELECT seq, epoch, checksum FROM events WHERE run = ? AND ordinal = ?"
 
 # append: the turn's row, or that of a new run. Locks events; the fenced update or the run came first.
@@ -109,12 +105,12 @@ REFER_BLOB = "INSERT INTO blob_blobs (holder, blob) SELECT ?, name FROM blobs WH
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
-# insert run: nothing if the id is in use. Locks runs. A run that is begun with its start has its first turn in it.
+# insert run: nothing if the id is in use. Locks runs. A run begun with its start is as its first turn leaves it.
 INSERT_RUN = """
 INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, started_at, inbox_last, inbox_read, claims,
     instance, available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root,
     code, codec, deadline, created_at, updated_at, keep, doing)
-VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 """
 INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"

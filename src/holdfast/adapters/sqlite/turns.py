@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.adapters.sql.rows import maybe_micros
+from holdfast.adapters.sql.rows import due_at, maybe_micros, ready_at
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.creation import start_child, stored_row, tell_adopters
@@ -19,6 +19,7 @@ from holdfast.core.checksums import shown_checksum
 from holdfast.core.turn import micros
 from holdfast.ports.inbox import Accepted
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+from holdfast.ports.row import RowAfter, read_to, row_after
 
 
 def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
@@ -54,12 +55,11 @@ def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
 def _move_run(transaction: Transaction, commit: Commit) -> Any:
     """The fenced update; `inbox_last` of the run (of an end, also what to see to), or None if it did not apply."""
     row, facts = commit.row, commit.projection
-    read_to = commit.inbox_seen if commit.is_consuming else 0
     started_at = maybe_micros(facts.started_at)
     values: tuple[Any, ...] = (
         facts.doing,
         micros(facts.updated_at),
-        read_to,
+        read_to(commit),
         commit.no,
         row.epoch,
         row.ordinal,
@@ -69,35 +69,43 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
         started_at,
         commit.after,
     )
-    is_common = commit.is_progress and commit.park is None and not commit.is_terminal
-    if is_common and row.ordinal > 2:  # the first turn of a worker is never common
+    after = row_after(commit)
+    if after.keeps_lease and after.clears and after.is_open and row.ordinal > 2:  # a worker's first turn changes more
         found = transaction.row(sql.ADVANCE, values)
         if found is not None:
             return found
     values = (*values, maybe_micros(facts.ended_at))
-    if commit.is_terminal:
-        found = transaction.row(sql.FINISH, (*values, commit.inbox_seen))
-        if found is not None:
-            transaction.hint(row.run)
-    elif commit.park is not None:
-        until = maybe_micros(commit.park.until)
-        found = transaction.row(sql.PARK, (*values, commit.inbox_seen, until, transaction.now))
-        if found is not None and (until is not None or found[0] > commit.inbox_seen):
-            transaction.hint(row.run)
-    else:
-        found = transaction.row(sql.MOVE, (*values, int(commit.is_progress)))
+    if after.keeps_lease:
+        return transaction.row(sql.MOVE, (*values, after.clears, after.is_open))
+    found = transaction.row(sql.LEAVE, (*values, *_left(after, commit, transaction.now)))
+    if found is not None and (commit.is_terminal or after.read != "never" or found[0] > commit.inbox_seen):
+        transaction.hint(row.run)
     return found
+
+
+def _left(after: RowAfter, commit: Commit, now: int) -> tuple[Any, ...]:
+    """The values of `LEAVE` beyond those of every turn: both outcomes of the rule, as they are stored."""
+    read, unread = due_at(after.read, now), due_at(after.unread, now)
+    return (
+        commit.inbox_seen,
+        read,
+        ready_at(read, now) if after.is_open else None,
+        unread,
+        ready_at(unread, now) if after.is_open else None,
+        after.unread is not None,
+        commit.is_terminal,
+    )
 
 
 def _refusal(transaction: Transaction, commit: Commit) -> Verdict:
     """Why the update found nothing; or, if the very same turn is stored already, that it is."""
     row = commit.row
-    run = transaction.row(sql.FENCE, (commit.no,))
+    run = transaction.row(sql.REFUSAL, (commit.no,))
     if run is None:
         return Fenced(0, 0)
-    epoch, next_ordinal, inbox_last, ended_at = run
+    epoch, next_ordinal, inbox_last, ended_at, last = run
     if (epoch, next_ordinal) == (row.epoch, row.ordinal):
-        is_unread = ended_at is None and commit.is_terminal and inbox_last > commit.inbox_seen
+        is_unread = ended_at is None and last == commit.after
         return Unread(inbox_last) if is_unread else Fenced(epoch, next_ordinal)
     stored = transaction.row(sql.STORED_TURN, (commit.no, row.ordinal))
     if stored is not None and stored[1:] == (row.epoch, row.checksum):

@@ -24,7 +24,7 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blob_home blobs checksums children claims damage grants hints inbox journal leases machine_logs ownership parking "
-    "receipts runs snapshots suite suspects transactions trees upkeep world"
+    "receipts runs snapshots suite suspects transactions trees turn_rows turn_table upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -50,6 +50,7 @@ from holdfast.testing.conformance.suite import Suite  # noqa: E402
 from holdfast.testing.conformance.suspects import SuspectsSuite  # noqa: E402
 from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa: E402
 from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
+from holdfast.testing.conformance.turn_rows import TurnRowsSuite  # noqa: E402
 from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
@@ -77,6 +78,7 @@ __all__ = [
     "SuspectsSuite",
     "TransactionsSuite",
     "TreesSuite",
+    "TurnRowsSuite",
     "UpkeepSuite",
     "VirtualClock",
     "World",
@@ -87,6 +89,7 @@ class StoreSuite(
     JournalSuite,
     SnapshotSuite,
     ParkingSuite,
+    TurnRowsSuite,
     ChildrenSuite,
     TreesSuite,
     RunsSuite,

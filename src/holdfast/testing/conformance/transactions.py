@@ -15,6 +15,9 @@ from holdfast.ports.journal import Committed, Fenced, Unread
 from holdfast.ports.runs import Creation, Existing, Made
 from holdfast.ports.transactions import OpenTransaction, RolledBack
 from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.turn_rows import KINDS, play, play_fenced
+from holdfast.testing.conformance.turn_rows import within as each_within
+from holdfast.testing.conformance.turn_table import Kind
 from holdfast.testing.conformance.world import DONE, WINDOW, World, signal
 
 
@@ -187,3 +190,13 @@ class TransactionsSuite(Suite):
         with pytest.raises(HoldfastError):
             await transaction.commit()
         assert await world.runs() == []
+
+    @KINDS
+    async def test_what_a_turn_in_a_transaction_makes_of_its_row(self, world: World, kind: Kind) -> None:
+        """Contract: what it makes of it anywhere else."""
+        await play(world, each_within, kind)
+
+    @KINDS
+    async def test_a_turn_in_a_transaction_with_a_wrong_fence_leaves_the_row(self, world: World, kind: Kind) -> None:
+        """Contract: as anywhere else."""
+        await play_fenced(world, each_within, kind)

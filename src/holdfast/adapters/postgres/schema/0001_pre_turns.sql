@@ -146,8 +146,9 @@ END
 $$;
 
 -- A new run and the first row of its journal; null if the id is in use, in which case whoever used it has committed.
--- `turn` (as `_first_turn` takes it) comes with it if the run can be made already claimed, goes on and brings nothing:
--- then the row of the run is written once, as the turn leaves it, and `begun` is the seq of the turn.
+-- `turn` (as `_first_turn` takes it) comes with it if the run can be made already claimed, and the turn keeps the lease and
+-- brings nothing: then the run's row is written once, as the turn leaves it (flags of `_turn`), and `begun` is the turn's
+-- seq.
 -- Locks nothing that is there.
 CREATE FUNCTION _insert_run(
     at bigint, new jsonb, new_instance text, new_worker text, turn jsonb DEFAULT NULL,
@@ -167,8 +168,8 @@ BEGIN
     is_due := coalesce(it.available_at <= _insert_run.at, true);
     is_claimed := is_due AND new_instance <> '';
     goes_on := coalesce(
-        is_claimed AND turn -> 18 = 'null' AND (turn ->> 15)::integer & 11 = 0
-        AND (turn ->> 1, turn ->> 2) = ('1', '2') AND turn ->> 9 IN ('pending', 'running'), false);
+        is_claimed AND turn -> 18 = 'null' AND (turn ->> 15)::integer & 27 = 16
+        AND (turn ->> 1, turn ->> 2) = ('1', '2'), false);
     INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready, queue,
         priority, worker, key, input_hash, parent, parent_key, root, code, codec, deadline, created_at, started_at,
         updated_at, ended_at, keep, doing)
@@ -325,7 +326,11 @@ $$;
 
 -- One turn: the fenced update of the run, its row in the journal, and what else it brings; or why nothing was written.
 -- code 0 committed (seq, inbox_last) · 1 fenced (epoch, next_ordinal) · 2 unread (inbox_last).
--- flags: 1 consumes the inbox · 2 ends the run · 4 is progress · 8 gives the lease back.
+--
+-- What a turn makes of its run's row is said in `ports.row`, not here. This sets the values of its two outcomes, and
+-- chooses between them by `inbox_last`: given back, the run is due at `until` if everything was seen, at once if not.
+-- flags: 1 consumes the inbox · 2 ends the run, and is refused with messages unread · 4 clears the claims and what stands
+-- against the run · 8 gives the lease back · 16 the run may be claimed, which it is where nobody holds it and it is due.
 CREATE FUNCTION _turn(
     at bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
@@ -341,33 +346,33 @@ DECLARE
 BEGIN
     UPDATE runs SET next_ordinal = next_ordinal + 1, doing = new_doing, updated_at = new_updated, status = new_status,
         workflow = new_workflow, version = new_version, started_at = new_started, ended_at = new_ended,
-        claims = CASE WHEN flags & 14 > 0 THEN 0 ELSE claims END,
-        deaths = CASE WHEN flags & 14 > 0 THEN 0 ELSE deaths END,
+        claims = CASE WHEN flags & 4 > 0 THEN 0 ELSE claims END,
+        deaths = CASE WHEN flags & 4 > 0 THEN 0 ELSE deaths END,
         inbox_read = CASE WHEN flags & 1 > 0 THEN greatest(inbox_read, seen) ELSE inbox_read END,
-        instance = CASE WHEN flags & 10 > 0 THEN '' ELSE instance END,
+        instance = CASE WHEN flags & 8 > 0 THEN '' ELSE instance END,
         available_at = CASE
-            WHEN is_terminal THEN NULL
-            WHEN NOT is_parked THEN available_at
+            WHEN flags & 8 = 0 THEN available_at
             WHEN inbox_last > seen THEN _turn.at
             ELSE until END,
         ready = CASE
-            WHEN new_status NOT IN ('pending', 'running') THEN NULL
-            WHEN NOT is_parked AND ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
-            WHEN NOT is_parked THEN ready
-            WHEN inbox_last > seen THEN 1
-            ELSE (until <= _turn.at)::int END
+            WHEN flags & 16 = 0 THEN NULL
+            WHEN flags & 8 > 0 THEN CASE WHEN inbox_last > seen THEN 1 ELSE (until <= _turn.at)::int END
+            WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
+            ELSE ready END
     WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND ended_at IS NULL
         AND coalesce((SELECT checksum FROM events WHERE run = turn_no AND ordinal = turn_ordinal - 1), '') = turn_after
         AND NOT (is_terminal AND inbox_last > seen)
     RETURNING id, inbox_last INTO moved;
     IF NOT FOUND THEN
-        SELECT epoch, next_ordinal, inbox_last, ended_at INTO moved FROM runs WHERE no = turn_no;
+        SELECT epoch, next_ordinal, inbox_last, ended_at,
+            coalesce((SELECT checksum FROM events WHERE run = turn_no AND ordinal = turn_ordinal - 1), '') AS last
+        INTO moved FROM runs WHERE no = turn_no;
         IF NOT FOUND THEN
             code := 1; first := 0; second := 0;
             RETURN;
         END IF;
         IF (moved.epoch, moved.next_ordinal) = (turn_epoch, turn_ordinal) AND moved.ended_at IS NULL
-            AND is_terminal AND moved.inbox_last > seen
+            AND moved.last = turn_after AND is_terminal AND moved.inbox_last > seen
         THEN
             code := 2; first := moved.inbox_last;
             RETURN;
@@ -493,7 +498,7 @@ END
 $$;
 
 -- commit_many: a batch, after all locks, in its order. `extras` is as long as the batch, or null if no turn has any: then
--- the common turns (a run goes on, or ends and nobody adopted it) come first and all at once, in one statement, which is
+-- the common turns (a run keeps its lease, or ends and nobody adopted it) come first and all at once, in one statement, which is
 -- what `_turn` comes to then. Whatever it did not find as expected is left to `_turn`, which says why. Planned once, and
 -- always row by row over the keys, whatever the statistics say of a table that grows.
 CREATE FUNCTION commit_many(
@@ -523,24 +528,25 @@ BEGIN
                 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = turn.doing, updated_at = turn.updated_at,
                     status = turn.status, workflow = turn.workflow, version = turn.version,
                     started_at = turn.started_at, ended_at = turn.ended_at,
-                    claims = CASE WHEN turn.flag & 6 > 0 THEN 0 ELSE claims END,
-                    deaths = CASE WHEN turn.flag & 6 > 0 THEN 0 ELSE deaths END,
-                    instance = CASE WHEN turn.flag & 2 > 0 THEN '' ELSE instance END,
-                    available_at = CASE WHEN turn.flag & 2 > 0 THEN NULL ELSE available_at END,
+                    claims = CASE WHEN turn.flag & 4 > 0 THEN 0 ELSE claims END,
+                    deaths = CASE WHEN turn.flag & 4 > 0 THEN 0 ELSE deaths END,
+                    instance = CASE WHEN turn.flag & 8 > 0 THEN '' ELSE instance END,
+                    available_at = CASE WHEN turn.flag & 8 > 0 THEN turn.until ELSE available_at END,
                     ready = CASE
-                        WHEN turn.flag & 2 > 0 THEN NULL
+                        WHEN turn.flag & 16 = 0 THEN NULL
                         WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
                         ELSE ready END
                 FROM unnest(nos, epochs, ordinals, ats, formats, checksums, bodies, workflows, versions, statuses,
-                        doings, started, updated, ended, commit_many.seen, commit_many.flags, afters) WITH ORDINALITY
+                        doings, started, updated, ended, commit_many.seen, commit_many.flags, afters,
+                        commit_many.until) WITH ORDINALITY
                     AS turn(no, epoch, ordinal, at, format, checksum, body, workflow, version, status, doing,
-                        started_at, updated_at, ended_at, seen, flag, after, place)
+                        started_at, updated_at, ended_at, seen, flag, after, until, place)
                 WHERE runs.no = turn.no AND runs.epoch = turn.epoch AND runs.next_ordinal = turn.ordinal
                     AND turn.after = coalesce((
                         SELECT before.checksum FROM events AS before
                         WHERE before.run = turn.no AND before.ordinal = turn.ordinal - 1), '')
                     AND runs.ended_at IS NULL AND CASE
-                        WHEN turn.flag & 11 = 0 THEN turn.status IN ('pending', 'running')
+                        WHEN turn.flag & 27 = 16 THEN true
                         WHEN turn.flag & 3 = 2 THEN inbox_last <= turn.seen AND NOT is_adopted
                         ELSE false END
                 RETURNING turn.place, first_seq + turn.place - 1 AS seq, runs.inbox_last, runs.no, runs.id,
