@@ -20,6 +20,7 @@ _BY_PATH = (
     ("holdfast/core/codec", CODEC),
     ("holdfast/core/nodes", CODEC),
     ("holdfast/core/", FOLD),
+    ("holdfast/turn/", ENGINE),
     ("holdfast/engine/", ENGINE),
     ("holdfast/worker/", ENGINE),
     ("holdfast/client/", CLIENT),

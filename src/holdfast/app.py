@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, Self, TypeVar
 from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.system.forked import refuse_private
+from holdfast.authoring.components import components_of
 from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
@@ -29,8 +31,6 @@ from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings, check_limits
 from holdfast.core.status import Status
-from holdfast.engine.components import components_of
-from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, NotAllowedHere, UnknownWorkflow
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store

@@ -304,10 +304,8 @@ class ExpressionFailed(HoldfastError):
 
 
 class StateFailed(HoldfastError):
-    """A state's last failure. `__cause__` is the error itself where it happened in this process.
-
-    `attempt` is 0 if no body was called: the circuit was open, the time was over, the run was cancelled.
-    """
+    """A state's last failure. `__cause__` is the error itself where it happened in this process. `attempt` is 0 if no
+    body was called: the circuit was open, the time was over, the run was cancelled."""
 
     def __init__(
         self,
@@ -398,6 +396,13 @@ class DeadlineExceeded(HoldfastError):
 
 class Diverged(HoldfastError):
     """The code asks for something else than the journal holds. Nothing was executed or written."""
+
+    def __init__(self, message: str, *, row: int = 0, journal: str = "", code: str = "", where: str = "") -> None:
+        super().__init__(message)
+        self.row: int = row
+        self.journal: str = journal
+        self.code: str = code
+        self.where: str = where
 
 
 class NeverWaits(HoldfastError):

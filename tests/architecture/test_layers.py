@@ -14,7 +14,7 @@ import pytest
 from tests.architecture.source import PACKAGE, ROOT, parse, python_files, shown
 
 LAYERS = (
-    "cli web contrib testing lint app sync client worker engine adapters adapters.sqlite adapters.postgres "
+    "cli web contrib testing lint app sync client worker engine upkeep turn adapters adapters.sqlite adapters.postgres "
     "adapters.memory adapters.s3 config authoring authoring.script authoring.machine ports core errors"
 ).split()
 
@@ -69,6 +69,10 @@ PLANTED = [
     ("core", "import asyncio", "core decides"),
     ("core", "from threading import Lock", "core decides"),
     ("core", "from os import path", "core decides"),
+    ("turn", "import asyncio", "turn decides"),
+    ("turn", "import logging", "turn decides"),
+    ("turn", "import holdfast.engine", "Imports point one way"),
+    ("client", "import holdfast.engine", "A client asks"),
     ("authoring.script", "import socket", "authoring proposes"),
     ("authoring", "import subprocess", "authoring proposes"),
     ("authoring.script", "import holdfast.authoring.machine", "Machines and flows stand"),

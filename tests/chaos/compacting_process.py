@@ -6,8 +6,8 @@ import asyncio
 import sys
 
 from holdfast.adapters.sqlite import open_sqlite
-from holdfast.engine.snapshots import compact
 from holdfast.ports.runs import Filter
+from holdfast.upkeep.compaction import compact
 
 
 async def main(path: str) -> None:

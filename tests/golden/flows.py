@@ -11,6 +11,7 @@ from holdfast import sync
 from holdfast.authoring.flow.binding import flow_spec
 from holdfast.authoring.flow.format import definition_bytes
 from holdfast.authoring.flow.workflow import Flow
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import RunVar, Signal, Topic
 from holdfast.authoring.script.children import start
 from holdfast.authoring.script.sagas import saga
@@ -20,7 +21,6 @@ from holdfast.authoring.script.workflows import AnyWorkflow, workflow
 from holdfast.core import events as e
 from holdfast.core.retry import Retry
 from holdfast.core.specs import WorkflowSpec
-from holdfast.engine.registry import Registry
 from holdfast.errors import ResultTimeout, StepFailed
 from tests.support.flows import flow
 from tests.support.pure import PureRun

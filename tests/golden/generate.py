@@ -10,9 +10,9 @@ from pathlib import Path
 
 from holdfast.client.exporting import export_journal
 from holdfast.core.turn import FORMAT, Turn, encode_events, micros
-from holdfast.engine.snapshots import compact
 from holdfast.testing import Sim
 from holdfast.testing.sim import at_once
+from holdfast.upkeep.compaction import compact
 from tests.golden import flows
 from tests.golden.flows import GOLDEN
 from tests.support.pure import PureRun

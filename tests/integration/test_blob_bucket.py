@@ -24,11 +24,11 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.s3 import S3Home, home, parse_s3_address
 from holdfast.cli import doctor
 from holdfast.client.verifying import verify_run
-from holdfast.engine.sweeping import sweep
 from holdfast.errors import StoreRefused, StoreUnavailable
 from holdfast.extras import install_command
 from holdfast.ports.runs import Filter
 from holdfast.stores import open_store
+from holdfast.upkeep.sweep import sweep
 from tests.support import s3
 from tests.support.faults import FaultyStore
 from tests.support.postgres import clean_url

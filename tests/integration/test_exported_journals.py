@@ -22,11 +22,11 @@ from holdfast.client.exporting import export_journal, import_journal
 from holdfast.client.verifying import verify_run
 from holdfast.core.exported import by_run, decode_export, encode_export
 from holdfast.core.turn import Row, checksum, is_compacted
-from holdfast.engine.snapshots import compact
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, RunNotFound
 from holdfast.ports.store import Store
 from holdfast.testing import ReplayFailed, Sim, replay
 from holdfast.testing.sim import at_once
+from holdfast.upkeep.compaction import compact
 from tests.support.flows import flow
 from tests.support.postgres import clean_url
 

@@ -10,9 +10,11 @@ import pytest
 from holdfast import App, Run, Signal, Status, step
 from holdfast.core.run import fold
 from holdfast.core.turn import decode_rows
-from holdfast.engine.definitions import Missing
 from holdfast.errors import DefinitionError
 from holdfast.extras import install_command
+from holdfast.turn.history import Loaded
+from holdfast.turn.replay import Missing, Replay
+from holdfast.turn.source import supply
 from tests.support.flows import flow
 from tests.support.world import World
 
@@ -173,9 +175,11 @@ async def test_a_worker_that_cannot_check_schemas_puts_the_run_off(
             await still.advance("1s")
             await still.until(lambda: _is_put_off(run))
             assert await run.status() is Status.PENDING
-            found = await worker.engine.definitions.of(fold("c", decode_rows(await still.store.history("c"))))
-            assert isinstance(found, Missing)
-            assert found.note.endswith(f"Install it: {install_command('flows')}")
+            turns = decode_rows(await still.store.history("c"))
+            replay = Replay(Loaded(fold("c", turns), turns), worker.engine.registry, worker.engine.settings)
+            await supply(still.store, replay)
+            assert isinstance(replay.result, Missing)
+            assert replay.result.note.endswith(f"Install it: {install_command('flows')}")
     async with still.worker(still.app(checked, inner, add)):
         await still.advance("10m")
         await run.signal(go, 10)

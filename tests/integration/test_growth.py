@@ -19,8 +19,8 @@ from holdfast.core.entry import say
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.timeline import timeline
 from holdfast.core.turn import Row, decode_rows, is_compacted
-from holdfast.engine.snapshots import compact
 from holdfast.ports.store import Store
+from holdfast.upkeep.compaction import compact
 from tests.support.faults import FaultyStore
 from tests.support.world import World
 

@@ -16,7 +16,7 @@ from holdfast.adapters.memory.tables import Tables
 from holdfast.core import events as e
 from holdfast.core.run import fold
 from holdfast.core.turn import Row, checksum, decode_rows, encode_events
-from holdfast.engine.snapshots import compact
+from holdfast.upkeep.compaction import compact
 from tests.support.faults import FaultyStore
 from tests.support.world import World
 

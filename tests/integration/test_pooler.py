@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql as quoting
 
 from holdfast import App, Signal, step, transaction, workflow
-from holdfast.engine.sweeping import sweep
+from holdfast.upkeep.sweep import sweep
 from tests.support.pooler import Pooler
 from tests.support.postgres import new_schema, server_port, server_url
 

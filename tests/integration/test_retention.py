@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import App, Signal, Status, workflow
-from holdfast.engine.sweeping import Swept, sweep, sweepable
 from holdfast.ports.runs import Filter
+from holdfast.upkeep.sweep import Swept, sweep, sweepable
 from holdfast.worker.sweeping import sweep_if_free
 from tests.support.faults import FaultyStore
 from tests.support.world import World

@@ -23,12 +23,13 @@ from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.suspicion import NONE, Suspicion
-from holdfast.engine import engine, parking, session
-from holdfast.engine.deciding import taken_up
-from holdfast.engine.parking import next_wake
+from holdfast.engine import engine, session
 from holdfast.engine.session import Session
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.turn import park
+from holdfast.turn.park import next_wake
+from holdfast.turn.rules import taken_up
 from tests.lab.sim.campaign import compared
 from tests.lab.sim.crash_points import CANONICAL, crash_points, try_all
 from tests.lab.sim.faults import Fault
@@ -256,7 +257,7 @@ def test_a_store_that_loses_wake_ups_is_found_out() -> None:
 
 def test_a_worker_that_forgets_its_timers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run is given back, and nobody will wake it."""
-    monkeypatch.setattr(parking, "next_wake", _never)
+    monkeypatch.setattr(park, "next_wake", _never)
     assert "has to be awake" in first_problem(MemoryStore)
 
 
@@ -271,7 +272,7 @@ def test_a_cancelled_child_that_tells_nobody_is_found_out() -> None:
 
 def test_a_deadline_that_wakes_nobody_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run is given back for longer than it has time."""
-    monkeypatch.setattr(parking, "next_wake", _without_deadline)
+    monkeypatch.setattr(park, "next_wake", _without_deadline)
     assert "has to be awake" in first_problem(MemoryStore)
 
 

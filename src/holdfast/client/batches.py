@@ -43,8 +43,8 @@ from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_row
-from holdfast.engine.loading import inline
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, InvalidItem, NotAllowedHere, RunNotFound
+from holdfast.turn.payloads import inline
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from holdfast.client.client import Client
 from holdfast.client.inspect.lookup import find_run
-from holdfast.engine.snapshots import compact as compact_rows
-from holdfast.engine.sweeping import DUTY, TTL, Swept, sweep
 from holdfast.errors import Conflict
 from holdfast.ports.runs import Filter, RunRow
+from holdfast.upkeep.compaction import compact as compact_rows
+from holdfast.upkeep.sweep import DUTY, TTL, Swept, sweep
 
 PAGE = 500
 

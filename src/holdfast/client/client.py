@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
@@ -26,12 +27,11 @@ from holdfast.core.payload import input_hash
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status, parse_status
 from holdfast.core.turn import Turn
-from holdfast.engine.registry import Registry
-from holdfast.engine.turns import new_run
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.inbox import Publication
 from holdfast.ports.runs import Creation, Existing, Filter, Lacking, NewRun
 from holdfast.ports.store import Store
+from holdfast.turn.start import new_run
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -19,9 +19,9 @@ from holdfast.core.messages import ended
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, decode_row, last_turn
-from holdfast.engine.loading import inline
 from holdfast.errors import InvalidInput, RunCancelled
 from holdfast.ports.runs import RunRow
+from holdfast.turn.payloads import inline
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client

@@ -19,11 +19,13 @@ from holdfast.core.machine_log import LogRow, decode_log_row, encode_log_row
 from holdfast.core.run import Run as Fold
 from holdfast.core.run import fold
 from holdfast.core.turn import decode_rows
-from holdfast.engine.turns import Draft, finish, new_run
 from holdfast.errors import Conflict, StoreUnavailable
 from holdfast.ports.journal import Committed, Park, sole_verdict
 from holdfast.ports.leases import Taken
 from holdfast.ports.runs import RunRow
+from holdfast.turn.commit import finish
+from holdfast.turn.draft import Draft
+from holdfast.turn.start import new_run
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client

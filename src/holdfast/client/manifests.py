@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from holdfast.authoring.registry import Registry
 from holdfast.client.client import Client
 from holdfast.core.manifest import Checkpoint, Manifest, entry_of, kind_of, manifest_of, observed
 from holdfast.core.retry import Retry
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.turn import Turn, decode_row
-from holdfast.engine.registry import Registry
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
 

@@ -20,13 +20,16 @@ from holdfast.core.run import Run as Fold
 from holdfast.core.run import fold
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_rows
-from holdfast.engine.history import Journal, load
-from holdfast.engine.turns import Draft, finish, new_run, run_of_row
 from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Committed, Park, sole_verdict
 from holdfast.ports.leases import Taken
 from holdfast.ports.runs import Made, RunRow
+from holdfast.turn.commit import finish
+from holdfast.turn.draft import Draft
+from holdfast.turn.history import run_of_row
+from holdfast.turn.source import load
+from holdfast.turn.start import new_run
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client
@@ -99,9 +102,7 @@ async def retry(client: Client, run_id: str, new_id: str | None) -> str:
     row = await _row(client, run_id)
     if not row.status.is_terminal:
         raise Conflict(f"run {run_id} is {row.status.value}: only a run that has ended can be retried")
-    turns = (
-        await load(client.store, row.no, run_id, Journal(list((await client.store.read({row.no: 1}))[row.no])))
-    ).turns
+    turns = (await load(client.store, row.no, run_id)).turns
     started = last_start(run_id, turns)
     now = client.store.clock.now()
     chosen = check_id(new_id, "run id") if new_id is not None else f"{run_id[:230]}~{secrets.token_hex(4)}"

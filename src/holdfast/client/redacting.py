@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core import events as e
 from holdfast.core.redaction import Redaction
 from holdfast.core.turn import decode_row
-from holdfast.engine.history import Journal, load
 from holdfast.errors import CorruptJournal
+from holdfast.turn.source import load
 
 if TYPE_CHECKING:
     from holdfast.ports.runs import RunRow
@@ -40,6 +40,5 @@ async def _start_of(store: Store, row: RunRow) -> e.Started | None:
         raise CorruptJournal(f"run {row.id}: its journal is missing")
     first = decode_row(rows[0]).events[0]
     if isinstance(first, e.Compacted):
-        journal = Journal(list((await store.read({row.no: 1}))[row.no]))
-        first = (await load(store, row.no, row.id, journal)).turns[0].events[0]
+        first = (await load(store, row.no, row.id)).turns[0].events[0]
     return first if isinstance(first, e.Started) else None

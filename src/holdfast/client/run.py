@@ -27,7 +27,6 @@ from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.suspicion import words
 from holdfast.core.turn import Turn, decode_row, last_turn
-from holdfast.engine.loading import inline
 from holdfast.errors import (
     NotAllowedHere,
     ResultTimeout,
@@ -38,6 +37,7 @@ from holdfast.errors import (
 )
 from holdfast.ports.inbox import Accepted, Ended, Message, Missing
 from holdfast.ports.runs import RunRow
+from holdfast.turn.payloads import inline
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client

@@ -14,13 +14,14 @@ from holdfast.core.payload import canonical, hash_of, input_hash
 from holdfast.core.references import names_in
 from holdfast.core.run import Run
 from holdfast.core.turn import UNREADABLE, Row, is_compacted, segments_of
-from holdfast.engine.history import Journal, Loaded, load
-from holdfast.engine.loading import blobs_named
 from holdfast.errors import BlobNotFound, CorruptJournal, HoldfastError
 from holdfast.ports.contents import Contents
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
+from holdfast.turn.history import Journal, Loaded
+from holdfast.turn.payloads import blobs_named
+from holdfast.turn.source import load
 
 LOOKS = 5
 """A run that moves while it is looked at is looked at again."""
@@ -71,7 +72,7 @@ async def _looked_at(store: Store, row: RunRow) -> Finding:
     if not rows:
         return Finding(row.id, 0, ("its journal is missing",))
     try:
-        loaded = await load(store, row.no, row.id, Journal(list(rows)))
+        loaded = await load(store, row.no, row.id, Journal(rows))
         run = loaded.run
         problems = [*differences.of_row(row, run, rows), *differences.of_contents(row, run, contents)]
         problems += await _of_blobs(store, run, rows, loaded, contents)

@@ -8,20 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from itertools import islice
 from typing import TypeVar
 
 from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
-from holdfast.core.specs import Settings, WorkflowSpec
+from holdfast.core.specs import Settings
+from holdfast.engine import telling
 from holdfast.engine.committer import FIRST_PAUSE, LONGEST_PAUSE
-from holdfast.engine.history import Journal, Loaded, load, read_journals
-from holdfast.engine.loading import blobs_wanted, inline, replayed
-from holdfast.engine.registry import Registry
 from holdfast.engine.surroundings import progress_by_run
-from holdfast.errors import CorruptJournal, StoreError
+from holdfast.errors import CorruptJournal, StoreError, UnknownWorkflow
 from holdfast.ports.store import Store
+from holdfast.turn.history import Journal, Loaded
+from holdfast.turn.payloads import inline
+from holdfast.turn.replay import Missing, Parted, Replay, Replayed
+from holdfast.turn.source import load, read_journals, supply
 
 LOG = logging.getLogger("holdfast.worker")
 T = TypeVar("T")
@@ -30,9 +31,8 @@ T = TypeVar("T")
 class Asking:
     """Journals, payloads and progress of runs, for whoever opens them."""
 
-    def __init__(self, store: Store, registry: Registry, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
-        self.registry = registry
         self.settings = settings
 
     async def insist(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
@@ -56,14 +56,31 @@ class Asking:
 
     async def load(self, no: int, run_id: str, journal: Journal) -> Loaded:
         """The run of a journal, and the turns its program is rebuilt from."""
-        return await self.insist(lambda: load(self.store, no, run_id, journal), f"run {run_id}: what was compacted")
+        return await self.insist(
+            lambda: load(self.store, no, run_id, journal, tell=telling.snapshot_dropped),
+            f"run {run_id}: what was compacted",
+        )
 
-    async def replayed(self, loaded: Loaded, spec: WorkflowSpec) -> Program:
-        """The program of a run that stands where its journal ends."""
-        turns = loaded.turns
-        wanted = blobs_wanted(islice(turns, loaded.plain, None))
-        blobs: Mapping[str, bytes] = await self.blobs(wanted) if wanted else {}
-        return replayed(loaded.run.id, turns, blobs, spec, self.registry, self.settings)
+    async def supply(self, replay: Replay) -> None:
+        """Gives a replay the next blobs it needs."""
+        await self.insist(lambda: supply(self.store, replay), f"reading {len(replay.needs)} blob(s)")
+
+    async def replayed(self, replay: Replay) -> Program:
+        """The program of a run that stands where its journal ends; `Diverged` if the code asks for something else."""
+        while replay.needs:
+            await self.supply(replay)
+        try:
+            result = replay.finish()
+        finally:
+            if replay.is_left_behind:
+                telling.refused_to_end(replay.run.id)
+        match result:
+            case Replayed():
+                return result.program
+            case Parted():
+                raise result.error
+            case Missing():
+                raise UnknownWorkflow(f"run {replay.run.id}: {result.note}")
 
     async def with_payloads(self, events: list[e.AnyEvent]) -> list[e.AnyEvent]:
         """The events with their large payloads in place."""

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 from holdfast.core.run import Run
 from holdfast.core.turn import Turn
 from holdfast.engine import telling
-from holdfast.engine.loading import close, replayed
 from holdfast.engine.session import Session
+from holdfast.engine.telling import close
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
+from holdfast.turn.history import Loaded
+from holdfast.turn.replay import Replay, Replayed
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -119,19 +121,16 @@ class Beginnings:
         run = Run(new.row.run)
         run.apply(turn)
         blobs = {name: data for name, data in new.blobs if isinstance(data, bytes)}
-        spec = engine.registry.of(run)
-        if spec is None:  # a flow that is not known here yet
-            return None, None
         captured: list[Commit] = []
         try:
-            program = replayed(
-                run.id,
-                [turn],
-                blobs,
-                spec,
-                engine.registry,
-                engine.settings,
-            )
+            replay = Replay(Loaded(run, [turn]), engine.registry, engine.settings)
+            if replay.spec is None:  # a flow that is not known here yet
+                return None, None
+            if replay.needs:
+                replay.give(blobs)
+            result = replay.finish()
+            assert isinstance(result, Replayed), result
+            program = result.program
             session = Session(engine, 0, 1, 0, run, program)
             self.unborn[run.id] = session
             session.unsent = captured

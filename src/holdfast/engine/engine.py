@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.resources import resources_named_by
 from holdfast.core import events as e
 from holdfast.core.program import Program
@@ -20,30 +21,31 @@ from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.suspicion import is_convicted
 from holdfast.core.turn import Row
-from holdfast.engine import parking, telling, unopened
+from holdfast.engine import telling, unopened
 from holdfast.engine.asking import Asking, Notes
 from holdfast.engine.beginning import Beginnings
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import Committer
-from holdfast.engine.definitions import Definitions, Missing
-from holdfast.engine.history import Journal
+from holdfast.engine.definitions import Definitions
 from holdfast.engine.holdings import Holdings
 from holdfast.engine.inbox import News, opened
-from holdfast.engine.loading import begun_anew, close
 from holdfast.engine.putting_off import PutOffs
-from holdfast.engine.registry import Registry
 from holdfast.engine.session import Session
 from holdfast.engine.shadow import Shadow
 from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.engine.suspects import Suspects
-from holdfast.engine.turns import Draft, run_of_row
+from holdfast.engine.telling import close
 from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
+from holdfast.turn import park
+from holdfast.turn.draft import Draft
+from holdfast.turn.history import Journal, run_of_row
+from holdfast.turn.replay import Missing, Replay, begun_anew
 
 LOG = logging.getLogger("holdfast.worker")
 SPARE = 100
@@ -85,7 +87,7 @@ class Engine:
         self.clock: Clock = store.clock
         self.wheel: Wheel = Wheel(store.clock)
         self.snapshots: Snapshots = Snapshots(store, settings, self.spawn)
-        self.asking: Asking = Asking(store, registry, settings)
+        self.asking: Asking = Asking(store, settings)
         self.definitions: Definitions = Definitions(store, registry)
         self.shadow: Shadow = Shadow(self)
         self.committer: Committer = Committer(store, lambda: self.busy <= 1)
@@ -199,15 +201,18 @@ class Engine:
                 self.freed()
                 return
             unopened.check_row(row)
-            spec = self.registry.of(run) or await self._definition(run)
-            if isinstance(spec, Missing):
-                self.met("missing definition", row.id, spec.note)
-                await self._put_back(row, note=spec.note)
+            replay = Replay(loaded, self.registry, self.settings)
+            if replay.spec is None:
+                await self._define(replay)
+            if isinstance(replay.result, Missing):
+                note = replay.result.note
+                self.met("missing definition", row.id, note)
+                await self._put_back(row, note=note)
                 return
             if is_convicted(row.suspicion, row.claims, self.settings.max_claims):
                 unopened.pause(self, row, run, None)
                 return
-            program = await self.asking.replayed(loaded, spec)
+            program = await self.asking.replayed(replay)
             if journal.snapshot is not None:
                 self.snapshots.known(row.id, journal.snapshot.ordinal)
             events = await self.asking.with_payloads(events)
@@ -221,12 +226,12 @@ class Engine:
             await notes.give(run)
         self._open(row, run, program, events, last)
 
-    async def _definition(self, run: Run) -> WorkflowSpec | Missing:
-        """The definition of a run that was not known here until now, with what its bodies need."""
-        spec = await self.definitions.of(run)
-        if not isinstance(spec, Missing):
-            await self.surroundings.open(resources_named_by(spec.bodies))
-        return spec
+    async def _define(self, replay: Replay) -> None:
+        """Reads a definition that was not known here until now, and opens what its bodies need."""
+        if replay.needs:
+            await self.asking.supply(replay)
+        if replay.spec is not None:
+            await self.surroundings.open(resources_named_by(replay.spec.bodies))
 
     def _open(self, row: RunRow, run: Run, program: Program, events: list[e.AnyEvent], last: int) -> None:
         session = Session(self, row.no, row.epoch, row.inbox_read, run, program)
@@ -304,7 +309,7 @@ class Engine:
         journals = await self.asking.journals({session.no: session.run.ordinal - 1})  # the last turn was refused
         loaded = await self.asking.load(session.no, session.run.id, journals[session.no])
         run = loaded.run
-        program = await self.asking.replayed(loaded, self.spec_of(run))
+        program = await self.asking.replayed(Replay(loaded, self.registry, self.settings))
         seen = session.inbox_seen
         row = await self.asking.insist(lambda: self.store.get(run.id), f"run {run.id}: its row")
         inbox = await self.asking.insist(lambda: self.store.unread({session.no: seen}), f"run {run.id}: its inbox")
@@ -345,7 +350,7 @@ class Engine:
         self.freed(is_over=is_over)
 
     def _is_worth_memory(self, session: Session) -> bool:
-        return len(self._warm) < SPARE or parking.wakes_soon(session.run, session.program, self.clock.now())
+        return len(self._warm) < SPARE or park.wakes_soon(session.run, session.program, self.clock.now())
 
     def freed(self, *, is_over: bool = False) -> None:
         """A slot is free. `is_over`: by the end of its run; else a run may be due again, now or at some time."""

@@ -22,16 +22,20 @@ from holdfast.core.program import Program
 from holdfast.core.rounds import ROUND
 from holdfast.core.run import Run
 from holdfast.core.step import STOPPED
-from holdfast.engine import deciding, parking, telling
-from holdfast.engine.deciding import deadline_failure, decide, impose_end, offload, pause_reason, taken_up
+from holdfast.engine import telling
 from holdfast.engine.flight import Flight
-from holdfast.engine.loading import close, inline
 from holdfast.engine.pacing import Pace
-from holdfast.engine.turns import Draft, finish
+from holdfast.engine.telling import close
 from holdfast.engine.wheel import Alarm
 from holdfast.errors import HoldfastError
 from holdfast.ports.journal import Commit, Committed, Fenced, Park, Unread
 from holdfast.ports.transactions import RolledBack, Settlement
+from holdfast.turn import park as parking
+from holdfast.turn import rules as deciding
+from holdfast.turn.commit import finish
+from holdfast.turn.draft import Draft
+from holdfast.turn.payloads import inline, offload
+from holdfast.turn.rules import deadline_failure, decide, impose_end, pause_reason, taken_up
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine

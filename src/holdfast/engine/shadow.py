@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.run import Run
 from holdfast.engine import unopened
-from holdfast.engine.loading import close
+from holdfast.engine.telling import close
 from holdfast.errors import Diverged, HoldfastError
 from holdfast.ports.leases import Over, Taken
+from holdfast.turn.replay import Missing, Replay
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -39,11 +40,11 @@ class Shadow:
         try:
             journals = await engine.asking.journals({no: ordinal})
             loaded = await engine.asking.load(no, run_id, journals[no])
-            spec = engine.registry.find(loaded.run.workflow, loaded.run.version)
-            if spec is None:
+            replay = Replay(loaded, engine.registry, engine.settings)
+            if isinstance(replay.result, Missing):
                 return
             try:
-                close(await engine.asking.replayed(loaded, spec), run_id)
+                close(await engine.asking.replayed(replay), run_id)
             except Diverged as error:
                 await self._pause(loaded.run, error)
         except HoldfastError as error:  # whoever claims the run meets the same, and says what to do

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.suspicion import trial
-from holdfast.engine.turns import Draft, is_progress
 from holdfast.ports.runs import RunRow
+from holdfast.turn.draft import Draft, is_progress
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import events as e
 from holdfast.core.opened import OpenStep
+from holdfast.core.program import Program
 from holdfast.engine.bodies import Outcome, Succeeded
 from holdfast.ports.journal import Park
 from holdfast.ports.runs import RunRow
 
 if TYPE_CHECKING:
     from holdfast.engine.session import Session
-    from holdfast.engine.turns import Draft
+    from holdfast.turn.draft import Draft
 
 LOG = logging.getLogger("holdfast.worker")
 
@@ -103,6 +104,22 @@ def given_back(session: Session, park: Park | None, *, is_leaving: bool) -> None
 def dropped(session: Session, why: str, event: str) -> None:
     """The run is somebody else's, or will be."""
     LOG.warning("run %s: %s; dropped", session.run.id, why, extra=fields(session, event))
+
+
+def close(program: Program, run: str) -> None:
+    """Ends a program, and says so if its code refuses."""
+    if not program.close():
+        refused_to_end(run)
+
+
+def snapshot_dropped(run: str, why: Exception) -> None:
+    """A snapshot does not hold."""
+    LOG.warning(
+        "run %s: its snapshot is of no use and is dropped, the journal is read instead: %s",
+        run,
+        why,
+        extra={"event": "snapshot dropped", "run": run},
+    )
 
 
 def refused_to_end(run: str) -> None:

@@ -8,12 +8,13 @@ from holdfast.core import events as e
 from holdfast.core.run import Run
 from holdfast.core.suspicion import sentence
 from holdfast.engine import telling
-from holdfast.engine.deciding import pause_reason
-from holdfast.engine.turns import Draft, finish
 from holdfast.errors import CorruptJournal
 from holdfast.ports.journal import Committed, Park
 from holdfast.ports.runs import RunRow
 from holdfast.ports.transactions import Settlement
+from holdfast.turn.commit import finish
+from holdfast.turn.draft import Draft
+from holdfast.turn.rules import pause_reason
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine

@@ -14,17 +14,14 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from holdfast import sync
-from holdfast.adapters.memory.store import MemoryStore
 from holdfast.app import App
+from holdfast.authoring.registry import Registry
 from holdfast.core.exported import by_run, decode_export
 from holdfast.core.specs import Settings
 from holdfast.core.turn import Row
-from holdfast.engine.definitions import Definitions, Missing
-from holdfast.engine.history import Journal, load
-from holdfast.engine.loading import blobs_wanted, close, replayed
-from holdfast.engine.registry import Registry
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.testing.sim import at_once
+from holdfast.turn.history import Journal, Load, Loaded
+from holdfast.turn.replay import Missing, Parted, Replay
 
 
 class ReplayFailed(AssertionError):
@@ -96,27 +93,40 @@ def problems_of(
     source: str, rows: Sequence[Row], blobs: Mapping[str, bytes], registry: Registry, settings: Settings
 ) -> list[Problem]:
     """The runs of a tree that do not replay with these definitions."""
-    store = MemoryStore()
-    for content in blobs.values():
-        at_once(store.put_blob(content))
-    definitions = Definitions(store, registry)
     found: list[Problem] = []
     for name, journal in by_run(rows).items():
         try:
-            loaded = at_once(load(store, 0, name, Journal(journal)))
-            run = loaded.run
-            spec = at_once(definitions.of(run))
-            if isinstance(spec, Missing):
-                version = f" (version {run.version})" if run.version else ""
-                lacks = f": {spec.note}" if run.style == "flow" else ""
-                why = f"run {name} is of workflow {run.workflow}{version}, which the app does not serve{lacks}"
-                found.append(Problem(source, name, why, is_unknown=True))
-                continue
-            wanted = {key: blobs[key] for key in blobs_wanted(loaded.turns) if key in blobs}
-            close(replayed(name, loaded.turns, wanted, spec, registry, settings), name)
+            problem = _problem_of(source, Replay(_loaded(name, journal, blobs), registry, settings), blobs)
         except HoldfastError as error:
-            found.append(Problem(source, name, str(error)))
+            problem = Problem(source, name, str(error))
+        if problem is not None:
+            found.append(problem)
     return found
+
+
+def _problem_of(source: str, replay: Replay, blobs: Mapping[str, bytes]) -> Problem | None:
+    while replay.needs:
+        replay.give(blobs)
+    try:
+        result, run = replay.finish(), replay.run
+    finally:
+        replay.close()
+    if isinstance(result, Parted):
+        return Problem(source, run.id, str(result.error))
+    if isinstance(result, Missing):
+        version = f" (version {run.version})" if run.version else ""
+        lacks = f": {result.note}" if run.style == "flow" else ""
+        why = f"run {run.id} is of workflow {run.workflow}{version}, which the app does not serve{lacks}"
+        return Problem(source, run.id, why, is_unknown=True)
+    return None
+
+
+def _loaded(run: str, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> Loaded:
+    load = Load(run, Journal(rows))
+    if load.needs:
+        load.give(blobs)
+    assert load.result is not None
+    return load.result
 
 
 def _files(given: Iterable[str | PathLike[str]]) -> list[Path]:

@@ -18,6 +18,7 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.app import App
 from holdfast.authoring.handle import JournalEvent, RunView
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
@@ -32,7 +33,6 @@ from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import Turn
-from holdfast.engine.registry import Registry
 from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, UnknownWorkflow
 from holdfast.testing.fake import Fake
 from holdfast.testing.loop import VirtualLoop, refuse_nesting

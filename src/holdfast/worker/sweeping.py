@@ -11,8 +11,8 @@ import logging
 import random
 from typing import TYPE_CHECKING
 
-from holdfast.engine.sweeping import DUTY, TTL, Swept, sweep
 from holdfast.errors import HoldfastError
+from holdfast.upkeep.sweep import DUTY, TTL, Swept, sweep
 
 if TYPE_CHECKING:
     from holdfast.worker.worker import Worker

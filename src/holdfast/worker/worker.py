@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
 from holdfast.config import RecoverySettings
 from holdfast.core.durations import format_duration
@@ -23,7 +24,6 @@ from holdfast.core.recovery import Kind, Recovery, encode_recovery
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.engine.engine import Engine
-from holdfast.engine.registry import Registry
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.ports.grants import Grants

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast import App, JournalEvent, Run, RunVar, Signal, Status, Topic, sleep, start, step, workflow
-from holdfast.engine.snapshots import compact
 from holdfast.errors import HoldfastError
 from holdfast.ports.runs import RunRow
+from holdfast.upkeep.compaction import compact
 from tests.support.flows import flow
 
 PATIENCE = 2.5

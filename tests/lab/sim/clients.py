@@ -20,10 +20,10 @@ from holdfast.client.verifying import verify_run
 from holdfast.core import events as e
 from holdfast.core.specs import Settings
 from holdfast.core.status import Status
-from holdfast.engine.history import Journal, load
-from holdfast.engine.loading import blobs_wanted, replayed
 from holdfast.errors import BlobNotFound, HoldfastError, RunFinished, RunNotFound, StoreError
 from holdfast.ports.runs import RunRow
+from holdfast.turn.replay import Replay, Replayed
+from holdfast.turn.source import load, supply
 from tests.lab.sim.loop import HEART
 from tests.lab.sim.scenario import OF_A_DEADLINE, RunPlan, agrees, expected
 from tests.lab.sim.wire import Wire
@@ -214,12 +214,13 @@ class Clients:
         if world.seed % 5 or has_other_code or row.status is Status.CANCELLED:
             return  # what an operator ended is not for the program to say
         try:
-            rows = (await world.store.read({row.no: 1}))[row.no]
-            loaded = await load(world.store, row.no, row.id, Journal(list(rows)))
-            blobs = await world.store.get_blobs(blobs_wanted(loaded.turns))
-            spec = world.registry.find(loaded.run.workflow, loaded.run.version)
-            assert spec is not None
-            replayed(row.id, loaded.turns, blobs, spec, world.registry, Settings()).close()
+            replay = Replay(await load(world.store, row.no, row.id), world.registry, Settings())
+            while replay.needs:
+                await supply(world.store, replay)
+            result = replay.finish()
+            replay.close()
+            if not isinstance(result, Replayed):
+                world.watch.wrong("S14", row.id, f"does not replay: {result}")
             world.met["replayed journal"] += 1
         except HoldfastError as error:
             world.watch.wrong("S14", row.id, f"does not replay: {error}")

@@ -19,11 +19,11 @@ from typing import Any
 from unittest.mock import patch
 
 from holdfast.adapters.memory.store import MemoryStore
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.context import find_program, running_step
 from holdfast.core.specs import Settings
-from holdfast.engine.registry import Registry
-from holdfast.engine.sweeping import sweep
 from holdfast.ports.store import Store
+from holdfast.upkeep.sweep import sweep
 from holdfast.worker.options import WorkerOptions
 from tests.lab.sim import faults as drawing
 from tests.lab.sim import scenario as casting

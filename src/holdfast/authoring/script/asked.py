@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from holdfast.authoring.script.calls import WAITING, StepCall
-from holdfast.authoring.script.replaying import ADVICE, is_same
+from holdfast.authoring.script.replaying import is_same
 from holdfast.authoring.script.sagas import Done
 from holdfast.authoring.script.verdicts import error_of
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.step import cut_off
-from holdfast.errors import Diverged, NotDecodable
+from holdfast.errors import NotDecodable
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.program import ScriptProgram
@@ -124,7 +124,7 @@ class AskedSteps:
         kept = self._open.pop(key, None) or self._abandoned.pop(key, None)
         if kept is None:
             said = f"the journal holds the outcome of step {key!r}, which the code never asked for"
-            self._program.stop(Diverged(f"run {self._program.beginning.run}: {said}. {ADVICE}"))
+            self._program.part(said, journal=f"the outcome of step {key!r}", code="nothing")
             return
         future, call = kept.future, kept.call
         is_wanted = future is not None and not future.done()

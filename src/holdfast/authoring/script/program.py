@@ -256,12 +256,18 @@ class ScriptProgram:
 
     def diverge(self, expected: e.AnyEvent | None, command: c.Command | None, where: Place | None) -> None:
         """The journal and the code say different things: the program stops."""
+        recorded, asked = say_event(expected), say_command(command)
         turn = self.cursor.turn if self.cursor is not None else None
         at = f"at row {turn.ordinal} " if turn is not None else ""
-        self._broken = self._broken or Diverged(
-            f"run {self.beginning.run}: {at}the journal says {say_event(expected)} but the code asked for "
-            f"{say_command(command)}{f' ({where})' if where else ''}. {ADVICE}"
-        )
+        said = f"{at}the journal says {recorded} but the code asked for {asked}{f' ({where})' if where else ''}"
+        self.part(said, journal=recorded, code=asked, where=str(where or ""))
+
+    def part(self, said: str, *, journal: str, code: str, where: str = "") -> None:
+        """The journal holds one thing and the code asked for the other: the program stops."""
+        turn = self.cursor.turn if self.cursor is not None else None
+        row = turn.ordinal if turn is not None else 0
+        message = f"run {self.beginning.run}: {said}. {ADVICE}"
+        self.stop(Diverged(message, row=row, journal=journal, code=code, where=where))
 
     # -- other verbs ---------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from holdfast.client.client import Client
-from holdfast.engine.sweeping import Swept as Swept  # noqa: PLC0414 what these answers are about
-from holdfast.engine.sweeping import sweepable as sweepable  # noqa: PLC0414
 from holdfast.ports.upkeep import Part, Space
+from holdfast.upkeep.sweep import Swept as Swept  # noqa: PLC0414 what these answers are about
+from holdfast.upkeep.sweep import sweepable as sweepable  # noqa: PLC0414
 
 
 class Room(msgspec.Struct, frozen=True):

@@ -22,10 +22,10 @@ from holdfast.core.holders import Crash, Holder, holders
 from holdfast.core.redaction import HIDDEN, Redaction
 from holdfast.core.timeline import Timeline
 from holdfast.core.turn import UNREADABLE, Turn, decode_row
-from holdfast.engine.history import Journal, load
 from holdfast.errors import BlobNotFound, CorruptJournal
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.ports.store import Store
+from holdfast.turn.source import load
 
 CHILDREN = 500
 """How many children are read."""
@@ -137,8 +137,7 @@ async def _start(store: Store, row: RunRow, turns: Sequence[Turn], problems: lis
     if not isinstance(first, e.Compacted):
         return None
     try:
-        journal = Journal(list((await store.read({row.no: 1}))[row.no]))
-        first = (await load(store, row.no, row.id, journal)).turns[0].events[0]
+        first = (await load(store, row.no, row.id)).turns[0].events[0]
     except (CorruptJournal, BlobNotFound) as error:
         problems.append(f"{error}. See: holdfast verify --run {row.id}")
         return None

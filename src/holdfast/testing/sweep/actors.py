@@ -14,6 +14,8 @@ from holdfast import sync
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.app import App
+from holdfast.authoring.components import Components
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script import _stdlib
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -24,8 +26,6 @@ from holdfast.core.redaction import Redaction
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.engine.bodies import Attempt, Bodies, Body, Outcome
-from holdfast.engine.components import Components
-from holdfast.engine.registry import Registry
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Answer, Commit, Committed, Verdict, sole_verdict

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeGuard
 
 import msgspec
 
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.steps import AnyStep
@@ -27,7 +28,6 @@ from holdfast.core import events as e
 from holdfast.core.exported import decode_export, encode_export
 from holdfast.core.specs import Settings
 from holdfast.core.turn import decode_row
-from holdfast.engine.registry import Registry
 from holdfast.testing.replaying import problems_of
 from holdfast.testing.sweep.stage import Stage
 

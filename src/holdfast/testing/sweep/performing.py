@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 from holdfast import sync
 from holdfast.app import App
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel, Topic
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.status import Status
-from holdfast.engine.registry import Registry
 from holdfast.testing.fake import Fake
 from holdfast.testing.sim import BEGINNING, at_once
 from holdfast.testing.sweep.actors import Actor

@@ -12,12 +12,12 @@ from typing import Any
 
 from holdfast import sync
 from holdfast.app import App
+from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.core.specs import WorkflowSpec
-from holdfast.engine.registry import Registry
 from holdfast.testing.fake import Fake
 from holdfast.testing.sweep.watching import is_authors
 

@@ -14,9 +14,9 @@ from holdfast.adapters.blobs.folder_home import FolderHome
 from holdfast.adapters.blobs.housed_store import UNHEARD, with_home
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
-from holdfast.engine import sweeping
-from holdfast.engine.sweeping import sweep
 from holdfast.ports.store import Store
+from holdfast.upkeep import sweep as sweeping
+from holdfast.upkeep.sweep import sweep
 from tests.support.faults import FaultyStore
 from tests.support.world import START
 

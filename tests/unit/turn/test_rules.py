@@ -11,7 +11,7 @@ from holdfast.core import events as e
 from holdfast.core.commands import RunStep
 from holdfast.core.run import Run
 from holdfast.core.turn import Turn
-from holdfast.engine.deciding import taken_up
+from holdfast.turn.rules import taken_up
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

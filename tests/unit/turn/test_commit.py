@@ -8,7 +8,9 @@ import pytest
 
 from holdfast.core import events as e
 from holdfast.core.run import fold
-from holdfast.engine.turns import Draft, finish, new_run
+from holdfast.turn.commit import finish
+from holdfast.turn.draft import Draft
+from holdfast.turn.start import new_run
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WAIT = e.WaitStarted(key="news", name="news", kind="topic")

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
-from holdfast.engine.turns import Draft
 from holdfast.ports.journal import Park
+from holdfast.turn.draft import Draft
 
 NEAR = timedelta(seconds=1)
 """A timer this close is waited for in memory."""

@@ -13,14 +13,13 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import from_exception
 from holdfast.core.instants import later
-from holdfast.core.payload import MAX_INLINE
 from holdfast.core.program import Program
 from holdfast.core.rounds import ROUND, must_wait
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.step import limit_exceeded, on_workflow_failed, outcome_unknown
-from holdfast.engine.turns import Draft
 from holdfast.errors import DeadlineExceeded, Diverged, NeverWaits
+from holdfast.turn.draft import Draft
 
 COUNTED = frozenset((e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted))
 """What counts against the step limit."""
@@ -124,16 +123,6 @@ def impose_end(run: Run, at: datetime, inputs: list[e.AnyEvent]) -> Draft:
 def deadline_failure() -> e.Failed:
     """The end of a run whose deadline passed without its program."""
     return e.Failed(failure=from_exception(DeadlineExceeded("the run's deadline passed")), imposed=True)
-
-
-def offload(event: e.AnyEvent, blobs: dict[str, bytes]) -> e.AnyEvent:
-    """The event as it is journaled: a large payload goes to `blobs`."""
-    if isinstance(event, e.Carrier) and not event.blob:
-        data = bytes(event.value)
-        if len(data) > MAX_INLINE:
-            value, blob = c.carry(data, blobs)
-            return msgspec.structs.replace(event, value=value, blob=blob)
-    return event
 
 
 def _failed(run: Run, command: c.Fail, draft: Draft, rules: Rules) -> e.AnyEvent:

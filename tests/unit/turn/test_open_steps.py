@@ -14,8 +14,8 @@ from holdfast.core.doing import doing
 from holdfast.core.opened import OpenStep
 from holdfast.core.program import Program
 from holdfast.core.run import Run, folded, unfolded
-from holdfast.engine.deciding import brought_by_time
-from holdfast.engine.parking import next_wake
+from holdfast.turn.park import next_wake
+from holdfast.turn.rules import brought_by_time
 from tests.unit.core.journals import BOOM, Journal, at, attempt_failed, done, raw, started, step
 
 KEYS = [f"s:{number}" for number in range(6)]

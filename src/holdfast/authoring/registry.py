@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.batch.plan import NAME, VERSION
+from holdfast.authoring.components import Components
 from holdfast.authoring.script.program import ScriptProgram
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
@@ -17,8 +18,8 @@ from holdfast.core.passes import Beginning
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
-from holdfast.engine.components import Components
 from holdfast.errors import DefinitionError, UnknownWorkflow
+from holdfast.extras import install_command
 
 if TYPE_CHECKING:
     from holdfast.authoring.flow.binding import Target
@@ -146,10 +147,21 @@ class Registry:
         return spec
 
     def missing(self, spec: WorkflowSpec) -> list[str]:
-        """The components that a flow calls and nobody here has."""
+        """The components that a flow calls and this process does not have."""
         from holdfast.authoring.flow.binding import targets_of
 
         return [name for name in targets_of(spec) if self._target(name) is None]
+
+    def lack_of(self, spec: WorkflowSpec) -> str:
+        """What keeps a flow from being advanced here."""
+        names = self.missing(spec)
+        if not names:
+            return (
+                f"flow {spec.label} has JSON Schemas, and the library that checks them is not installed here. "
+                f"Install it: {install_command('flows')}"
+            )
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        return f"flow {spec.label} calls {shown}, which is not registered here"
 
     def executable(self, spec: WorkflowSpec) -> WorkflowSpec | None:
         """The definition with its code, and, for a flow, everything it calls; None if that is not all here."""

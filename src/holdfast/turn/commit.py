@@ -1,8 +1,7 @@
-"""From what happened and what the program asked for to one `Commit`: pure, but for the values it is given."""
+"""From a draft to one `Commit`: the row of the journal, and all that becomes visible with it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,44 +9,17 @@ import msgspec
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.doing import doing, encode_doing
-from holdfast.core.instants import LONGEST_KEPT, kept_instant, later
+from holdfast.core.instants import later
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.projection import project
 from holdfast.core.rounds import NO_MORE, ROUND
 from holdfast.core.run import Run
-from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, genesis, micros
-from holdfast.errors import InvalidDuration
+from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, micros
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit, Exposure, Park
-from holdfast.ports.runs import NewRun, RunRow
-
-_ENDS = frozenset(e.TERMINAL)
-
-
-class Draft(msgspec.Struct, gc=False):
-    """A turn being written."""
-
-    at: datetime
-    inputs: list[e.AnyEvent]
-    outputs: list[e.AnyEvent] = []
-    commands: Sequence[c.Command] = ()
-    blobs: dict[str, bytes] = {}
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether the run ends with it."""
-        return bool(self.outputs) and type(self.outputs[-1]) in _ENDS
-
-    @property
-    def ends_pass(self) -> bool:
-        """Whether the body begins anew after it."""
-        return bool(self.outputs) and isinstance(self.outputs[-1], e.Continued | e.RetryPlanned)
-
-    @property
-    def asks_for_step(self) -> bool:
-        """Whether it is one of the many whose last word is a step asked for."""
-        return bool(self.outputs) and type(self.outputs[-1]) is e.StepScheduled
+from holdfast.ports.runs import NewRun
+from holdfast.turn.draft import Draft, is_progress
+from holdfast.turn.start import new_run
 
 
 def finish(
@@ -84,11 +56,6 @@ def finish(
     )
 
 
-def is_progress(draft: Draft) -> bool:
-    """Whether the turn says more than who claimed the run."""
-    return bool(draft.outputs) or any(type(event) is not e.Claimed for event in draft.inputs)
-
-
 def make_row(run: Run, epoch: int, at: datetime, events: tuple[e.AnyEvent, ...]) -> tuple[Turn, Row]:
     """The next row of a run, chained to the last one."""
     body = encode_events(events)
@@ -98,51 +65,6 @@ def make_row(run: Run, epoch: int, at: datetime, events: tuple[e.AnyEvent, ...])
     return (
         Turn(run.id, ordinal, epoch, at, events, digest),
         Row(run.id, ordinal, epoch, stamp, FORMAT, digest, body),
-    )
-
-
-def new_run(
-    run_id: str,
-    started: e.Started,
-    at: datetime,
-    *,
-    blobs: dict[str, bytes] | None = None,
-    needs: tuple[str, ...] = (),
-    input_hash: str = "",
-    watcher: tuple[str, str] | None = None,
-    adopted: e.Adopted | None = None,
-) -> tuple[NewRun, Turn]:
-    """A run to be made: its first row, and what its row says."""
-    run, started = Run(run_id), _kept(started)
-    events: tuple[e.AnyEvent, ...] = (started,) if adopted is None else (started, adopted)
-    body = encode_events(events)
-    stamp = micros(at)
-    digest = checksum(genesis(run_id), 1, 0, stamp, body)
-    turn = Turn(run_id, 1, 0, at, events, digest)
-    run.apply(turn)
-    new = NewRun(
-        row=Row(run_id, 1, 0, stamp, FORMAT, digest, body),
-        started=msgspec.structs.replace(started, root=run.root, available_at=started.available_at or at),
-        doing=encode_doing(doing(run)),
-        input_hash=input_hash,
-        blobs=tuple((blobs or {}).items()),
-        needs=needs,
-        watcher=watcher,
-    )
-    return new, turn
-
-
-def _kept(started: e.Started) -> e.Started:
-    """The same with instants in UTC; `InvalidInput` if one of them, or how long to keep the run, cannot be stored."""
-    begins, deadline = started.available_at, started.deadline
-    if started.keep is not None and started.keep > LONGEST_KEPT:
-        raise InvalidDuration(f"keep: {started.keep.days} days is more than 10,000 years. Leave it out: for ever.")
-    if begins is None and deadline is None:
-        return started
-    return msgspec.structs.replace(
-        started,
-        available_at=None if begins is None else kept_instant(begins, "delay"),
-        deadline=None if deadline is None else kept_instant(deadline, "deadline"),
     )
 
 
@@ -234,24 +156,3 @@ def _no_more_rounds(run: Run, child: str) -> Message:
     sender = f"{run.id}:{run.ordinal}:no more rounds"
     body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=msgspec.Raw(NO_MORE))
     return Message(run=child, id=sender, kind="signal", body=encode_event(body))
-
-
-def run_of_row(row: RunRow, stored: Sequence[Row]) -> Run:
-    """As much of a fold as a row can give: for pausing a run whose journal, of which this much is stored, cannot be
-    read. What is written follows its last row, if that is there."""
-    is_whole = bool(stored) and stored[-1].ordinal == row.next_ordinal - 1
-    return Run(
-        row.id,
-        workflow=row.workflow,
-        version=row.version,
-        status=row.status,
-        parent=row.parent,
-        parent_key=row.parent_key,
-        root=row.root,
-        started_at=row.started_at,
-        updated_at=row.updated_at,
-        created_at=row.created_at,
-        ordinal=row.next_ordinal - 1,
-        epoch=row.epoch,
-        checksum=stored[-1].checksum if is_whole else b"",
-    )

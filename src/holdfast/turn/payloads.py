@@ -1,0 +1,63 @@
+"""Payloads that events carry: in place, or as the name of a blob."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.payload import MAX_INLINE
+from holdfast.core.turn import Turn
+
+READ_BY_PROGRAMS = (
+    e.Started,
+    e.Continued,
+    e.StepCompleted,
+    e.SignalReceived,
+    e.TopicReceived,
+    e.ChildEnded,
+)
+
+
+def blobs_wanted(turns: Iterable[Turn]) -> set[str]:
+    """Names of the blobs a program will read."""
+    wanted: set[str] = set()
+    for turn in turns:
+        for event in turn.events:
+            facts = event.facts if isinstance(event, e.Adopted) else (event,)
+            wanted.update(x.blob for x in facts if isinstance(x, READ_BY_PROGRAMS) and x.blob)
+    return wanted
+
+
+def blobs_named(turns: Iterable[Turn]) -> set[str]:
+    """Names of all the blobs that hold payloads of these turns, whoever reads them."""
+    return {
+        fact.blob
+        for turn in turns
+        for event in turn.events
+        for fact in (event.facts if isinstance(event, e.Adopted) else (event,))
+        if isinstance(fact, e.Carrier) and fact.blob
+    }
+
+
+def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
+    """The event with its payload in place."""
+    if isinstance(event, e.Adopted):
+        facts: Any = tuple(inline(fact, blobs) for fact in event.facts)
+        return e.Adopted(facts=facts)
+    if isinstance(event, READ_BY_PROGRAMS) and event.blob:
+        return msgspec.structs.replace(event, value=msgspec.Raw(blobs[event.blob]), blob="")
+    return event
+
+
+def offload(event: e.AnyEvent, blobs: dict[str, bytes]) -> e.AnyEvent:
+    """The event as it is journaled: a large payload goes to `blobs`."""
+    if isinstance(event, e.Carrier) and not event.blob:
+        data = bytes(event.value)
+        if len(data) > MAX_INLINE:
+            value, blob = c.carry(data, blobs)
+            return msgspec.structs.replace(event, value=value, blob=blob)
+    return event

@@ -1,0 +1,60 @@
+"""A run to be made: its first row, and what its row in the store says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.doing import doing, encode_doing
+from holdfast.core.instants import LONGEST_KEPT, kept_instant
+from holdfast.core.run import Run
+from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, genesis, micros
+from holdfast.errors import InvalidDuration
+from holdfast.ports.runs import NewRun
+
+
+def new_run(
+    run_id: str,
+    started: e.Started,
+    at: datetime,
+    *,
+    blobs: dict[str, bytes] | None = None,
+    needs: tuple[str, ...] = (),
+    input_hash: str = "",
+    watcher: tuple[str, str] | None = None,
+    adopted: e.Adopted | None = None,
+) -> tuple[NewRun, Turn]:
+    """A run to be made: its first row, and what its row says."""
+    run, started = Run(run_id), _kept(started)
+    events: tuple[e.AnyEvent, ...] = (started,) if adopted is None else (started, adopted)
+    body = encode_events(events)
+    stamp = micros(at)
+    digest = checksum(genesis(run_id), 1, 0, stamp, body)
+    turn = Turn(run_id, 1, 0, at, events, digest)
+    run.apply(turn)
+    new = NewRun(
+        row=Row(run_id, 1, 0, stamp, FORMAT, digest, body),
+        started=msgspec.structs.replace(started, root=run.root, available_at=started.available_at or at),
+        doing=encode_doing(doing(run)),
+        input_hash=input_hash,
+        blobs=tuple((blobs or {}).items()),
+        needs=needs,
+        watcher=watcher,
+    )
+    return new, turn
+
+
+def _kept(started: e.Started) -> e.Started:
+    """The same with instants in UTC; `InvalidInput` if one of them, or how long to keep the run, cannot be stored."""
+    begins, deadline = started.available_at, started.deadline
+    if started.keep is not None and started.keep > LONGEST_KEPT:
+        raise InvalidDuration(f"keep: {started.keep.days} days is more than 10,000 years. Leave it out: for ever.")
+    if begins is None and deadline is None:
+        return started
+    return msgspec.structs.replace(
+        started,
+        available_at=None if begins is None else kept_instant(begins, "delay"),
+        deadline=None if deadline is None else kept_instant(deadline, "deadline"),
+    )

@@ -1,0 +1,88 @@
+"""Snapshots and compaction: made from the rows of a journal alone, so whoever makes them makes the same.
+
+Neither needs a lease. Nothing here fails a turn; what goes wrong is the caller's to report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from holdfast.core.snapshot import Past, Snapshot, advance, is_due, stand_in, to_snapshot
+from holdfast.core.specs import Settings
+from holdfast.core.turn import Row, decode_rows
+from holdfast.errors import CorruptJournal
+from holdfast.ports.store import Store
+from holdfast.turn.history import Journal, since_snapshot, stand_in_of
+from holdfast.turn.source import read_journals
+
+LOG = logging.getLogger("holdfast.worker")
+
+
+async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings: Settings) -> int:
+    """Makes a snapshot of all rows but the newest, and compacts up to it if the journal has grown long; nothing if the
+    one that is stored suffices. Returns the ordinal it reaches (0: there is none)."""
+    journal = (await read_journals(store, {no: ordinal}, 1))[no]
+    known = journal.snapshot.ordinal if journal.snapshot is not None else 0
+    if not is_due(settings.snapshot_every, ordinal, known):
+        return known
+    made = await _made(store, run, no, journal)
+    if made is None:
+        return known
+    past, blobs, last = made
+    if not await store.put_snapshot(no, to_snapshot(past, last.ordinal, last.checksum), blobs):
+        return 0
+    after = settings.compact_after
+    if after is not None:
+        [first] = await store.history(run, limit=1) or [last]
+        if last.ordinal - first.ordinal >= after:
+            gone = await store.compact(no, stand_in(past, last))
+            if gone:
+                extra = {"event": "compacted", "run": run}
+                LOG.info("run %s: %d journal rows compacted into one", run, gone + 1, extra=extra)
+    return last.ordinal
+
+
+async def compact(store: Store, run: str, no: int, ordinal: int) -> int:
+    """Compacts all rows of a run but the newest; how many went. 0 too if somebody else was faster."""
+    journal = (await read_journals(store, {no: ordinal}, 1))[no]
+    made = await _made(store, run, no, journal)
+    if made is None:
+        snapshot = journal.snapshot
+        if snapshot is None or len(journal.rows) < 2:
+            return 0
+        past, last = (await asyncio.to_thread(since_snapshot, run, journal.rows, snapshot))[0], journal.rows[0]
+    else:
+        past, blobs, last = made
+        if not await store.put_snapshot(no, to_snapshot(past, last.ordinal, last.checksum), blobs):
+            return 0
+    return await store.compact(no, stand_in(past, last))
+
+
+async def _made(store: Store, run: str, no: int, journal: Journal) -> tuple[Past, dict[str, bytes], Row] | None:
+    """The past of all rows but the newest, its new blobs and its last row; None if a snapshot says as much already."""
+    try:
+        return await asyncio.to_thread(_advanced, run, journal.rows, journal.snapshot)
+    except CorruptJournal as error:
+        if journal.snapshot is None:
+            raise
+        LOG.warning("run %s: its snapshot is of no use and is dropped: %s", run, error)
+        await store.drop_snapshots([no])
+        return await asyncio.to_thread(_advanced, run, list((await store.read({no: 1}))[no]), None)
+
+
+def _advanced(run: str, rows: Sequence[Row], snapshot: Snapshot | None) -> tuple[Past, dict[str, bytes], Row] | None:
+    rows = rows[:-1]
+    if not rows or (snapshot is not None and rows[-1].ordinal <= snapshot.ordinal):
+        return None
+    base: Past | None
+    if snapshot is not None:
+        base, turns = since_snapshot(run, rows, snapshot)
+    else:
+        turns = decode_rows(rows)
+        base = stand_in_of(turns)
+        turns = turns if base is None else turns[1:]
+    if not turns:
+        return None
+    return *advance(run, base, turns), rows[-1]
