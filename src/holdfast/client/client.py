@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
+from holdfast.client.access import LocalWorker
 from holdfast.client.run import ClientRun, view_of
 from holdfast.client.waiting import Waiting, nowhere
 from holdfast.core import events as e
@@ -26,10 +26,9 @@ from holdfast.core.messages import encode_event
 from holdfast.core.payload import input_hash
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status, parse_status
-from holdfast.core.turn import Turn
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.inbox import Publication
-from holdfast.ports.runs import Creation, Existing, Filter, Lacking, NewRun
+from holdfast.ports.runs import Existing, Filter, Lacking
 from holdfast.ports.store import Store
 from holdfast.turn.start import new_run
 
@@ -44,30 +43,6 @@ _LACKING = (
 )
 
 
-class LocalWorker(Protocol):
-    """A worker of this process that may take a new run at once."""
-
-    def wants(self, workflow: str, version: str, queue: str) -> bool:
-        """Whether it takes a run of that definition."""
-        ...
-
-    async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Creation:
-        """Makes the run, begun: `Runs.create`, and all the rest in the same transaction."""
-        ...
-
-    def holds(self, run: str) -> bool:
-        """Whether it advances the run."""
-        ...
-
-    def settles(self, run: str) -> bool:
-        """Whether it wrote the run's last turn and has not heard of it yet. From any thread."""
-        ...
-
-    def tell_ends(self, listener: Callable[[e.ChildEnded], None]) -> None:
-        """Who is told of the end of each run it advances, once that is durable."""
-        ...
-
-
 class Client:
     """Starts runs and asks after them."""
 
@@ -77,11 +52,17 @@ class Client:
         self.registry = registry
         self.waiting: Waiting = Waiting(store)
         self.local: LocalWorker | None = None
+        self._actor = ""
 
-    @functools.cached_property
+    @property
     def actor(self) -> str:
         """Who sends signals and operates on runs, as the journal names them."""
-        return f"{_user()}@{os.getpid()}"
+        self._actor = self._actor or f"{_user()}@{os.getpid()}"
+        return self._actor
+
+    @actor.setter
+    def actor(self, name: str) -> None:
+        self._actor = name
 
     def serve(self, worker: LocalWorker | None) -> LocalWorker | None:
         """From now on runs are begun by that worker, and it tells of their ends; returns the one before it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from holdfast.client.access import Access
 from holdfast.core import events as e
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.turn import decode_rows
@@ -17,13 +18,12 @@ from holdfast.errors import Conflict, RunFinished, RunNotFound
 from holdfast.ports.inbox import Accepted, Ended, Message, Missing
 
 if TYPE_CHECKING:
-    from holdfast.client.client import Client
     from holdfast.ports.runs import RunRow
 
 _END_OF = "end of "
 
 
-async def drop_message(client: Client, run_id: str, number: int, reason: str) -> bool:
+async def drop_message(client: Access, run_id: str, number: int, reason: str) -> bool:
     """Gives up the message of that number. True if nothing was lost: it was the end of a child, and is told again."""
     row = await client.store.get(run_id)
     if row is None:
@@ -52,7 +52,7 @@ async def drop_message(client: Client, run_id: str, number: int, reason: str) ->
             raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
 
 
-async def _end_of_child(client: Client, row: RunRow, number: int) -> Message | None:
+async def _end_of_child(client: Access, row: RunRow, number: int) -> Message | None:
     """The message again, if it told of the end of a child whose journal still says how it ended."""
     store = client.store
     contents = await store.contents(row.no)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.client.access import Access, Addressee
 from holdfast.core import events as e
 from holdfast.core.ids import check_id
 from holdfast.core.messages import encode_event
@@ -31,14 +31,10 @@ from holdfast.turn.history import run_of_row
 from holdfast.turn.source import load
 from holdfast.turn.start import new_run
 
-if TYPE_CHECKING:
-    from holdfast.client.client import Client
-    from holdfast.client.run import ClientRun
-
 TRIES = 5
 
 
-async def cancel(client: Client, run: ClientRun[Any], reason: str) -> None:
+async def cancel(client: Access, run: Addressee, reason: str) -> None:
     """Asks a run to stop; one that never began ends at once."""
     row = await _row(client, run.id)
     if row.status is Status.CANCELLED:
@@ -56,7 +52,7 @@ async def cancel(client: Client, run: ClientRun[Any], reason: str) -> None:
             raise
 
 
-async def kill(client: Client, run_id: str, reason: str) -> None:
+async def kill(client: Access, run_id: str, reason: str) -> None:
     """Terminal at once, whoever holds the run; what was left undone is listed."""
 
     def end(run: Fold) -> list[e.AnyEvent]:
@@ -72,7 +68,7 @@ async def kill(client: Client, run_id: str, reason: str) -> None:
             )
 
 
-async def pause(client: Client, run: ClientRun[Any], reason: str) -> None:
+async def pause(client: Access, run: Addressee, reason: str) -> None:
     """At once if nobody holds the run, else by its holder at the next quiet moment."""
     event = e.Paused(reason="operator", detail=reason, actor=client.actor)
     if (await _row(client, run.id)).status is Status.PAUSED:
@@ -83,7 +79,7 @@ async def pause(client: Client, run: ClientRun[Any], reason: str) -> None:
     await run.send(Message(run=run.id, id=message, kind="pause", body=encode_event(event)), "pause")
 
 
-async def resume(client: Client, run_id: str) -> None:
+async def resume(client: Access, run_id: str) -> None:
     """Lets a paused run go on."""
     row = await _row(client, run_id)
     if row.status.is_terminal:
@@ -97,7 +93,7 @@ async def resume(client: Client, run_id: str) -> None:
         await _append(client, run_id, lambda _: [e.Resumed(actor=client.actor)], steal=False, only=Status.PAUSED)
 
 
-async def retry(client: Client, run_id: str, new_id: str | None) -> str:
+async def retry(client: Access, run_id: str, new_id: str | None) -> str:
     """A new run with the arguments of an ended one, taking over what it has completed."""
     row = await _row(client, run_id)
     if not row.status.is_terminal:
@@ -125,7 +121,7 @@ async def retry(client: Client, run_id: str, new_id: str | None) -> str:
     return chosen
 
 
-async def _row(client: Client, run_id: str) -> RunRow:
+async def _row(client: Access, run_id: str) -> RunRow:
     row = await client.store.get(run_id)
     if row is None:
         raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
@@ -133,7 +129,7 @@ async def _row(client: Client, run_id: str) -> RunRow:
 
 
 async def _append(
-    client: Client, run_id: str, events: Callable[[Fold], list[e.AnyEvent]], *, steal: bool, only: Status | None = None
+    client: Access, run_id: str, events: Callable[[Fold], list[e.AnyEvent]], *, steal: bool, only: Status | None = None
 ) -> bool:
     """Takes the lease, appends, gives it back. False if a live worker holds it, it has ended, or it moved on."""
     for _ in range(TRIES):
@@ -167,7 +163,7 @@ async def _append(
     return False
 
 
-async def _fold(client: Client, row: RunRow) -> Fold:
+async def _fold(client: Access, row: RunRow) -> Fold:
     """The run; if its journal does not hold, or rows are missing at its end, as much of it as its row says: an operator
     can still end it."""
     stored = (await client.store.read({row.no: 1}))[row.no]

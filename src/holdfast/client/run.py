@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.verdicts import run_error
 from holdfast.client import operating
+from holdfast.client.access import Access
 from holdfast.client.messages import drop_message
 from holdfast.client.redacting import redaction_for
 from holdfast.core import events as e
@@ -39,9 +40,6 @@ from holdfast.ports.inbox import Accepted, Ended, Message, Missing
 from holdfast.ports.runs import RunRow
 from holdfast.turn.payloads import inline
 
-if TYPE_CHECKING:
-    from holdfast.client.client import Client
-
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -49,7 +47,7 @@ T = TypeVar("T")
 class ClientRun(Run[R]):
     """A handle that asks the store."""
 
-    def __init__(self, client: Client, id: str, spec: WorkflowSpec | None) -> None:
+    def __init__(self, client: Access, id: str, spec: WorkflowSpec | None) -> None:
         super().__init__(id)
         self._client = client
         self._spec = spec
