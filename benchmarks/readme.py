@@ -21,7 +21,7 @@ CHOSEN = {
     "W3.async": "steps of 100 runs at once",
     "W4.async.p50": "from start to result, median",
     "W5.after": "500 runs of a killed worker completed by another, once its lease is over",
-    "W6.launch": "a run of 5,000 steps goes on in a new process",
+    "W6.launch": "resuming a run of 5,000 steps in a new process",
     "W8.one": "on disk per step",
 }
 """Those that answer a newcomer's questions, in a newcomer's words; the page that the table links to has them all."""
