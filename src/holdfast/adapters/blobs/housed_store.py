@@ -51,7 +51,7 @@ async def open_home(store: Store, home: BlobHome | None, mark: int) -> Store:
 
 def with_home(store: Store, home: BlobHome) -> Store:
     """The same store, its blobs in the home."""
-    return HousedStore(store, home)
+    return _HousedStore(store, home)
 
 
 class _Lent:
@@ -81,7 +81,7 @@ class _Lent:
         return await self._inner.commit(turn)
 
 
-class HousedStore:
+class _HousedStore:
     """A `ports.store.Store` made of another one and a home for its blobs."""
 
     def __init__(self, inner: Store, home: BlobHome) -> None:
