@@ -21,6 +21,7 @@ from holdfast import (
     step,
     workflow,
 )
+from holdfast.errors import InvalidRetry
 from tests.support.world import World, crash, events, forget_programs, types
 
 FAST = Retry(10, first="1ms", ceiling="2ms")
@@ -144,7 +145,7 @@ async def test_the_author_sees_only_the_last_failure_and_it_is_memoised(world: W
 
 @pytest.mark.spec("openworkflow.O71")
 async def test_retries_can_be_unlimited_or_none(world: World) -> None:
-    """Promise: `Retry(None)` and `Retry(0)` never give up; `Retry.none` is one try; an int counts the first try."""
+    """Promise: `Retry(None)` never gives up; `Retry.none` is one try; an int counts the first try; 0 is refused."""
     tries: dict[str, int] = {}
 
     def count(name: str, until: int) -> int:
@@ -157,9 +158,8 @@ async def test_retries_can_be_unlimited_or_none(world: World) -> None:
     async def unlimited() -> int:
         return count("unlimited", 30)
 
-    @step(retry=Retry(0, first="0s"))
-    async def zero() -> int:
-        return count("zero", 20)
+    with pytest.raises(InvalidRetry, match="attempts=0 could mean two things"):
+        step(retry=0)(unlimited)
 
     @step(retry=Retry.none)
     async def once() -> int:
@@ -171,7 +171,7 @@ async def test_retries_can_be_unlimited_or_none(world: World) -> None:
 
     @workflow
     async def work() -> list[int]:
-        found = [await unlimited(), await zero()]
+        found = [await unlimited()]
         for one in (once, two):
             try:
                 await one()
@@ -180,8 +180,8 @@ async def test_retries_can_be_unlimited_or_none(world: World) -> None:
         return found
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == [30, 20, 1, 2]
-    assert tries == {"unlimited": 30, "zero": 20, "once": 1, "two": 2}
+        assert await (await app.start(work())).result("10s") == [30, 1, 2]
+    assert tries == {"unlimited": 30, "once": 1, "two": 2}
 
 
 @pytest.mark.spec("openworkflow.O71", "openworkflow.O72", "vectorbea.V31")

@@ -19,6 +19,7 @@ from holdfast.errors import InvalidDuration, InvalidRetry
 
 __all__ = ["LATEST", "Retry"]
 
+DEFAULT_ATTEMPTS = 10
 MAX_ATTEMPTS = 2**31 - 1
 
 
@@ -26,7 +27,7 @@ MAX_ATTEMPTS = 2**31 - 1
 class Retry:
     """How often to try, and how long to wait in between.
 
-    `attempts` counts the first try; None (or 0) is unlimited. After failure n the wait is
+    `attempts` counts the first try; None is unlimited. After failure n the wait is
     ``first * factor ** (n - 1)``, at most `ceiling`, then shortened by chance to between half of that and all of it, so
     that what failed together does not come back together.
     """
@@ -41,7 +42,7 @@ class Retry:
 
     def __init__(
         self,
-        attempts: int | None = 10,
+        attempts: int | None = DEFAULT_ATTEMPTS,
         *,
         first: Duration = "1s",
         factor: float = 2,
@@ -89,7 +90,12 @@ def _checked_attempts(attempts: int | None) -> int | None:
         raise InvalidRetry(f"Retry: attempts is a whole number or None (unlimited), not {attempts!r}.")
     if attempts < 0:
         raise InvalidRetry(f"Retry: attempts cannot be negative ({attempts}): it counts tries. None is unlimited.")
-    return min(attempts, MAX_ATTEMPTS) or None
+    if attempts == 0:
+        raise InvalidRetry(
+            "Retry: attempts=0 could mean two things. To try once, with no retry, write 1 (or Retry.none): attempts "
+            "counts the first try. To retry without limit, write None."
+        )
+    return min(attempts, MAX_ATTEMPTS)
 
 
 def _checked_factor(factor: float) -> float:

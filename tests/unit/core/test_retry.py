@@ -34,8 +34,12 @@ def test_units_are_in_the_types_after_construction() -> None:
         retry.attempts = 6  # type: ignore[misc]
 
 
-def test_zero_and_none_are_unlimited() -> None:
-    assert Retry(0) == Retry(None)
+def test_zero_attempts_are_refused_with_what_they_could_mean() -> None:
+    with pytest.raises(InvalidRetry, match=r"To try once.*write 1.*To retry without limit, write None"):
+        Retry(0)
+
+
+def test_none_is_unlimited() -> None:
     assert Retry(None).attempts is None
     assert Retry(None).next_at(10**9, NOW, 0) == NOW + 100 * second
 

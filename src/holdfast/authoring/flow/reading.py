@@ -31,7 +31,7 @@ from holdfast.authoring.flow.parsing import parse_text
 from holdfast.core.durations import parse_duration
 from holdfast.core.guards import is_dict, is_list
 from holdfast.core.ids import check_name
-from holdfast.core.retry import Retry
+from holdfast.core.retry import DEFAULT_ATTEMPTS, Retry
 from holdfast.errors import InvalidDuration, InvalidExpression, InvalidId, InvalidRetry, Problem
 
 __all__ = ["Reader", "did_you_mean"]
@@ -231,7 +231,7 @@ class Reader:
         if unlimited and attempts is not None:
             self.say(node.value["unlimited"].key, "'unlimited' and 'attempts' contradict each other: keep one")
         try:
-            return Retry(None if unlimited else attempts or 10, **found)
+            return Retry(None if unlimited else DEFAULT_ATTEMPTS if attempts is None else attempts, **found)
         except InvalidRetry as error:
             self.say(node.mark, str(error).removeprefix("Retry: "))
             return _WRONG

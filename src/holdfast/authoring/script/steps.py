@@ -6,8 +6,10 @@ its key taken and its arguments encoded at that very moment. Definitions do no I
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
@@ -19,6 +21,7 @@ from holdfast.authoring.script.checks import check_function, check_raises, place
 from holdfast.authoring.script.context import Place, authors_place, find_program, place
 from holdfast.authoring.script.sagas import Done, current_scope
 from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.hints import check_options
 from holdfast.core.ids import check_name
 from holdfast.core.payload import Arguments, result_shape
 from holdfast.core.retry import Retry
@@ -194,6 +197,12 @@ class Step(AnyStep[P, R]):
         return undo
 
 
+if sys.version_info >= (3, 12):
+    inspect.markcoroutinefunction(Step)  # what asks for a coroutine function (a web framework, a task runner) gets one
+else:
+    setattr(Step, "_is_coroutine", getattr(asyncio.coroutines, "_is_coroutine"))  # noqa: B009, B010
+
+
 class SyncStep(AnyStep[P, R]):
     """A `def` step: in a thread, or in a process that can be killed. In an async workflow it is called with
     `await asyncio.to_thread(label, order)`, in a sync one directly."""
@@ -361,6 +370,7 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `executor`: where a `def` step runs: in a thread, or in a process of its own, which can be ended
     - `name`: the name in the journal, if it is to differ from the function's
     """
+    check_options(options, StepOptions.__slots__, "@step")
     given = StepOptions(**options)
     return StepDecorator(given) if function is None else _make_step(function, given)
 

@@ -20,6 +20,7 @@ from holdfast.authoring.script.context import Place, find_program, place, runnin
 from holdfast.authoring.script.steps import Raises
 from holdfast.core.commands import StartChild
 from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.hints import check_options
 from holdfast.core.ids import check_name, child_id
 from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.payload import Arguments, result_shape
@@ -225,6 +226,7 @@ def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> A
     - `raises`: exceptions that `result()` and a parent get as themselves
     - `name`: the name in the journal, if it is to differ from the function's
     """
+    check_options(options, ("name", "version", "deadline", "retry", "raises", "keep"), "@workflow")
     return WorkflowDecorator(options) if function is None else _make_workflow(function, options)
 
 
@@ -236,6 +238,7 @@ def remote(function: Callable[P, R], /) -> SyncWorkflow[P, R]: ...
 def remote(*, name: str | None = None, version: str = "", raises: Raises = ()) -> WorkflowDecorator: ...
 def remote(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declares a workflow that another process serves: typed to start, without its code."""
+    check_options(options, ("name", "version", "raises"), "@remote")
     options["is_remote"] = True
     return WorkflowDecorator(options) if function is None else _make_workflow(function, options)
 

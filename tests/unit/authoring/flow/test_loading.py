@@ -110,6 +110,7 @@ def test_json_is_the_same_flow_without_a_yaml_library(monkeypatch: pytest.Monkey
         (HEAD + "steps:\n  a: {call: b, timeuot: 1s}\n", "did you mean 'timeout'?"),
         (HEAD + "steps:\n  a: {call: b, timeout: 1x}\n", "f:4:25: 'timeout': '1x' has an unknown unit"),
         (HEAD + "steps:\n  a: {call: b, retry: {attempts: -1}}\n", "f:4:34: 'attempts' is a whole number"),
+        (HEAD + "steps:\n  a: {call: b, retry: {attempts: 0}}\n", "a whole number of at least 1, not 0"),
         (HEAD + "steps:\n  a: {call: b, retry: {first: 9s, ceiling: 1s}}\n", "shorter than first"),
         (HEAD + "steps:\n  a: {call: b, retry: {attempts: 1, unlimited: true}}\n", "contradict"),
         (HEAD + "steps:\n  a: {call: b, retry: often}\n", "f:4:23: 'retry' is a number of tries or {attempts: …}"),
