@@ -34,7 +34,7 @@ from holdfast.core.status import Status
 from holdfast.errors import DefinitionError, NotAllowedHere, UnknownWorkflow
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
-from holdfast.stores import open_store, schema_of
+from holdfast.stores import granting, open_store, schema_of
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from holdfast.client.machine_logs import MachineLogs
     from holdfast.core.manifest import Manifest
 
-__all__ = ["App", "open_store", "schema_of"]
+__all__ = ["App", "granting", "open_store", "schema_of"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -228,11 +228,12 @@ class App:
             grace=grace,
             recovery=self.config.recovery,
             upkeep=self.config.upkeep,
+            on_loss=self.config.leases.on_loss,
         )
 
         @asynccontextmanager
         async def serve() -> AsyncGenerator[Worker]:
-            async with self:
+            async with self, granting(self._leases, self.config.leases, options.ttl) as grants:
                 client = await self.client()
                 worker = Worker(
                     client.store,
@@ -241,7 +242,7 @@ class App:
                     options,
                     resources=self.resources,
                     replaced=self._replaced,
-                    grants=self._leases,
+                    grants=grants,
                 )
                 await worker.start()
                 previous = client.serve(worker)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 
-from holdfast.config import StoreSettings
-from holdfast.errors import InvalidInput
+from holdfast.config import LeaseSettings, StoreSettings
+from holdfast.errors import InvalidInput, StoreRefused
 from holdfast.ports.blob_home import BlobHome
 from holdfast.ports.condition import Schema
+from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 
 
@@ -66,6 +71,55 @@ async def _open_store(url: str, chosen: StoreSettings) -> Store:
         return await open_postgres(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
     known = "memory://, sqlite:///path.db, sqlite:///:memory:, postgresql://user@host/database"
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
+
+
+async def open_grants(settings: LeaseSettings, ttl: timedelta) -> Grants | None:
+    """The lease manager that the configuration names; None if the store grants its leases itself.
+
+    `StoreRefused` if it cannot be used."""
+    if settings.type == "store":
+        return None
+    from holdfast.adapters.etcd import Endpoints, EtcdGrants
+
+    endpoints = Endpoints(
+        addresses=settings.endpoints,
+        user=settings.user,
+        password=await asyncio.to_thread(_password_in, settings.password_file),
+        ca=settings.ca,
+        certificate=settings.certificate,
+        private_key=settings.private_key,
+    )
+    grants = EtcdGrants(endpoints, prefix=settings.prefix, ttl=ttl)
+    try:
+        await grants.open()
+    except BaseException:
+        await grants.close()
+        raise
+    return grants
+
+
+@asynccontextmanager
+async def granting(given: Grants | None, settings: LeaseSettings, ttl: timedelta) -> AsyncGenerator[Grants | None]:
+    """Who grants leases beside the store, for as long as the block lasts: whom an app was given, or whom the
+    configuration names, or nobody. `StoreRefused` if it cannot be used."""
+    if given is not None:
+        yield given
+        return
+    grants = await open_grants(settings, ttl)
+    try:
+        yield grants
+    finally:
+        if grants is not None:
+            await grants.close()
+
+
+def _password_in(path: str) -> str:
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreRefused(f"[leases] password_file {path} cannot be read: {type(error).__name__}") from error
 
 
 async def schema_of(url: str) -> Schema | None:

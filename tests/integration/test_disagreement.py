@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from holdfast import App, Signal, workflow
 from holdfast.adapters.memory.grants import MemoryGrants
+from holdfast.config import Configuration, LeaseSettings
 from holdfast.ports.grants import Grant
 from holdfast.ports.leases import Taken
 from tests.support.faults import FaultyStore
@@ -115,7 +116,8 @@ async def test_a_grant_whose_answer_was_lost_is_given_back(still: World) -> None
     """Promise: heartbeats keep every grant of a worker, also one that it never heard of; so what it asked for and got
     no answer about is given back."""
     stage, grants, wire = Stage(), Asked(still.clock), FaultyStore(still.store)
-    app = App(workflows=[stage.work], store=wire.store, leases=grants)
+    config = Configuration(leases=LeaseSettings(on_loss="stop"))
+    app = App(workflows=[stage.work], store=wire.store, leases=grants, config=config)
     run = await app.start(stage.work())
     grants.loses = 1
     wire.fail("due", *range(2, 100))
@@ -139,3 +141,57 @@ async def test_runs_of_others_keep_nobody_from_the_rest(still: World) -> None:
     stage.leave.set()
     async with still.worker(app, id="w1", **calm(concurrency=1)):
         assert await run.result("30s") == 1
+
+
+def losing(still: World, stage: Stage, grants: Asked, on_loss: Literal["store", "stop"]) -> App:
+    config = Configuration(leases=LeaseSettings(on_loss=on_loss))
+    return App(workflows=[stage.work], store=still.store, leases=grants, config=config)
+
+
+async def test_a_worker_goes_by_the_store_while_its_manager_is_away(
+    still: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: with `on_loss = "store"` runs begin without the manager, which is said once; when it answers again, the
+    worker gets the grants of what it has."""
+    stage, grants = Stage(), Asked(still.clock)
+    app = losing(still, stage, grants, "store")
+    grants.is_away = True
+    run = await app.start(stage.work())
+    async with still.worker(app, id="w1", **calm()) as worker:
+        await still.until(lambda: stage.began == [1])
+        assert await grants.get(run.id) is None
+        assert (await still.row(run)).worker == "w1"
+        grants.is_away = False
+
+        async def is_granted() -> bool:
+            worker.work_hinted.set()
+            return await grants.get(run.id) is not None
+
+        other = await app.start(stage.work())  # the manager is asked when there is something to ask for
+        await still.until(is_granted)
+        stage.leave.set()
+        assert [await one.result("30s") for one in (run, other)] == [2, 2]
+
+        async def are_free() -> bool:
+            return [await grants.get(one.id) for one in (run, other)] == [None, None]
+
+        await still.until(are_free)
+    assert caplog.text.count("going by the leases of the store") == 1
+
+
+async def test_a_worker_claims_nothing_while_its_manager_is_away(still: World) -> None:
+    """Promise: with `on_loss = "stop"` what is held goes on to its end, and nothing new begins until it answers."""
+    stage, grants = Stage(), Asked(still.clock)
+    app = losing(still, stage, grants, "stop")
+    first = await app.start(stage.work())
+    async with still.worker(app, id="w1", **calm()):
+        await still.until(lambda: stage.began == [1])
+        grants.is_away, asked = True, grants.asked
+        second = await app.start(stage.work())
+        await still.until(lambda: grants.asked > asked + 1)
+        assert (await still.row(second)).instance == ""
+        stage.leave.set()
+        assert await first.result("30s") == 1
+        assert stage.began == [1]
+        grants.is_away = False
+        assert await second.result("30s") == 2

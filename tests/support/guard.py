@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -105,6 +105,13 @@ def stop(process: subprocess.Popen[bytes] | None, number: int = signal.SIGTERM) 
 def dies_with_us(number: int = signal.SIGTERM) -> None:
     """Between fork and exec: the kernel sends the signal when the starter is gone."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
+
+
+def tied(command: Sequence[str]) -> list[str]:
+    """The same program, ended by SIGTERM when its starter is gone. For starters with threads, in which nothing may run
+    between fork and exec."""
+    code = f"import ctypes, os, sys; ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, {int(signal.SIGTERM)})"
+    return [sys.executable, "-S", "-c", f"{code}; os.execv(sys.argv[1], sys.argv[1:])", *command]
 
 
 def children_used() -> float:

@@ -11,12 +11,14 @@ from collections.abc import AsyncIterator
 import click
 import msgspec
 
-from holdfast.app import App, schema_of
+from holdfast.app import App, granting, schema_of
 from holdfast.cli.asking import asking
 from holdfast.cli.loading import app_to_serve, refuse_missing, refuse_private, store_app
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.client import Client
 from holdfast.client.inspect.findings import Finding, store_findings
+from holdfast.client.inspect.managers import lease_findings
 from holdfast.config import Loaded, load
 from holdfast.errors import HoldfastError
 
@@ -26,7 +28,8 @@ _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 @click.command("doctor", cls=HoldfastCommand)
 @asking()
 def command(target: str | None, url: str | None, is_json: bool) -> int:
-    """Look for what is wrong: configuration and app, store, schema, clocks, workers, runs nobody serves, paused runs.
+    """Look for what is wrong: configuration, app, store, schema, clocks, workers, leases, runs that nobody serves
+    or that are paused.
 
     Exit code 1 if there is a problem; warnings are no problems. Nothing is changed, and nothing is migrated.
     """
@@ -67,9 +70,22 @@ async def examine(target: str | None, url: str | None) -> AsyncIterator[Finding]
             client = await app.client()
             async for finding in store_findings(client):
                 yield finding
+            async for finding in _leases(app, client):
+                yield finding
     except (HoldfastError, click.ClickException) as error:
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)
         yield Finding("store", "problem", text)
+
+
+async def _leases(app: App, client: Client) -> AsyncIterator[Finding]:
+    """The lease manager that the configuration names, if any."""
+    try:
+        async with granting(None, app.config.leases, app.config.leases.ttl) as grants:
+            if grants is not None:
+                async for finding in lease_findings(grants, client.store):
+                    yield finding
+    except HoldfastError as error:
+        yield Finding("leases", "problem", str(error))
 
 
 def _app(target: str | None, loaded: Loaded) -> Finding:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from holdfast.config.keys import keys, shown
-from holdfast.config.settings import Configuration
+from holdfast.config.settings import Configuration, LeaseSettings
 from holdfast.core.durations import format_duration
 from holdfast.core.ids import check_name
 from holdfast.errors import InvalidConfig, InvalidId
+
+LEAST_TTL = timedelta(seconds=2)
+MANAGER_KEYS = ("endpoints", "on_loss", "prefix", "user", "password_file", "ca", "certificate", "private_key")
+PREFIX = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
 def check(settings: Configuration, origins: Mapping[str, str]) -> None:
@@ -26,10 +31,7 @@ def check(settings: Configuration, origins: Mapping[str, str]) -> None:
     _check_blobs(settings.store.blobs, said, origins)
     if settings.store.shared and not settings.store.blobs.startswith("file:"):
         raise InvalidConfig(f"{said('store.shared')} is about a folder of blobs, and blobs are kept elsewhere")
-    if settings.leases.type != "store":
-        raise InvalidConfig(f'{said("leases.type")}: leases outside the store are not there yet; use "store"')
-    if settings.leases.endpoints:
-        raise InvalidConfig(f"{said('leases.endpoints')} contradicts {said('leases.type')}: the store has none")
+    _check_leases(settings.leases, said)
     for name, length in _lengths(settings).items():
         if length <= timedelta(0):
             raise InvalidConfig(f"{said(name)}: longer than nothing")
@@ -52,6 +54,26 @@ def _check_blobs(blobs: str, said: Callable[[str], str], origins: Mapping[str, s
         )
     if "@" in blobs.partition("?")[0]:  # not repeated: it may be a secret
         raise InvalidConfig(f"[store] blobs ({origins['store.blobs']}): an s3:// address takes no keys")
+
+
+def _check_leases(leases: LeaseSettings, said: Callable[[str], str]) -> None:
+    if leases.type == "store":
+        for name in MANAGER_KEYS:
+            if getattr(leases, name) != getattr(LeaseSettings(), name):
+                raise InvalidConfig(f"{said(f'leases.{name}')} contradicts {said('leases.type')}: the store has none")
+        return
+    if leases.type == "nats":
+        raise InvalidConfig(f'{said("leases.type")}: leases by NATS are not there yet; use "store" or "etcd"')
+    if not leases.endpoints:
+        raise InvalidConfig(f'{said("leases.type")} needs [leases] endpoints, such as ["http://etcd-1:2379"]')
+    if not PREFIX.fullmatch(leases.prefix):
+        raise InvalidConfig(f"{said('leases.prefix')}: letters, digits and ._- between single slashes")
+    if leases.ttl < LEAST_TTL:
+        raise InvalidConfig(f"{said('leases.ttl')}: etcd counts in whole seconds, and takes two at least")
+    if bool(leases.user) != bool(leases.password_file):
+        raise InvalidConfig(f"{said('leases.user')} and {said('leases.password_file')} belong together")
+    if bool(leases.certificate) != bool(leases.private_key):
+        raise InvalidConfig(f"{said('leases.certificate')} and {said('leases.private_key')} belong together")
 
 
 def _lengths(settings: Configuration) -> dict[str, timedelta]:

@@ -25,11 +25,23 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who grants leases, and for how long. The heartbeat is a third of `ttl`."""
+    """Who grants leases, and for how long. The heartbeat is a third of `ttl`.
+
+    The rest is about a manager outside the store: where it is, under which `prefix` it keeps the leases of this store,
+    how to log in (`password_file`, `ca`, `certificate` and `private_key` are paths), and whether workers go on by the
+    store's leases when it does not answer ("store") or claim nothing until it does ("stop").
+    """
 
     type: Literal["store", "etcd", "nats"] = "store"
     endpoints: tuple[str, ...] = ()
     ttl: timedelta = timedelta(seconds=15)
+    on_loss: Literal["store", "stop"] = "store"
+    prefix: str = "holdfast"
+    user: str = ""
+    password_file: str = ""
+    ca: str = ""
+    certificate: str = ""
+    private_key: str = ""
 
 
 class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):

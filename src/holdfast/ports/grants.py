@@ -1,4 +1,4 @@
-"""Grants: leases kept outside the store, by whom workers that share no database clock trust (etcd, NATS).
+"""Grants: leases kept outside the store, by a manager that a fleet trusts already (etcd, NATS).
 
 A grant says who *may try* to advance a run. Who commits is decided by the store's epoch, always: a manager that is
 wrong, slow or partitioned delays runs and never doubles them. So a manager reads neither runs nor journal, and the
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -52,6 +52,21 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     is_live: bool
     active: int
     seen_at: datetime | None
+
+
+class Member(msgspec.Struct, frozen=True, gc=False):
+    """A server of the manager: what it says of itself, or its problem."""
+
+    address: str
+    role: str
+    problem: str = ""
+
+
+class GrantsCondition(msgspec.Struct, frozen=True, gc=False):
+    """What stands behind a manager, for `holdfast doctor`."""
+
+    name: str
+    members: tuple[Member, ...]
 
 
 Acquiring: TypeAlias = Grant | OwnedBy
@@ -107,4 +122,21 @@ class Grants(Protocol):
     def orphans(self) -> AsyncIterator[str] | None:
         """Runs whose grant went away, as they do; None if the manager can only be polled. A hint: the poll is the
         truth, and workers look anyway."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of connections. Grants stay until they are given back or run out."""
+        ...
+
+
+@runtime_checkable
+class ExaminedGrants(Protocol):
+    """A manager that can be examined."""
+
+    async def condition(self) -> GrantsCondition:
+        """Who answers for it."""
+        ...
+
+    async def holders(self) -> Mapping[str, str]:
+        """Every run that is granted now, and the worker it is granted to."""
         ...

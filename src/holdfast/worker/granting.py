@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.ports.grants import Acquiring, Grants, OwnedBy
 from holdfast.ports.leases import Claims, WorkerRow
 from holdfast.ports.runs import RunRow
@@ -34,6 +34,14 @@ The owner claims it meanwhile. Each time that the manager names the owner again 
 
 AT_ONCE = 100
 """How many grants are given back at the same time."""
+
+
+class _NoAnswer(Exception):
+    """The manager does not answer. Apart from what the store raises, which is dealt with in another way."""
+
+    def __init__(self, error: StoreUnavailable) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(slots=True)
@@ -64,6 +72,10 @@ class Granted:
         self._took = 0.0
         """Seconds that the manager took to answer."""
         self._is_returning = self._is_skipped = False
+        self._lost_until = -1.0
+        """Until when the manager, which did not answer, is not asked again; -1 while it answers."""
+        self._lacks_grants = False
+        """Whether runs may be here that were claimed without a grant."""
         self.refused: set[str] = set()
         """Own runs of the last claim that others have: met and counted there."""
 
@@ -96,6 +108,19 @@ class Granted:
     async def claim(self, row: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
         """What the store says is due and the manager lets us try."""
         self.refused.clear()
+        if self._time() < self._lost_until:
+            return await self._claim_from_store(row, limit, only)
+        try:
+            if self._lacks_grants:
+                await self._make_up()
+            return await self._claim(row, limit, only)
+        except _NoAnswer as lost:
+            if self._worker.options.on_loss == "stop":
+                raise lost.error from lost
+            self._lose(lost.error)
+            return await self._claim_from_store(row, limit, only)
+
+    async def _claim(self, row: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
         if only:
             answers = await self._ask([run for run in only if not self._worker.engine.knows(run)])
             self._count_refused(answers)
@@ -123,8 +148,14 @@ class Granted:
         self._trying.update(runs)
         self._held.update(dict.fromkeys(runs))  # before the answer, which may get lost
         began = self._time()
-        answers = await self._grants.acquire_many(runs, self._worker.options.id, self._ttl)
+        try:
+            answers = await self._grants.acquire_many(runs, self._worker.options.id, self._ttl)
+        except StoreUnavailable as error:
+            raise _NoAnswer(error) from error
         self._took = self._time() - began
+        if self._lost_until >= 0:
+            self._lost_until = -1.0
+            LOG.warning("worker %s: the lease manager answers again", self._worker.options.id)
         for run in runs:
             if isinstance(answers[run], OwnedBy):
                 self._trying.discard(run)
@@ -141,6 +172,32 @@ class Granted:
         max_claims = worker.engine.settings.max_claims
         taken = await worker.store.claim(row, limit=limit, max_claims=max_claims, only=may)
         return Claims(taken.runs, found.next_due, (*found.put_off, *taken.put_off))
+
+    # -- without the manager -------------------------------------------------------------------------------------------
+
+    def _lose(self, error: StoreUnavailable) -> None:
+        if self._lost_until < 0:
+            LOG.warning(
+                "worker %s: the lease manager does not answer, going by the leases of the store: %s",
+                self._worker.options.id,
+                error,
+                extra={"event": "manager lost", "worker": self._worker.options.id},
+            )
+        self._lost_until = self._time() + PAUSE
+
+    async def _claim_from_store(self, row: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
+        """What is due, by the store alone: its epoch keeps out whoever was granted the same run elsewhere."""
+        self._lacks_grants = True
+        worker = self._worker
+        max_claims = worker.engine.settings.max_claims
+        return await worker.store.claim(row, limit=limit, max_claims=max_claims, only=only)
+
+    async def _make_up(self) -> None:
+        """Asks for the grants of all runs that are here: some were claimed without. One that another worker has goes
+        back soon, since that worker cannot claim the run; it is asked for again at the next pass."""
+        answers = await self._ask(list(self._worker.engine.sessions))
+        self._trying.difference_update(answers)
+        self._lacks_grants = any(isinstance(answer, OwnedBy) for answer in answers.values())
 
     def passed(self) -> None:
         """A pass is over: what it claimed is here, and what it was granted and did not claim is given back."""

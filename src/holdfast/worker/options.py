@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 from datetime import timedelta
+from typing import Literal
 
 import msgspec
 
@@ -35,6 +36,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     patience: timedelta | None = timedelta(seconds=2)
     """How long the event loop may stand still before the watchdog says by what. None: nobody watches."""
     recovery: RecoverySettings = msgspec.field(default_factory=RecoverySettings)
+    on_loss: Literal["store", "stop"] = "store"
+    """What a worker goes by while the lease manager that it has does not answer."""
 
 
 def worker_options(
@@ -47,6 +50,7 @@ def worker_options(
     grace: Duration = "30s",
     recovery: RecoverySettings | None = None,
     upkeep: UpkeepSettings | None = None,
+    on_loss: Literal["store", "stop"] = "store",
 ) -> WorkerOptions:
     """Options from what a user wrote. A configured `id` promises that one live worker uses it; `{hostname}` in it is
     the name of this host."""
@@ -77,4 +81,5 @@ def worker_options(
         blob_grace=chosen.blob_grace,
         grace=parse_duration(grace, what="grace", most=LONGEST_WAIT),
         recovery=recovery or RecoverySettings(),
+        on_loss=on_loss,
     )

@@ -13,6 +13,7 @@ import pytest
 
 from holdfast import App
 from holdfast.config import Configuration, Loaded, load
+from holdfast.config.checks import MANAGER_KEYS
 from holdfast.config.keys import keys, shown
 from holdfast.errors import InvalidConfig
 
@@ -30,6 +31,13 @@ shared = false
 type = "store"
 endpoints = []
 ttl = "20s"
+on_loss = "store"
+prefix = "holdfast"
+user = ""
+password_file = ""
+ca = ""
+certificate = ""
+private_key = ""
 [recovery]
 enabled = false
 check_interval = "2s"
@@ -48,6 +56,9 @@ queues = ["default", "slow"]
 poll = "500ms"
 grace = 40
 """
+
+
+ETCD = "[leases]\ntype = 'etcd'\nendpoints = ['http://etcd-1:2379']\n"
 
 
 def loaded(folder: Path, text: str = "", *, environ: Mapping[str, str] | None = None, **flags: Any) -> Loaded:
@@ -174,7 +185,14 @@ def test_a_named_file_is_the_only_one(tmp_path: Path) -> None:
         ("[leases]\nttl = 'soon'", ["[leases] ttl", "not a duration"]),
         ("[leases]\nttl = '0s'", ["[leases] ttl", "longer than nothing"]),
         ("[leases]\nttl = '1s'", ["[leases] ttl", "[worker] poll", "default", "no room for two polls"]),
-        ("[leases]\ntype = 'etcd'", ["[leases] type", "not there yet"]),
+        ("[leases]\ntype = 'etcd'", ["[leases] type", "needs [leases] endpoints"]),
+        ("[leases]\ntype = 'nats'", ["[leases] type", "not there yet"]),
+        ("[leases]\nprefix = 'mine'", ["[leases] prefix", "contradicts", "[leases] type"]),
+        (ETCD + "prefix = 'a//b'", ["[leases] prefix", "between single slashes"]),
+        (ETCD + "ttl = '1s'", ["[leases] ttl", "whole seconds"]),
+        (ETCD + "user = 'me'", ["[leases] user", "[leases] password_file", "belong together"]),
+        (ETCD + "certificate = 'a.pem'", ["[leases] certificate", "[leases] private_key", "belong together"]),
+        (ETCD + "on_loss = 'panic'", ["[leases] on_loss", "panic"]),
         ("[leases]\ntype = 'zookeeper'", ["[leases] type", "zookeeper"]),
         ("[leases]\nendpoints = ['a:1']", ["[leases] endpoints", "contradicts", "[leases] type"]),
         ("[store]\nblobs = 'shared'", ["[store] blobs", "file:///shared/folder"]),
@@ -298,7 +316,8 @@ def test_what_the_guide_shows_is_accepted(tmp_path: Path) -> None:
     text = guide.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
     found = loaded(tmp_path, text)
     untold = {name for name, origin in found.origins.items() if origin == "default"}
-    assert untold == {"discover", "store.shared", "leases.endpoints"}  # each contradicts another there
+    of_managers = {f"leases.{name}" for name in MANAGER_KEYS}
+    assert untold == {"discover", "store.shared", *of_managers}  # each contradicts another there
 
 
 def test_runs_may_be_kept_for_ever(tmp_path: Path) -> None:

@@ -107,6 +107,9 @@ class MemoryGrants:
             self._watchers.append(entry)
         return self._told(entry)
 
+    async def close(self) -> None:
+        """See `ports.grants`."""
+
     async def _told(self, entry: tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]) -> AsyncIterator[str]:
         try:
             while True:

@@ -1,0 +1,262 @@
+"""A connection to an etcd cluster: one member after the other, TLS, login, and an answer or an error in bounded time.
+
+Blocking, through grpc's synchronous stubs, and safe in any thread. (Asynchronous ones bind all of grpc in a process to
+one event loop, which may be the user's.) The stubs are aetcd's; its client takes one host, no TLS, and logs in once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.errors import InvalidConfig, StoreRefused, StoreUnavailable
+
+grpc: Any = importlib.import_module("grpc")
+rpc: Any = importlib.import_module("aetcd.rpc")
+"""Messages and stubs as protoc made them. Neither library has types."""
+
+OPTIONS: Final = [
+    ("grpc.keepalive_time_ms", 5000),  # the least that etcd allows: a member that is frozen is noticed
+    ("grpc.keepalive_timeout_ms", 3000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+]
+LEAST_PATIENCE, MOST_PATIENCE = 2.0, 5.0
+"""Seconds in which a call answers or raises, whatever the lease."""
+
+_CODE = grpc.StatusCode
+_AGAIN = {_CODE.UNAVAILABLE, _CODE.DEADLINE_EXCEEDED, _CODE.CANCELLED, _CODE.ABORTED, _CODE.UNKNOWN, _CODE.INTERNAL}
+_LOGIN = ("invalid auth token", "revision of auth store is old", "auth token")
+
+
+class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the cluster is, and how to enter: addresses such as `http://host:2379`, paths of PEM files, a user."""
+
+    addresses: tuple[str, ...]
+    user: str = ""
+    password: str = ""
+    ca: str = ""
+    certificate: str = ""
+    private_key: str = ""
+
+    def __repr__(self) -> str:
+        return f"Endpoints({', '.join(self.addresses)})"
+
+
+class LeaseGone(Exception):
+    """The etcd lease has run out, or was revoked."""
+
+
+class Connection:
+    """Calls to the cluster. The member that answered last is asked first."""
+
+    def __init__(self, endpoints: Endpoints, *, patience: float = MOST_PATIENCE) -> None:
+        self._endpoints = endpoints
+        self.patience = min(max(patience, LEAST_PATIENCE), MOST_PATIENCE)
+        self._channels: list[Any] = [_channel(address, endpoints) for address in endpoints.addresses]
+        self._first = 0
+        self._token = ""
+        self._lock = threading.Lock()
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        return self._endpoints.addresses
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def call(self, stub: str, method: str, request: Any, *, patience: float = 0.0) -> Any:
+        """The answer of the first member that gives one. `StoreUnavailable` if none does in time, `LeaseGone` if the
+        request names a lease that is not there."""
+
+        def ask(channel: Any, seconds: float) -> Any:
+            return getattr(getattr(rpc, stub)(channel), method)(request, timeout=seconds, metadata=self._metadata())
+
+        return self._asked(ask, patience or self.patience)
+
+    def keep_alive(self, lease: int) -> int:
+        """Renews a lease, and says for how many seconds. `LeaseGone` if there is none."""
+
+        def ask(channel: Any, seconds: float) -> int:
+            stream = rpc.LeaseStub(channel).LeaseKeepAlive(
+                iter([rpc.LeaseKeepAliveRequest(ID=lease)]), timeout=seconds, metadata=self._metadata()
+            )
+            try:
+                return int(next(stream).TTL)
+            finally:
+                stream.cancel()
+
+        left: int = self._asked(ask, self.patience)
+        if left <= 0:
+            raise LeaseGone
+        return left
+
+    def watch(self, requests: Iterator[Any]) -> Any:
+        """A stream of watch responses from the member that is asked first. One that has lost its leader ends it."""
+        channel = self._channels[self._first]
+        return rpc.WatchStub(channel).Watch(requests, metadata=[*self._metadata(), ("hasleader", "true")])
+
+    def turn_away(self) -> None:
+        """The member that is asked first has failed somebody: the next one is."""
+        self._first = (self._first + 1) % len(self._channels)
+
+    def status(self, number: int) -> Any:
+        """How the member of that number is, from itself."""
+        stub = rpc.MaintenanceStub(self._channels[number])
+        try:
+            self._log_in_once()
+            return stub.Status(rpc.StatusRequest(), timeout=LEAST_PATIENCE, metadata=self._metadata())
+        except grpc.RpcError as error:
+            raise StoreUnavailable(f"{self.addresses[number]}: {_words(error)}") from error
+
+    def close(self) -> None:
+        """Lets go of all members."""
+        for channel in self._channels:
+            channel.close()
+
+    def _asked(self, ask: Callable[[Any, float], Any], patience: float) -> Any:
+        until = time.monotonic() + patience
+        each = patience / min(len(self._channels), 3)
+        failures: dict[str, str] = {}
+        pause = 0.02
+        is_fresh = False
+        while True:
+            number = self._first
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                self._log_in_once()
+                return ask(self._channels[number], min(each, left))
+            except grpc.RpcError as error:
+                words = _words(error)
+                if "lease not found" in words:
+                    raise LeaseGone from error
+                if self._token and not is_fresh and any(text in words for text in _LOGIN):
+                    is_fresh, self._token = True, ""
+                    continue
+                if error.code() not in _AGAIN:
+                    raise StoreUnavailable(f"etcd at {self.addresses[number]}: {_advice(words)}") from error
+                failures[self.addresses[number]] = words
+            if self._first == number:
+                self.turn_away()
+            if self._first == 0 or len(self._channels) == 1:  # all were asked
+                threading.Event().wait(min(pause, max(until - time.monotonic(), 0)))
+                pause = min(pause * 2, 0.3)
+        told = "; ".join(f"{address}: {_advice(words)}" for address, words in failures.items())
+        raise StoreUnavailable(f"etcd does not answer within {patience:.1f} s. {told}")
+
+    # -- login ---------------------------------------------------------------------------------------------------------
+
+    def _metadata(self) -> list[tuple[str, str]]:
+        return [("token", self._token)] if self._token else []
+
+    def _log_in_once(self) -> None:
+        if not self._endpoints.user or self._token:
+            return
+        with self._lock:
+            if self._token:
+                return
+            request = rpc.AuthenticateRequest(name=self._endpoints.user, password=self._endpoints.password)
+            answer = rpc.AuthStub(self._channels[self._first]).Authenticate(request, timeout=LEAST_PATIENCE)
+            self._token = answer.token
+
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """`StoreRefused` unless members answer, this user may enter, and there is a leader."""
+        try:
+            self.call("KVStub", "Range", rpc.RangeRequest(key=b"\0", limit=1, keys_only=True), patience=MOST_PATIENCE)
+        except StoreUnavailable as error:
+            leaderless = self._leaderless()
+            raise StoreRefused(f"cannot use etcd for leases: {leaderless or error}") from error
+
+    def _leaderless(self) -> str:
+        """A sentence, if members answer but have no quorum."""
+        answering = 0
+        for number in range(len(self._channels)):
+            try:
+                answering += not self.status(number).leader
+            except StoreUnavailable:
+                continue
+        if not answering:
+            return ""
+        return (
+            f"{answering} of {len(self._channels)} members answer but there is no leader: the cluster has no quorum. "
+            "Start the other members"
+        )
+
+
+def parse_endpoint(address: str) -> tuple[str, bool]:
+    """Host and port, and whether it speaks TLS. `InvalidConfig` for anything else than http(s)://host:port."""
+    parts = urlsplit(address)
+    try:
+        port = parts.port or 2379
+    except ValueError:
+        port = 0
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not port or parts.path.strip("/") or parts.query:
+        shown = address.rpartition("@")[2]
+        raise InvalidConfig(f'[leases] endpoints: {shown!r} is not an address such as "http://etcd-1:2379"')
+    if "@" in parts.netloc:
+        raise InvalidConfig("[leases] endpoints: an address takes no password. Use [leases] user and password_file")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{host}:{port}", parts.scheme == "https"
+
+
+def _channel(address: str, endpoints: Endpoints) -> Any:
+    target, is_secure = parse_endpoint(address)
+    if not is_secure:
+        return grpc.insecure_channel(target, options=OPTIONS)
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=_pem(endpoints.ca),
+        private_key=_pem(endpoints.private_key),
+        certificate_chain=_pem(endpoints.certificate),
+    )
+    return grpc.secure_channel(target, credentials, options=OPTIONS)
+
+
+def _pem(path: str) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise StoreRefused(f"cannot use etcd for leases: {path} cannot be read: {error.strerror}") from error
+
+
+def _words(error: Any) -> str:
+    return " ".join(str(error.details() or error.code()).split())[:300]
+
+
+def _advice(words: str) -> str:
+    """What people can do about it, for what people get wrong."""
+    for sign, advice in _ADVICE:
+        if sign in words.lower():
+            return f"{words}. {advice}"
+    return words
+
+
+_ADVICE: Final = (
+    ("authentication failed", "User or password are wrong: see [leases] user and password_file"),
+    ("user name is empty", "This etcd wants a login: say [leases] user and password_file"),
+    ("authentication is not enabled", "This etcd knows no users: leave [leases] user away"),
+    ("permission denied", "The user needs to read and write below the prefix"),
+    ("certificate", "TLS does not fit: see [leases] ca, certificate and private_key"),
+    ("ssl", "TLS does not fit: see [leases] ca, certificate and private_key, and whether the endpoint is https"),
+    ("handshake", "TLS does not fit: see [leases] ca, certificate and private_key, and whether the endpoint is https"),
+    ("http2", "What answers there is not etcd, or wants TLS (https)"),
+    ("unimplemented", "What answers there is not etcd"),
+    ("http1", "What answers there is not etcd"),
+    ("settings frame", "What answers there is not etcd, or wants TLS (https)"),
+    ("socket closed", "What answers there is not etcd, or wants TLS (https)"),
+    ("database space exceeded", "etcd is full: compact and defragment it"),
+)

@@ -1,0 +1,123 @@
+"""Keys and values below the prefix, and the transactions over them. Pure: builds and reads messages, sends none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.adapters.etcd.connection import rpc
+from holdfast.errors import StoreUnavailable
+
+
+class HeldRun(msgspec.Struct, frozen=True):
+    """The value of a run's key."""
+
+    worker: str
+    acquired_at: datetime
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """The value of a worker's heartbeat: when, by the worker's clock, and the lease's length."""
+
+    seen_at: datetime
+    ttl: float
+
+
+class Keys:
+    """The names of everything below one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        base = prefix.strip("/").encode()
+        self.base = base + b"/"
+        self.runs = base + b"/runs/"
+        self.heartbeats = base + b"/heartbeats/"
+
+    def run(self, run: str) -> bytes:
+        return self.runs + run.encode()
+
+    def run_of(self, key: bytes) -> str:
+        return key.removeprefix(self.runs).decode()
+
+    def heartbeat(self, worker: str) -> bytes:
+        return self.heartbeats + worker.encode()
+
+    def worker_of(self, key: bytes) -> str:
+        return key.removeprefix(self.heartbeats).decode()
+
+    def is_ours(self, key: bytes) -> bool:
+        """Whether a key below the prefix is one of these."""
+        return key.startswith((self.runs, self.heartbeats))
+
+
+def below(prefix: bytes, **options: Any) -> Any:
+    """A request for all keys that begin so."""
+    return rpc.RangeRequest(key=prefix, range_end=prefix[:-1] + bytes([prefix[-1] + 1]), **options)
+
+
+def acquire_all(keys: Sequence[bytes], value: bytes, lease: int) -> Any:
+    """A transaction of transactions, each of which puts a key that is not there, or reads the one that is."""
+    return rpc.TxnRequest(success=[rpc.RequestOp(request_txn=_acquire(key, value, lease)) for key in keys])
+
+
+def _acquire(key: bytes, value: bytes, lease: int) -> Any:
+    absent = rpc.Compare(target=rpc.Compare.CREATE, result=rpc.Compare.EQUAL, key=key, create_revision=0)
+    return rpc.TxnRequest(
+        compare=[absent],
+        success=[rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=value, lease=lease))],
+        failure=[rpc.RequestOp(request_range=rpc.RangeRequest(key=key))],
+    )
+
+
+def found_keys(answer: Any) -> list[Any]:
+    """Of each transaction in `acquire_all`: None if it put the key, else the key that was there."""
+    inner = [each.response_txn for each in answer.responses]
+    return [None if txn.succeeded else txn.responses[0].response_range.kvs[0] for txn in inner]
+
+
+def take_over(kv: Any, value: bytes, lease: int) -> Any:
+    """Puts the key anew, unless it has changed since."""
+    unchanged = rpc.Compare(target=rpc.Compare.MOD, result=rpc.Compare.EQUAL, key=kv.key, mod_revision=kv.mod_revision)
+    put = rpc.RequestOp(request_put=rpc.PutRequest(key=kv.key, value=value, lease=lease))
+    return rpc.TxnRequest(compare=[unchanged], success=[put])
+
+
+def release(key: bytes, lease: int) -> Any:
+    """Deletes the key if it is attached to the lease, else reads it."""
+    ours = rpc.Compare(target=rpc.Compare.LEASE, result=rpc.Compare.EQUAL, key=key, lease=lease)
+    return rpc.TxnRequest(
+        compare=[ours],
+        success=[rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))],
+        failure=[rpc.RequestOp(request_range=rpc.RangeRequest(key=key))],
+    )
+
+
+def delete_unchanged(kv: Any) -> Any:
+    """Deletes the key, unless it has changed since."""
+    unchanged = rpc.Compare(target=rpc.Compare.MOD, result=rpc.Compare.EQUAL, key=kv.key, mod_revision=kv.mod_revision)
+    gone = rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=kv.key))
+    return rpc.TxnRequest(compare=[unchanged], success=[gone])
+
+
+def read_both(keys: Keys) -> Any:
+    """All heartbeats and all runs, of one moment."""
+    wanted = [rpc.RequestOp(request_range=below(part)) for part in (keys.heartbeats, keys.runs)]
+    return rpc.TxnRequest(success=wanted)
+
+
+def held_in(kv: Any) -> HeldRun:
+    """Who holds a run. `StoreUnavailable` if something else has written there."""
+    try:
+        return msgspec.json.decode(kv.value, type=HeldRun)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise StoreUnavailable(f"etcd: the key {kv.key!r} was written by something else: {error}") from error
+
+
+def heard_in(kv: Any) -> Heard:
+    """When a worker was heard, likewise."""
+    try:
+        return msgspec.json.decode(kv.value, type=Heard)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise StoreUnavailable(f"etcd: the key {kv.key!r} was written by something else: {error}") from error

@@ -1,0 +1,101 @@
+"""Runs whose key went away, as they do: a watch in a thread of its own.
+
+Before each watch there is a listing. What was known and is not listed went away unseen: while there was no connection,
+or behind a compaction. So nothing depends on the history that etcd keeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from holdfast.adapters.etcd.connection import Connection, grpc, rpc
+from holdfast.adapters.etcd.keys import Keys, below
+from holdfast.errors import StoreUnavailable
+
+
+class Watch:
+    """One stream of orphans. `known`: runs that have a key, as far as it has been heard; shared by streams."""
+
+    def __init__(self, connection: Connection, keys: Keys, known: set[str]) -> None:
+        self._connection = connection
+        self._keys = keys
+        self._known = known
+        self._queue: asyncio.Queue[str | Exception] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._ended = threading.Event()
+        self._stream: Any = None
+        self._thread = threading.Thread(target=self._run, name="holdfast-etcd-watch", daemon=True)
+
+    async def runs(self) -> AsyncIterator[str]:
+        """Until the cluster cannot be reached: then `StoreUnavailable`."""
+        self._thread.start()
+        try:
+            while True:
+                item = await self._queue.get()
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+        finally:
+            self._ended.set()
+            if self._stream is not None:
+                self._stream.cancel()
+
+    # -- in the thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.is_set():
+                self._follow(self._list())
+                self._connection.turn_away()
+        except Exception as error:  # noqa: BLE001 - told to whoever listens
+            self._tell(error)
+
+    def _list(self) -> int:
+        """Tells of what is missing, and returns the revision to watch from."""
+        answer = self._connection.call("KVStub", "Range", below(self._keys.runs, keys_only=True))
+        listed = {self._keys.run_of(kv.key) for kv in answer.kvs}
+        for run in self._known - listed:
+            self._tell(run)
+        self._known.clear()
+        self._known.update(listed)
+        return int(answer.header.revision) + 1
+
+    def _follow(self, revision: int) -> None:
+        """Until the stream ends, for whatever reason."""
+        request = below(self._keys.runs)
+        create = rpc.WatchCreateRequest(key=request.key, range_end=request.range_end, start_revision=revision)
+        stream = self._stream = self._connection.watch(self._requests(rpc.WatchRequest(create_request=create)))
+        try:
+            for answer in stream:
+                if answer.canceled or self._ended.is_set():
+                    return
+                for event in answer.events:
+                    self._hear(event)
+        except grpc.RpcError:
+            return
+        finally:
+            stream.cancel()
+
+    def _requests(self, first: Any) -> Iterator[Any]:
+        """A stream that stays open."""
+        yield first
+        self._ended.wait()
+
+    def _hear(self, event: Any) -> None:
+        run = self._keys.run_of(event.kv.key)
+        if event.type == rpc.Event.DELETE:
+            self._known.discard(run)
+            self._tell(run)
+        else:
+            self._known.add(run)
+
+    def _tell(self, item: str | Exception) -> None:
+        if isinstance(item, Exception) and not isinstance(item, StoreUnavailable):
+            item = StoreUnavailable(f"the watch of etcd broke: {item!r}")
+        try:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, item)
+        except RuntimeError:  # the loop is closed: nobody listens
+            self._ended.set()

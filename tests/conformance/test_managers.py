@@ -1,0 +1,23 @@
+"""Lease managers that are servers of their own, bound to the suite of grants."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from holdfast.ports.grants import Grants
+from holdfast.testing.conformance import GrantsSuite, VirtualClock
+from tests.support import etcd
+
+
+class TestEtcdGrants(GrantsSuite):
+    ttl = timedelta(seconds=3)
+    slack = timedelta(seconds=1.4)  # etcd counts in whole seconds
+
+    def make_clock(self) -> VirtualClock:
+        return etcd.PassingClock()
+
+    async def open(self, clock: VirtualClock) -> Grants:
+        grants = await asyncio.to_thread(etcd.new_grants, clock)
+        await grants.open()
+        return grants

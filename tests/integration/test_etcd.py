@@ -1,0 +1,333 @@
+"""Leases by etcd, on real servers: what people get wrong, restarts, batches, and the watch."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast import App, step, workflow
+from holdfast.adapters.etcd import Connection, Endpoints, EtcdGrants
+from holdfast.adapters.etcd.connection import rpc
+from holdfast.client.inspect.managers import lease_findings
+from holdfast.config import Configuration, LeaseSettings
+from holdfast.errors import HoldfastError, InvalidConfig, StoreRefused, StoreUnavailable
+from holdfast.extras import install_command
+from holdfast.ports.grants import Grant, OwnedBy
+from holdfast.ports.store import Store
+from holdfast.stores import open_grants, open_store
+from tests.support import etcd
+from tests.support.etcd_guard import EtcdServer
+from tests.support.grants import Stage
+from tests.support.guard import free_port
+
+TTL = timedelta(seconds=3)
+
+
+def settings(*addresses: str, **options: str) -> LeaseSettings:
+    return LeaseSettings(type="etcd", endpoints=addresses, ttl=TTL, **options)  # type: ignore[arg-type]
+
+
+async def refused(given: LeaseSettings) -> str:
+    """Why such leases are refused; within seconds."""
+    async with asyncio.timeout(20):
+        with pytest.raises(HoldfastError) as error:
+            await open_grants(given, TTL)
+    assert isinstance(error.value, StoreRefused | InvalidConfig)
+    return str(error.value)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(30):
+        while not await holds():  # noqa: ASYNC110 - what another process does
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EtcdServer]:
+    """One of the test's own."""
+    made = EtcdServer(tmp_path)
+    made.start()
+    yield made
+    made.stop()
+
+
+# -- opening -----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_endpoint_on_which_nobody_answers_is_refused() -> None:
+    """Contract: with its address and the reason."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        assert f"{address}: " in await refused(settings(address))
+
+
+async def test_an_endpoint_that_answers_something_else_is_refused() -> None:
+    """Contract: a web server is no etcd."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        assert "is not etcd" in await refused(settings(address))
+
+
+@pytest.mark.parametrize("address", ["etcd-1:2379", "http://", "ftp://host:1", "http://host:1/path", "http://host:x"])
+async def test_a_wrong_address_is_refused(address: str) -> None:
+    """Contract: the error shows one that is right."""
+    assert 'such as "http://etcd-1:2379"' in await refused(settings(address))
+
+
+async def test_an_address_with_a_password_is_refused_and_not_shown() -> None:
+    """Contract: secrets do not stand in addresses."""
+    told = await refused(settings("http://me:hunter2@host:2379"))
+    assert "password_file" in told
+    assert "hunter2" not in told
+
+
+async def test_a_prefix_that_other_software_uses_is_refused() -> None:
+    """Contract: the error names the key; nothing is written."""
+    prefix = etcd.new_prefix()
+    connection = Connection(etcd.endpoints())
+    connection.call("KVStub", "Put", rpc.PutRequest(key=f"{prefix}/registry/pods".encode(), value=b"x"))
+    told = await refused(settings(*etcd.endpoints().addresses, prefix=prefix))
+    assert "used by other software" in told
+    assert f"{prefix}/registry/pods" in told
+    connection.close()
+
+
+async def test_members_without_quorum_are_refused(tmp_path: Path) -> None:
+    """Contract: one of three answers, and the error says that there is no leader."""
+    ports = {name: free_port() for name in ("one", "two", "three")}
+    alone = EtcdServer(tmp_path, name="one", peer_port=ports["one"], peers=ports)
+    alone.start(is_waited_for=False)
+    try:
+        others = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
+        told = await refused(settings(alone.address, *others))
+        assert "no quorum" in told or "does not answer" in told
+    finally:
+        alone.stop()
+
+
+async def test_a_login_is_made_and_made_again(server: EtcdServer, tmp_path: Path) -> None:
+    """Contract: user and password are needed, checked, and used anew when the token has run out."""
+    connection = Connection(Endpoints(addresses=(server.address,)))
+    connection.call("AuthStub", "UserAdd", rpc.AuthUserAddRequest(name="root", password="hunter2"))
+    connection.call("AuthStub", "RoleAdd", rpc.AuthRoleAddRequest(name="root"))
+    connection.call("AuthStub", "UserGrantRole", rpc.AuthUserGrantRoleRequest(user="root", role="root"))
+    connection.call("AuthStub", "AuthEnable", rpc.AuthEnableRequest())
+    connection.close()
+    password = tmp_path / "password"
+    assert "wants a login" in await refused(settings(server.address))
+    assert "cannot be read" in await refused(settings(server.address, user="root", password_file=str(password)))
+    password.write_text("wrong\n")
+    told = await refused(settings(server.address, user="root", password_file=str(password)))
+    assert "User or password are wrong" in told
+    assert "hunter2" not in told
+    password.write_text("hunter2\n")
+    grants = await open_grants(settings(server.address, user="root", password_file=str(password)), TTL)
+    assert isinstance(grants, EtcdGrants)
+    assert isinstance(await grants.acquire("r", "w1", TTL), Grant)
+    server.stop()
+    server.start()  # it has forgotten its tokens
+
+    async def is_granted() -> bool:
+        try:
+            return isinstance(await grants.acquire("s", "w1", TTL), Grant)
+        except StoreUnavailable:
+            return False
+
+    await until(is_granted)
+    grants.heartbeat("w1", TTL)
+    await grants.close()
+
+
+async def test_tls_has_to_fit(tmp_path: Path) -> None:
+    """Contract: https with the right authority works; without it, or without TLS, the error says so."""
+    server = EtcdServer(tmp_path, scheme="https", options=["--auto-tls"])
+    server.start()
+    try:
+        ca = server.data / "fixtures" / "client" / "cert.pem"
+        grants = await open_grants(settings(server.address, ca=str(ca)), TTL)
+        assert grants is not None
+        assert isinstance(await grants.acquire("r", "w1", TTL), Grant)
+        await grants.close()
+        assert "TLS does not fit" in await refused(settings(server.address))
+        assert "TLS" in await refused(settings(server.address.replace("https", "http")))
+        assert "cannot be read" in await refused(settings(server.address, ca=str(tmp_path / "absent.pem")))
+    finally:
+        server.stop()
+
+
+def test_a_missing_extra_names_what_to_install() -> None:
+    """Contract: before anything is opened, with the command that brings it."""
+    code = (
+        "import sys; sys.modules['grpc'] = None\n"
+        "import asyncio, datetime\n"
+        "from holdfast.config import LeaseSettings\n"
+        "from holdfast.stores import open_grants\n"
+        "try: asyncio.run(open_grants(LeaseSettings(type='etcd'), datetime.timedelta(seconds=9)))\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("StoreRefused leases by etcd need aetcd and grpcio")
+    assert install_command("etcd") in found.stdout
+
+
+# -- granting ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_restarted_worker_gets_its_runs_back_at_once() -> None:
+    """Contract: the grants of its earlier instance are attached to its new lease, and outlive the old one."""
+    prefix = etcd.new_prefix()
+    earlier, later = etcd.new_grants(prefix=prefix), etcd.new_grants(prefix=prefix)
+    first = await earlier.acquire("r", "w1", TTL)
+    assert isinstance(first, Grant)
+    again = await later.acquire("r", "w1", TTL)
+    assert isinstance(again, Grant)
+    assert again.acquired_at == first.acquired_at
+    assert list(await earlier.release_all("w1")) == []
+    assert isinstance(await earlier.acquire("r", "w2", TTL), OwnedBy)
+    assert list(await later.release_all("w1")) == ["r"]
+    await earlier.close()
+    await later.close()
+
+
+async def test_hundreds_are_asked_for_in_a_few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: a transaction for each hundred, whoever has the runs."""
+    grants = etcd.new_grants()
+    asked: list[str] = []
+    call = Connection.call
+
+    def counted(self: Connection, stub: str, method: str, request: object, **_: float) -> object:
+        asked.append(method)
+        return call(self, stub, method, request)
+
+    monkeypatch.setattr(Connection, "call", counted)
+    runs = [f"run/{number} ü" for number in range(250)]
+    answers = await grants.acquire_many(runs, "w1", TTL)
+    assert all(isinstance(answer, Grant) for answer in answers.values())
+    assert asked == ["LeaseGrant", "Txn", "Txn", "Txn"]
+    asked.clear()
+    refusals = await grants.acquire_many(runs, "w2", TTL)
+    assert {answer.worker for answer in refusals.values() if isinstance(answer, OwnedBy)} == {"w1"}
+    assert asked.count("Txn") == 3
+    assert asked.count("LeaseTimeToLive") == 3
+    asked.clear()
+    assert sorted(await grants.release_all("w1")) == sorted(runs)
+    assert asked == ["LeaseTimeToLive", "LeaseRevoke"]
+    await grants.close()
+
+
+async def test_what_went_away_unseen_is_told_when_the_watch_is_back(server: EtcdServer) -> None:
+    """Contract: a run that was released while the watch had no connection is told of, once it has one; likewise behind
+    a compaction, since a listing comes before every watch."""
+    grants = EtcdGrants(Endpoints(addresses=(server.address,)), prefix="p", ttl=TTL)
+    told: list[str] = []
+
+    async def listen() -> None:
+        while True:
+            try:
+                async for run in grants.orphans():
+                    told.append(run)  # noqa: PERF401 - it never ends
+            except StoreUnavailable:
+                continue
+
+    await grants.acquire_many(["r", "s", "t"], "w1", timedelta(seconds=60))
+    listening = asyncio.create_task(listen())
+
+    async def heard(*runs: str) -> None:
+        async def are_told() -> bool:
+            return set(runs) <= set(told)
+
+        await until(are_told)
+
+    await grants.acquire("first", "w1", TTL)
+
+    async def is_listening() -> bool:
+        await grants.acquire("first", "w1", TTL)
+        await grants.release("first", "w1")
+        return "first" in told
+
+    await until(is_listening)
+    server.stop()
+    server.start()
+    await grants.release("r", "w1")
+    await heard("r")
+    told.clear()
+    answer = await asyncio.to_thread(grants._connection.call, "KVStub", "Range", rpc.RangeRequest(key=b"p"))
+    compaction = rpc.CompactionRequest(revision=answer.header.revision)
+    await asyncio.to_thread(grants._connection.call, "KVStub", "Compact", compaction)
+    server.stop()
+    server.start()
+    await grants.release("s", "w1")
+    await heard("s")
+    listening.cancel()
+    await grants.close()
+
+
+async def test_doctor_names_manager_members_holders_and_disagreements(tmp_path: Path) -> None:
+    """Contract: who answers, who holds what, a clock that is ahead, a run that another worker holds in the store."""
+    clock = etcd.PassingClock()
+    grants = etcd.new_grants(clock)
+    store = await open_store(f"sqlite:///{tmp_path / 'a.db'}")
+    stage = Stage()
+    app = App(workflows=[stage.work], store=store)
+    async with app.worker(id="w1", ttl="60s"):
+        run = await app.start(stage.work(), id="shared")
+        await until(lambda: _is_held(store, run.id))
+        clock.set(clock.now() + timedelta(minutes=5))
+        grants.heartbeat("w2", TTL)
+        await grants.acquire_many(["shared", "other"], "w2", TTL)
+        found = [f"{one.check} {one.state}: {one.text}" async for one in lease_findings(grants, store)]
+        address = etcd.endpoints().addresses[0]
+        assert found[0].startswith(f"leases ok: etcd at {address}: etcd 3.5")
+        assert found[0].endswith("leader")
+        assert found[1] == "leases ok: known there: w2 (2 runs)"
+        assert found[2].startswith("clock warning: the clock of worker w2 is 4 min 5")
+        assert found[3] == "leases warning: run shared: granted to w2, held by w1 in the store"
+        stage.leave.set()
+        assert await run.result("30s") == 1
+    await store.close()
+    await grants.close()
+
+
+async def _is_held(store: Store, run: str) -> bool:
+    return await store.lease(run) is not None
+
+
+@step
+async def doubled(number: int) -> int:
+    return number * 2
+
+
+@workflow
+async def work(number: int) -> int:
+    return await doubled(number)
+
+
+async def test_an_app_has_its_leases_from_etcd(tmp_path: Path) -> None:
+    """Contract: one section of configuration; runs are granted there, and nothing is left when the worker stops."""
+    prefix = etcd.new_prefix()
+    given = settings(*etcd.endpoints().addresses, prefix=prefix)
+    app = App(f"sqlite:///{tmp_path / 'a.db'}", workflows=[work], config=Configuration(leases=given))
+    looking = etcd.new_grants(prefix=prefix)
+    async with app.worker(id="w1"):
+        assert [one.worker for one in await looking.workers()] == ["w1"]
+        runs = [await app.start(work(number)) for number in range(20)]
+        assert [await run.result("30s") for run in runs] == [number * 2 for number in range(20)]
+    assert list(await looking.workers()) == []
+    assert dict(await looking.holders()) == {}
+    await looking.close()
