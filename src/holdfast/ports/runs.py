@@ -146,7 +146,8 @@ Creation: TypeAlias = Made | Existing | Lacking
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list. Empty means any."""
+    """Which runs to list. Empty means any. `since` and `until` are about when a run was made: from the one on, and
+    before the other; `prefix` is how its id begins, `ids` are those of some runs."""
 
     workflow: str = ""
     version: str | None = None
@@ -158,6 +159,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     worker: str = ""
     attributes: dict[str, str] = {}
     is_suspect: bool = False
+    since: datetime | None = None
+    until: datetime | None = None
+    prefix: str = ""
+    ids: tuple[str, ...] = ()
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):

@@ -10,6 +10,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Inbox
 from holdfast.ports.journal import Journal
 from holdfast.ports.leases import Leases
+from holdfast.ports.overview import Overview
 from holdfast.ports.runs import Runs
 from holdfast.ports.transactions import Transactions
 from holdfast.ports.upkeep import Upkeep
@@ -18,7 +19,7 @@ OTHERS = ""
 """Instead of a run's id: another process may have written, and `changes` has risen."""
 
 
-class Store(Journal, Runs, Inbox, Leases, Blobs, Upkeep, Transactions, Protocol):
+class Store(Journal, Runs, Overview, Inbox, Leases, Blobs, Upkeep, Transactions, Protocol):
     """Everything durable, behind one door."""
 
     @property

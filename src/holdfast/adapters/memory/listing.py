@@ -27,6 +27,10 @@ def matches(run: RunRow, which: Filter) -> bool:
         and (not which.worker or run.worker == which.worker)
         and (not which.is_suspect or run.suspicion.is_suspect)
         and which.attributes.items() <= run.attributes.items()
+        and (which.since is None or run.created_at >= which.since)
+        and (which.until is None or run.created_at < which.until)
+        and run.id.startswith(which.prefix)
+        and (not which.ids or run.id in which.ids)
     )
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.adapters.memory.keeping import Keeping
 from holdfast.adapters.memory.listing import cursor, matches, place, position
+from holdfast.adapters.memory.overview import Looking
 from holdfast.adapters.memory.tables import Registration
 from holdfast.adapters.memory.transaction import watching
 from holdfast.adapters.system.process import is_gone, process_mark
@@ -35,7 +36,7 @@ Found: TypeAlias = list[RunRow]  # `list` is a verb of the port
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore(Keeping):
+class MemoryStore(Keeping, Looking):
     """A `ports.store.Store` in memory."""
 
     # -- journal -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.link import Link
@@ -38,20 +39,27 @@ def unread(link: Link, runs: Mapping[int, int]) -> dict[int, list[Unconsumed]]:
 
 def page(link: Link, which: Filter, after: str, limit: int) -> Page:
     """The runs after the cursor that the filter lets through."""
-    parts, values = listing.conditions(
-        which,
-        with_root=sql.WITH_ROOT,
-        with_attribute=sql.WITH_ATTRIBUTE,
-        with_suspicion=sql.WITH_SUSPICION,
-        with_statuses=sql.WITH_STATUSES,
-        statuses=[status.value for status in which.statuses],
-    )
+    parts, values = conditions(which)
     if after:
         parts.append(listing.BEFORE)
         values += listing.position(after)
     text = "\n".join((*parts, listing.NEWEST_FIRST)).replace("?", "%b")
     rows = link.ask(f"{sql.LIST_RUNS}\n{text}", (*values, limit + 1), patience=LONG)
     return listing.page_of(rows, limit)
+
+
+def conditions(which: Filter) -> tuple[list[str], list[Any]]:
+    """The conditions of a filter and their values."""
+    return listing.conditions(
+        which,
+        with_root=sql.WITH_ROOT,
+        with_attribute=sql.WITH_ATTRIBUTE,
+        with_suspicion=sql.WITH_SUSPICION,
+        with_prefix=sql.WITH_PREFIX,
+        with_statuses=sql.WITH_STATUSES,
+        with_ids=sql.WITH_IDS,
+        array=list,
+    )
 
 
 def damaged(link: Link, limit: int) -> list[RunRow]:

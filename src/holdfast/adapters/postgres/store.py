@@ -29,6 +29,7 @@ from holdfast.adapters.postgres.lending import Lending
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrating import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
+from holdfast.adapters.postgres.overview import Looking
 from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, counted, maybe_micros, run_row
@@ -93,7 +94,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(Keeping, Lending):
+class PostgresStore(Keeping, Looking, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.adapters.sql.rows import place_columns, run_row
+from holdfast.adapters.sql.rows import maybe_micros, place_columns, run_row
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter, Page, RunRow
 
@@ -17,9 +17,14 @@ WITH_QUEUE = "AND queue = ?"
 WITH_PARENT = "AND parent = ? AND parent <> ''"
 WITH_KEY = "AND key = ? AND key <> ''"
 WITH_WORKER = "AND worker = ? AND worker <> ''"
+WITH_SINCE = "AND created_at >= ?"
+WITH_UNTIL = "AND created_at < ?"
 WITH_OPEN_ONLY = "AND ended_at IS NULL"
 BEFORE = "AND (created_at, no) < (?, ?)"
 NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"
+
+LAST = "\U0010ffff"
+"""Comes after every other character: what begins with a text lies between it and it with this."""
 
 PIECE = 1000
 """Rows that are looked at in one question."""
@@ -28,11 +33,20 @@ _WIDEST = 2**63  # what a column holds
 
 
 def conditions(
-    which: Filter, *, with_root: str, with_attribute: str, with_suspicion: str, with_statuses: str, statuses: object
+    which: Filter,
+    *,
+    with_root: str,
+    with_attribute: str,
+    with_suspicion: str,
+    with_prefix: str,
+    with_statuses: str,
+    with_ids: str,
+    array: Callable[[Sequence[str]], object],
 ) -> tuple[list[str], list[Any]]:
     """The conditions of a filter and their values. A dialect has its own words where several rows are meant."""
     parts: list[str] = []
     values: list[Any] = []
+    statuses = array([status.value for status in which.statuses])
     for is_wanted, part, value in (
         (which.workflow, WITH_WORKFLOW, (which.workflow,)),
         (which.version is not None, WITH_VERSION, (which.version,)),
@@ -45,6 +59,10 @@ def conditions(
         (which.worker, WITH_WORKER, (which.worker,)),
         (which.worker and _is_open(which), WITH_OPEN_ONLY, ()),
         (which.is_suspect, with_suspicion, ()),
+        (which.since is not None, WITH_SINCE, (maybe_micros(which.since),)),
+        (which.until is not None, WITH_UNTIL, (maybe_micros(which.until),)),
+        (which.prefix, with_prefix, (which.prefix, which.prefix + LAST)),
+        (which.ids, with_ids, (array(which.ids),)),
     ):
         if is_wanted:
             parts.append(part)

@@ -31,6 +31,8 @@ def conditions(which: Filter) -> tuple[list[str], list[Any]]:
         with_root=sql.WITH_ROOT,
         with_attribute=sql.WITH_ATTRIBUTE,
         with_suspicion=WITH_SUSPICION,
+        with_prefix=sql.WITH_PREFIX,
         with_statuses=sql.WITH_STATUSES,
-        statuses=encoded(which.statuses),
+        with_ids=sql.WITH_IDS,
+        array=encoded,
     )

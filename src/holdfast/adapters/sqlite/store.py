@@ -33,6 +33,7 @@ from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.listing import page
 from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.opening import discard, prepare
+from holdfast.adapters.sqlite.overview import Looking
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.starting import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
@@ -79,7 +80,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability, max_connections)
 
 
-class SqliteStore(Keeping):
+class SqliteStore(Keeping, Looking):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(self, location: Location, clock: Clock, durability: Durability, max_connections: int = 10) -> None:

@@ -23,8 +23,8 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
     ) from _missing
 
 MODULES = (
-    "blob_home blobs checksums children claims damage grants hints inbox journal leases machine_logs ownership parking "
-    "receipts runs snapshots suite suspects transactions trees turn_rows turn_table upkeep world"
+    "blob_home blobs checksums children claims damage grants hints inbox journal leases machine_logs overview ownership "
+    "parking receipts runs snapshots suite suspects transactions trees turn_rows turn_table upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -41,6 +41,7 @@ from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
 from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
 from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
 from holdfast.testing.conformance.machine_logs import MachineLogSuite  # noqa: E402
+from holdfast.testing.conformance.overview import OverviewSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.receipts import ReceiptsSuite  # noqa: E402
@@ -67,6 +68,7 @@ __all__ = [
     "JournalSuite",
     "LeasesSuite",
     "MachineLogSuite",
+    "OverviewSuite",
     "OwnershipSuite",
     "ParkingSuite",
     "ReceiptsSuite",
@@ -93,6 +95,7 @@ class StoreSuite(
     ChildrenSuite,
     TreesSuite,
     RunsSuite,
+    OverviewSuite,
     InboxSuite,
     ReceiptsSuite,
     ChecksumsSuite,

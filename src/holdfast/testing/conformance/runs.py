@@ -63,6 +63,8 @@ FILTERS: dict[str, tuple[Filter, set[str]]] = {
     "two attributes": (Filter(attributes={"shop": "7", "vip": "yes"}), {"c"}),
     "attribute of another value": (Filter(attributes={"shop": "77"}), set()),
     "odd attribute": (Filter(attributes={'sh"op.': "%"}), {"d"}),
+    "ids": (Filter(ids=("a", "d", "zz")), {"a", "d"}),
+    "prefix": (Filter(prefix="b"), {"b"}),
     "together": (Filter(workflow="order", queue="slow", attributes={"vip": "yes"}), {"c"}),
     "together, against each other": (Filter(workflow="parcel", queue="slow"), set()),
 }
