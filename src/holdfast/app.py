@@ -32,6 +32,7 @@ from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings, check_limits
 from holdfast.core.status import Status
 from holdfast.errors import DefinitionError, NotAllowedHere, UnknownWorkflow
+from holdfast.doors import web
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.stores import granting, open_store, schema_of
@@ -333,6 +334,26 @@ class App:
             await transaction.roll_back()
             raise
         await settle(transaction)
+
+    def asgi(
+        self,
+        *,
+        tokens: Any = None,
+        authorize: Any = None,
+        allowed_hosts: Iterable[str] | None = None,
+        prefix: str = "",
+    ) -> Any:
+        """An ASGI application with the HTTP API and the page, to be mounted in yours or served by any ASGI server. The
+        store is opened with the first request. Needs the extra `dashboard`.
+
+        - `tokens`: the file of `holdfast tokens`, or anything with `tokens()`
+        - `authorize`: your own answer to who asks: called with the ASGI scope, gives (name, role) or None; may be async
+        - `allowed_hosts`: the host names it answers for; else those of loopback
+        - `prefix`: where it is served, such as "/holdfast", if your server does not say so (`root_path`)
+
+        Nothing given: everything is denied.
+        """
+        return web("asgi").asgi(self, tokens=tokens, authorize=authorize, allowed_hosts=allowed_hosts, prefix=prefix)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
         """The run of that id, from anywhere; `RunNotFound`."""

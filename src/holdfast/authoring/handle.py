@@ -47,6 +47,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
     damage: tuple[str, ...] = ()
     """Columns of its row that cannot be read, each with why."""
+    error: str = ""
+    """The first line of what it failed with, or of why it was cancelled; lists and `show` read it from the journal."""
 
     @property
     def waiting(self) -> str:

@@ -19,18 +19,17 @@ from holdfast.app import App
 from holdfast.authoring.batch.plan import MAX_ID, MOST_AT_ONCE, Order
 from holdfast.authoring.script.context import place as here
 from holdfast.authoring.script.workflows import Call
-from holdfast.cli.arguments import from_json
 from holdfast.cli.loading import CommandError, app_to_serve, refuse_private
 from holdfast.cli.output import Output
 from holdfast.cli.progress import Bar, progress_on
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.cli.starting import find_workflow
+from holdfast.client.arguments import find_workflow, from_json
 from holdfast.client.batches import Batch, start_calls
 from holdfast.client.items import Item
 from holdfast.config import load
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
-from holdfast.errors import InvalidInput, InvalidItem
+from holdfast.errors import InvalidItem
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of a line: more than a payload may have."""
@@ -106,7 +105,7 @@ def command(
     target, name = (place, workflow) if workflow is not None else (None, place)
     app = app_to_serve(target, load())
     refuse_private(app.url)
-    spec = find_workflow(app, name, version)
+    spec = find_workflow(app.registry, name, version)
     asked = Request(inputs, out, id or default_id(spec, inputs), concurrency, order, queue, not is_only_client)
     return run_async(run_over_file(app, spec, partial(_call, spec), asked, Output(is_json=is_json)))
 
@@ -190,7 +189,4 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _call(spec: WorkflowSpec, line: bytes) -> Call[Any]:
-    try:
-        return Call(spec, spec.arguments.round_trip(*from_json(spec, line))[0], here(0))
-    except InvalidInput as error:
-        raise InvalidInput(str(error).replace("--input", "it", 1)) from error
+    return Call(spec, spec.arguments.round_trip(*from_json(spec, line, what="it"))[0], here(0))

@@ -12,6 +12,7 @@ from holdfast.cli.root import HoldfastCommand
 from holdfast.config import Loaded, load
 from holdfast.config.addresses import without_secrets
 from holdfast.config.keys import keys, shown
+from holdfast.core.redaction import HIDDEN
 
 
 @click.command("config", cls=HoldfastCommand)
@@ -41,6 +42,8 @@ def _value(loaded: Loaded, name: str) -> Any:
     value: Any = loaded.settings
     for part in name.split("."):
         value = getattr(value, part)
+    if name.endswith(".secret") and value:
+        return HIDDEN
     return without_secrets(value) if isinstance(value, str) and "://" in value else value
 
 

@@ -59,6 +59,9 @@ def command(
         version=version,
         attributes=by_name(attributes, "attribute"),
         is_suspect=False,
+        since=None,
+        until=None,
+        ids=(),
         **{name: text or "" for name, text in texts.items()},
     )
     run_async(_list(target, url, which, after, limit, Output(is_json=is_json)))

@@ -12,9 +12,9 @@ from holdfast.cli.asking import asking, find_run
 from holdfast.cli.loading import opened_client
 from holdfast.cli.output import Output, standing
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.inspect import remarks
 from holdfast.client.inspect.objects import run_object
 from holdfast.client.run import ClientRun
-from holdfast.core.status import Status
 
 _REASON = click.option("--reason", default="", metavar="TEXT", help="Kept in the journal with your name.")
 
@@ -25,7 +25,7 @@ _REASON = click.option("--reason", default="", metavar="TEXT", help="Kept in the
 @_REASON
 def cancel(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
     """Ask a run to stop: its code sees CancelledError and may clean up. One that has not begun ends at once."""
-    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.cancel(reason), _cancelled))
+    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.cancel(reason), remarks.cancelled))
 
 
 @click.command("kill", cls=HoldfastCommand)
@@ -34,7 +34,7 @@ def cancel(run_id: str, target: str | None, url: str | None, is_json: bool, reas
 @_REASON
 def kill(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
     """End a run at once, whoever holds it: none of its code runs, nothing is undone. `show` lists what was left."""
-    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.kill(reason), _killed))
+    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.kill(reason), remarks.killed))
 
 
 @click.command("pause", cls=HoldfastCommand)
@@ -43,7 +43,7 @@ def kill(run_id: str, target: str | None, url: str | None, is_json: bool, reason
 @_REASON
 def pause(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
     """Let a run stand still until it is resumed: at once if nobody holds it, else when its worker falls quiet."""
-    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.pause(reason), _paused))
+    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.pause(reason), remarks.paused))
 
 
 @click.command("resume", cls=HoldfastCommand)
@@ -54,7 +54,7 @@ def resume(run_id: str, target: str | None, url: str | None, is_json: bool) -> N
 
     Mend the cause first: a run that kills its worker, or whose code still differs, is paused again.
     """
-    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.resume(), _resumed))
+    run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.resume(), remarks.resumed))
 
 
 @click.command("drop", cls=HoldfastCommand)
@@ -121,23 +121,3 @@ async def _drop(run_id: str, number: int, target: str | None, url: str | None, o
         return
     what = "told again from the child's journal" if is_told_again else "dropped"
     out.line(("run ", "dim"), (run_id, "bold"), f": message {number} {what}; holdfast resume {run_id} lets it go on")
-
-
-def _cancelled(before: RunView, after: RunView) -> str:
-    if before.status is Status.CANCELLED:
-        return "it had been cancelled before"
-    return "" if after.status.is_terminal else "asked to stop; it ends after its clean-up"
-
-
-def _killed(before: RunView, after: RunView) -> str:
-    return "it had ended before" if before.status.is_terminal else ""
-
-
-def _paused(before: RunView, after: RunView) -> str:
-    if before.status is Status.PAUSED:
-        return "it was paused before"
-    return "" if after.status is Status.PAUSED else "asked to pause; its worker does when it falls quiet"
-
-
-def _resumed(before: RunView, after: RunView) -> str:
-    return "" if before.status is Status.PAUSED else "it was not paused: nothing done"

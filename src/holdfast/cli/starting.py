@@ -13,13 +13,12 @@ from holdfast.app import App
 from holdfast.authoring.handle import Run
 from holdfast.authoring.script.context import place as here
 from holdfast.authoring.script.workflows import Call
-from holdfast.cli.arguments import from_json, from_words
 from holdfast.cli.loading import CommandError, app_to_serve, refuse_private
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import by_name, duration, moment, pair, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.arguments import find_workflow, from_json, from_words
 from holdfast.config import load
-from holdfast.core.hints import did_you_mean
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.errors import HoldfastError, InvalidInput
@@ -71,7 +70,7 @@ def command(
         raise click.UsageError("give the arguments with --input or as NAME=VALUE, not both")
     app = app_to_serve(target, load())
     refuse_private(app.url)
-    spec = find_workflow(app, workflow, version)
+    spec = find_workflow(app.registry, workflow, version)
     try:
         arguments = (
             from_words(spec, by_name(words, "argument"))
@@ -145,16 +144,3 @@ def _told(first: str, rest: tuple[str, ...]) -> tuple[str | None, str, tuple[tup
     else:
         target, workflow, words = None, first, rest
     return target, workflow, tuple(pair(word) for word in words)
-
-
-def find_workflow(app: App, name: str, version: str | None) -> WorkflowSpec:
-    """The workflow of that name, and version if it is given."""
-    known = {spec.name: spec for spec in app.registry}
-    spec = known.get(name) if version is None else app.registry.declared(name, version)
-    if spec is not None:
-        return spec
-    if name in known:
-        versions = sorted(spec.version or "(none)" for spec in app.registry if spec.name == name)
-        raise CommandError(f"workflow {name!r} has no version {version!r} here; it has {', '.join(versions)}")
-    served = f"It serves {', '.join(sorted(known))}." if known else "It serves none."
-    raise CommandError(f"no workflow {name!r} in this app.{did_you_mean(name, sorted(known))} {served}")

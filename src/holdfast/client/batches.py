@@ -98,6 +98,15 @@ class Batch(Generic[R]):
         """One item as it is now; `InvalidInput` if there is none of that index."""
         return await self._items.one(index)
 
+    @property
+    def plan(self) -> Plan:
+        """What it was started with."""
+        return self._plan
+
+    def standing(self, *, after: int = -1) -> AsyncIterator[Item[R]]:
+        """Every item after that index as it is now, whether or not it has ended."""
+        return self._items.standing(after)
+
     async def cancel(self, reason: str = "") -> None:
         """Stops the rest: what has ended stays as it is, running items are cancelled, others are never started."""
         await self._run.cancel(reason)
@@ -223,8 +232,10 @@ async def start_calls(
     return await _start(client, spec, writer.plan(like, concurrency), writer, id=chosen, **options)
 
 
-async def get_batch(client: Client, id: str, workflow: AnyWorkflow[..., R] | None) -> Batch[R]:
-    """The batch of that id, from anywhere."""
+async def get_batch(
+    client: Client, id: str, workflow: AnyWorkflow[..., R] | None, *, is_plain: bool = False
+) -> Batch[R]:
+    """The batch of that id, from anywhere. A plain one gives results as JSON values, whatever code there is."""
     row = await client.store.get(check_id(id, "batch id"))
     if row is None:
         raise RunNotFound(f"no batch {id!r} in {client.store.url}; list what is there with app.runs(workflow={NAME!r})")
@@ -234,7 +245,7 @@ async def get_batch(client: Client, id: str, workflow: AnyWorkflow[..., R] | Non
     if workflow is not None and workflow.name != plan.workflow:
         raise Conflict(f"batch {id!r} is of workflow {plan.workflow!r}, not {workflow.name!r}")
     spec = workflow.spec if workflow is not None else client.registry.declared(plan.workflow, plan.version)
-    return Batch(client, id, spec, plan)
+    return Batch(client, id, None if is_plain else spec, plan)
 
 
 async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: _Writer, **options: Any) -> Batch[Any]:

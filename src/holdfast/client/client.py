@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.registry import Registry
@@ -14,7 +15,8 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.access import LocalWorker
-from holdfast.client.run import ClientRun, view_of
+from holdfast.client.feed import Feeds
+from holdfast.client.run import ClientRun, read_errors, view_of
 from holdfast.client.waiting import Waiting, nowhere
 from holdfast.core import events as e
 from holdfast.core.commands import carry
@@ -28,7 +30,7 @@ from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status, parse_status
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.inbox import Publication
-from holdfast.ports.runs import Existing, Filter, Lacking
+from holdfast.ports.runs import Existing, Filter, Lacking, RunRow
 from holdfast.ports.store import Store
 from holdfast.turn.start import new_run
 
@@ -51,6 +53,7 @@ class Client:
         self.keep = keep
         self.registry = registry
         self.waiting: Waiting = Waiting(store)
+        self.feeds: Feeds = Feeds(store)
         self.local: LocalWorker | None = None
         self._actor = ""
 
@@ -63,6 +66,12 @@ class Client:
     @actor.setter
     def actor(self, name: str) -> None:
         self._actor = name
+
+    def acting_as(self, actor: str) -> Self:
+        """The same client, in the name of somebody else."""
+        other = copy.copy(self)
+        other.actor = actor
+        return other
 
     def serve(self, worker: LocalWorker | None) -> LocalWorker | None:
         """From now on runs are begun by that worker, and it tells of their ends; returns the one before it."""
@@ -93,12 +102,14 @@ class Client:
         connection: object | None = None,
         brings: Mapping[str, bytes] | None = None,
         needs: tuple[str, ...] = (),
+        by_hand: bool = False,
     ) -> Run[R]:
         """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
 
         With `connection` it is made in the open transaction of that, and is there when the caller commits. `brings`:
         blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored before.
-        `BlobNotFound` if one of these has been collected meanwhile.
+        `BlobNotFound` if one of these has been collected meanwhile. `by_hand`: a person starts it, and the journal says
+        who.
         """
         _refuse_in_workflow(call)
         spec = call.spec
@@ -118,6 +129,7 @@ class Client:
             deadline=_deadline(deadline, spec, now),
             keep=spec.keep,
             attributes=_attributes(attributes),
+            actor=self.actor if by_hand else "",
             value=value,
             blob=blob,
         )
@@ -138,6 +150,7 @@ class Client:
             return ClientRun(self, made.run.id, spec)
         if isinstance(made, Lacking):
             raise BlobNotFound(_LACKING)
+        run.is_new = True
         return run
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
@@ -176,9 +189,8 @@ class Client:
         left = limit
         while left is None or left > 0:
             page = await self.store.list(which, after=after, limit=100 if left is None else min(100, left))
-            now = self.store.clock.now()
-            for row in page.runs:
-                yield view_of(row, now)
+            for view in await self.views(page.runs):
+                yield view
             if not page.next:
                 return
             after = page.next
@@ -187,8 +199,12 @@ class Client:
     async def page(self, which: Filter, *, after: str = "", limit: int = 100) -> tuple[list[RunView], str]:
         """One page, and the cursor of the next."""
         page = await self.store.list(which, after=after, limit=limit)
-        now = self.store.clock.now()
-        return [view_of(row, now) for row in page.runs], page.next
+        return await self.views(page.runs), page.next
+
+    async def views(self, rows: Sequence[RunRow]) -> list[RunView]:
+        """Rows for people, with the first line of what ended those that did not complete: one more question for all."""
+        now, errors = self.store.clock.now(), await read_errors(self.store, rows)
+        return [view_of(row, now, errors.get(row.no, "")) for row in rows]
 
     async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run that waits on the topic now; returns their ids."""

@@ -117,6 +117,14 @@ class Items(Generic[R]):
                 return (await self._look([index], is_over=await self._is_over()))[index]
         raise InvalidInput(f"batch {self._batch} has no item {index!r}: it has {self._plan.total} items")
 
+    async def standing(self, after: int) -> AsyncIterator[Item[R]]:
+        """By index, as they are now."""
+        async for page in self._pages():
+            indexes = [index for index in page if index > after]
+            found = await self._look(indexes, is_over=await self._is_over()) if indexes else {}
+            for item in found.values():
+                yield item
+
     async def unfinished(self) -> AsyncIterator[tuple[int, str]]:
         """Index and arguments of every item that did not complete; the batch has ended."""
         async for chunk in self._chunks():

@@ -112,6 +112,7 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
         root="",
         deadline=None,
         in_rounds=False,
+        actor=client.actor,
     )
     facts = settled_prefix(turns)
     new, _ = new_run(chosen, again, now, input_hash=row.input_hash, adopted=e.Adopted(facts=facts) if facts else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -20,7 +20,7 @@ from holdfast.client.messages import drop_message
 from holdfast.client.redacting import redaction_for
 from holdfast.core import events as e
 from holdfast.core.commands import carry
-from holdfast.core.doing import decode_doing
+from holdfast.core.doing import decode_doing, one_line
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.ids import check_id
 from holdfast.core.messages import encode_event, ended
@@ -29,6 +29,7 @@ from holdfast.core.status import Status
 from holdfast.core.suspicion import words
 from holdfast.core.turn import Turn, decode_row, last_turn
 from holdfast.errors import (
+    CorruptJournal,
     NotAllowedHere,
     ResultTimeout,
     RunCancelled,
@@ -38,10 +39,14 @@ from holdfast.errors import (
 )
 from holdfast.ports.inbox import Accepted, Ended, Message, Missing
 from holdfast.ports.runs import RunRow
+from holdfast.ports.store import Store
 from holdfast.turn.payloads import inline
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+ERROR = 200
+"""Characters of the first line of an error."""
 
 
 class ClientRun(Run[R]):
@@ -53,6 +58,8 @@ class ClientRun(Run[R]):
         self._spec = spec
         self._end: e.ChildEnded | None = None
         self._is_expected = False
+        self.is_new: bool = False
+        """Whether the start that gave this handle made the run."""
 
     def expect(self) -> None:
         """The run is about to begin in this process, and its end will be told."""
@@ -75,7 +82,8 @@ class ClientRun(Run[R]):
 
     async def view(self) -> RunView:
         """Everything the run's row says."""
-        return view_of(await self._row(), self._client.store.clock.now())
+        [view] = await self._client.views([await self._row()])
+        return view
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
         """Waits for the end and says how it ended; None if the time ran out."""
@@ -211,7 +219,7 @@ class ClientRun(Run[R]):
         """The same, turn by turn, as it may be shown."""
         store = self._client.store
         redaction = await redaction_for(store, await self._row())
-        async with self._client.waiting.listen(self.id) as news:
+        async with self._client.feeds.of_run(self.id) as news:
             while True:
                 row = await self._row()
                 rows = await store.history(self.id, after_seq=after)
@@ -221,7 +229,23 @@ class ClientRun(Run[R]):
                 if row.status.is_terminal and not rows:
                     return
                 if not rows:
-                    await news.next(None)
+                    await news.wait()
+
+
+async def read_errors(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
+    """By number of the run: the first line of what ended those that did not complete. What cannot be read has none."""
+    wanted = {row.no: row.next_ordinal - 1 for row in rows if row.status in (Status.FAILED, Status.CANCELLED)}
+    found: dict[int, str] = {}
+    for no, stored in (await store.read(wanted) if wanted else {}).items():
+        try:
+            last = decode_row(stored[-1]).events[-1]
+        except (CorruptJournal, IndexError):
+            continue
+        if isinstance(last, e.Failed):
+            found[no] = one_line(f"{last.failure.type}: {last.failure.message}", ERROR)
+        elif isinstance(last, e.Cancelled):
+            found[no] = one_line(last.reason, ERROR)
+    return found
 
 
 def events_of(turn: Turn) -> list[JournalEvent]:
@@ -249,7 +273,7 @@ def end_error(end: e.ChildEnded, spec: WorkflowSpec | None) -> BaseException:
     return RunFailed(f"run {end.run} failed: {kind}: {message}", run_id=end.run, type=kind, message=message)
 
 
-def view_of(row: RunRow, now: datetime) -> RunView:
+def view_of(row: RunRow, now: datetime, error: str = "") -> RunView:
     """A run's row, for people."""
     return RunView(
         id=row.id,
@@ -275,4 +299,5 @@ def view_of(row: RunRow, now: datetime) -> RunView:
         note="; ".join(filter(None, (row.note, words(row.suspicion)))),
         damage=row.damage,
         seen_at=now,
+        error=error,
     )

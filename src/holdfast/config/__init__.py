@@ -15,6 +15,7 @@ from holdfast.config.loading import FILE_VARIABLE, Loaded, load
 from holdfast.config.settings import (
     DEFAULT_URL,
     Configuration,
+    HttpSettings,
     LeaseSettings,
     RecoverySettings,
     StoreSettings,
@@ -27,6 +28,7 @@ __all__ = [
     "FILE_VARIABLE",
     "URL_VARIABLE",
     "Configuration",
+    "HttpSettings",
     "LeaseSettings",
     "Loaded",
     "RecoverySettings",

@@ -82,6 +82,15 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     grace: timedelta = timedelta(seconds=30)
 
 
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The HTTP API and the page. `tokens` is the file of `holdfast tokens`; `allowed_hosts` are host names it answers
+    for besides its own; with a `secret` sessions outlive the process, and several processes share them."""
+
+    tokens: str = "holdfast-tokens.json"
+    allowed_hosts: tuple[str, ...] = ()
+    secret: str = ""
+
+
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """All of it. `app` names one, or `discover` the folders in which workflows are found."""
 
@@ -93,3 +102,4 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     recovery: RecoverySettings = RecoverySettings()
     upkeep: UpkeepSettings = UpkeepSettings()
     worker: WorkerSettings = WorkerSettings()
+    http: HttpSettings = HttpSettings()

@@ -62,6 +62,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     style: str = ""  # "machine": its states can be read from the journal; "flow": `code` names its definition
     keep: timedelta | None = None
     in_rounds: bool = False  # its parent gives the rounds, see `core.rounds`
+    actor: str = ""  # who started it, if a person did, by hand
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

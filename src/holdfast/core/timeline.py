@@ -133,7 +133,14 @@ class Timeline:
         match event:
             case e.Started():
                 detail = f"retry of {event.retried_from}" if event.retried_from else ""
-                self._note("started", event.workflow, until=event.available_at, run=event.parent, detail=detail)
+                self._note(
+                    "started",
+                    event.workflow,
+                    until=event.available_at,
+                    run=event.parent,
+                    actor=event.actor,
+                    detail=detail,
+                )
             case e.Compacted():
                 self._note("compacted", detail=f"rows 1 to {event.rows}")
             case e.Adopted():

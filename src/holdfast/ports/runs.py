@@ -165,6 +165,26 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...] = ()
 
 
+def matches(run: RunRow, which: Filter) -> bool:
+    """Whether a filter lets the run through."""
+    return (
+        (not which.workflow or run.workflow == which.workflow)
+        and (which.version is None or run.version == which.version)
+        and (not which.statuses or run.status in which.statuses)
+        and (not which.queue or run.queue == which.queue)
+        and (not which.parent or run.parent == which.parent)
+        and (not which.root or run.root == which.root)
+        and (not which.key or run.key == which.key)
+        and (not which.worker or run.worker == which.worker)
+        and (not which.is_suspect or run.suspicion.is_suspect)
+        and which.attributes.items() <= run.attributes.items()
+        and (which.since is None or run.created_at >= which.since)
+        and (which.until is None or run.created_at < which.until)
+        and run.id.startswith(which.prefix)
+        and (not which.ids or run.id in which.ids)
+    )
+
+
 class Page(msgspec.Struct, frozen=True, gc=False):
     """Some runs, newest first, and the cursor of the next page ("" at the end)."""
 

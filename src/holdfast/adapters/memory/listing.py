@@ -9,29 +9,9 @@ from datetime import datetime
 from holdfast.core.turn import instant, micros
 from holdfast.errors import InvalidInput
 from holdfast.ports.condition import Backlog
-from holdfast.ports.runs import Filter, RunRow
+from holdfast.ports.runs import RunRow, matches
 
 __all__ = ["backlog_of", "cursor", "matches", "place", "position"]
-
-
-def matches(run: RunRow, which: Filter) -> bool:
-    """Whether a filter lets the run through."""
-    return (
-        (not which.workflow or run.workflow == which.workflow)
-        and (which.version is None or run.version == which.version)
-        and (not which.statuses or run.status in which.statuses)
-        and (not which.queue or run.queue == which.queue)
-        and (not which.parent or run.parent == which.parent)
-        and (not which.root or run.root == which.root)
-        and (not which.key or run.key == which.key)
-        and (not which.worker or run.worker == which.worker)
-        and (not which.is_suspect or run.suspicion.is_suspect)
-        and which.attributes.items() <= run.attributes.items()
-        and (which.since is None or run.created_at >= which.since)
-        and (which.until is None or run.created_at < which.until)
-        and run.id.startswith(which.prefix)
-        and (not which.ids or run.id in which.ids)
-    )
 
 
 def place(run: RunRow) -> tuple[datetime, int]:

@@ -21,7 +21,8 @@ T = TypeVar("T")
 RUNS = "{s}.runs"
 # horizon: as the function `_horizon` says it, which reads the schema from the search path.
 HORIZON = """
-SELECT (SELECT value FROM {s}.meta WHERE name = 'first_seq') + pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20
+SELECT (SELECT value FROM {s}.meta WHERE name = 'first_seq')
+    + pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20
 """
 NEWS = """
 SELECT seq, id FROM {s}.events JOIN {s}.runs ON runs.no = events.run

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.adapters.sql.rows import counted
-from holdfast.core.instants import span_micros
 from holdfast.core.status import Status
 from holdfast.core.turn import micros
 from holdfast.ports.overview import Spread
 from holdfast.ports.runs import Filter
+
+MICROSECOND = timedelta(microseconds=1)
 
 COUNTED_FROM = "SELECT count(*) FROM (SELECT 1 FROM {runs} WHERE status = ?"
 COUNTED_TO = "LIMIT ?) AS found"
@@ -42,7 +43,7 @@ def spread_values(
     values: Iterable[Any], since: datetime, width: timedelta, buckets: int, at_most: int
 ) -> tuple[Any, ...]:
     """What is bound in the statement of a spread."""
-    first, step = micros(since), span_micros(width)
+    first, step = micros(since), width // MICROSECOND
     return first, step, first, first + step * buckets, *values, at_most
 
 

@@ -15,7 +15,6 @@ from holdfast.authoring.handle import RunView
 from holdfast.client.client import Client
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.redacting import redaction_for
-from holdfast.client.run import view_of
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.holders import Crash, Holder, holders
@@ -89,9 +88,10 @@ async def read_story(client: Client, run_id: str) -> Story:
     for turn in shown:
         line.take(turn)
     last = turns[-1].events[-1] if turns and turns[-1].events else None
+    [view] = await client.views([row])
     children, after = await client.page(Filter(parent=run_id), limit=CHILDREN)
     return Story(
-        view=view_of(row, store.clock.now()),
+        view=view,
         redaction=redaction,
         turns=shown,
         line=line,

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import msgspec
 
-from holdfast.cli.escaping import text_of
 from holdfast.core.annotations import hints_of
 from holdfast.core.hints import did_you_mean
 from holdfast.core.payload import Shape
 from holdfast.core.specs import WorkflowSpec
-from holdfast.errors import InvalidArguments, InvalidInput, NotDecodable
+from holdfast.authoring.registry import Registry
+from holdfast.errors import InvalidArguments, InvalidInput, NotDecodable, UnknownWorkflow
 
 _STARS: dict[int, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _MISFIT = "the stored data does not fit the annotation"
@@ -26,18 +26,31 @@ Bound = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
 
 
-def from_json(spec: WorkflowSpec, data: bytes) -> Bound:
-    """From an object (by name) or an array (by position)."""
+def find_workflow(registry: Registry, name: str, version: str | None) -> WorkflowSpec:
+    """The workflow of that name, and version if it is given; else the one registered last."""
+    known = {spec.name: spec for spec in registry if not spec.is_internal}
+    spec = known.get(name) if version is None else registry.declared(name, version)
+    if spec is not None:
+        return spec
+    if name in known:
+        versions = sorted(spec.version or "(none)" for spec in registry if spec.name == name)
+        raise UnknownWorkflow(f"workflow {name!r} has no version {version!r} here; it has {', '.join(versions)}")
+    served = f"It serves {', '.join(sorted(known))}." if known else "It serves none."
+    raise UnknownWorkflow(f"no workflow {name!r} in this app.{did_you_mean(name, sorted(known))} {served}")
+
+
+def from_json(spec: WorkflowSpec, data: bytes, *, what: str = "--input") -> Bound:
+    """From an object (by name) or an array (by position). `what` they are called in errors."""
     try:
         value = cast(object, msgspec.json.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"--input is not JSON: {error}") from None
+        raise InvalidInput(f"{what} is not JSON: {error}") from None
     if isinstance(value, list):
         return _bound(spec, [msgspec.json.encode(item) for item in cast("list[object]", value)], {})
     if isinstance(value, dict):
         items = cast("dict[str, object]", value).items()
         return _bound(spec, [], {name: msgspec.json.encode(item) for name, item in items})
-    raise InvalidInput("--input takes an object (arguments by name) or an array (by position)")
+    raise InvalidInput(f"{what} takes an object (arguments by name) or an array (by position)")
 
 
 def from_words(spec: WorkflowSpec, words: Mapping[str, str]) -> Bound:
@@ -140,4 +153,9 @@ def _annotation(annotation: Any) -> str:
 
 
 def _default(value: Any) -> str:
-    return repr(value) if value is None or isinstance(value, str | bytes) else text_of(value)
+    if value is None or isinstance(value, str | bytes):
+        return repr(value)
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 user code
+        return f"({type(value).__name__} whose text cannot be read: {type(error).__name__})"

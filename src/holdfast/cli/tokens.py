@@ -1,0 +1,71 @@
+"""`holdfast tokens`: who may use the HTTP API, and for what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.output import Output
+from holdfast.cli.root import HoldfastCommand
+from holdfast.client.inspect.objects import at_text
+from holdfast.config import Loaded, load
+from holdfast.doors import web
+
+_FILE = click.option("--file", metavar="FILE", help="Where they are kept; else as [http] tokens says.")
+_JSON = click.option("--json", "is_json", is_flag=True, help="One object.")
+
+
+def token_file(loaded: Loaded, given: str | None = None) -> Any:
+    """The file of tokens: the one that is named, or the configured one, beside the configuration."""
+    return web("tokens").TokenFile(Path(given) if given else loaded.folder / loaded.settings.http.tokens)
+
+
+@click.group("tokens")
+def command() -> None:
+    """Tokens of the HTTP API: make one, list them, take one away.
+
+    Roles: read sees everything; operate also starts, signals, cancels, pauses, resumes and retries; admin also kills,
+    drops messages and acts on many runs at once.
+    """
+
+
+@command.command("add", cls=HoldfastCommand)
+@click.argument("name")
+@click.option("--role", type=click.Choice(["read", "operate", "admin"]), required=True, help="What it may do.")
+@_FILE
+@_JSON
+def add(name: str, role: str, file: str | None, is_json: bool) -> None:
+    """Make a token for NAME and print it. It is shown this once: only its hash is kept."""
+    tokens = token_file(load(), file)
+    made, secret = tokens.add(name, web("tokens").check_role(role))
+    out = Output(is_json=is_json)
+    out.record({"name": made.name, "role": made.role, "id": made.id, "token": secret}) if is_json else out.line(secret)
+
+
+@command.command("list", cls=HoldfastCommand)
+@_FILE
+@_JSON
+def list_(file: str | None, is_json: bool) -> None:
+    """List tokens: name, role, id, when they were made."""
+    out = Output(is_json=is_json)
+    rows = [(x.name, x.role, x.id, at_text(x.created_at)) for x in token_file(load(), file).tokens()]
+    if is_json:
+        names = ("name", "role", "id", "created_at")
+        out.record({"tokens": [dict(zip(names, row, strict=True)) for row in rows]})
+    elif rows:
+        out.table(("NAME", "ROLE", "ID", "MADE"), rows)
+    elif out.is_terminal:
+        out.line(("no tokens; make one: holdfast tokens add NAME --role read", "dim"))
+
+
+@command.command("revoke", cls=HoldfastCommand)
+@click.argument("name", metavar="NAME|ID")
+@_FILE
+@_JSON
+def revoke(name: str, file: str | None, is_json: bool) -> None:
+    """Take a token away. Servers notice at once: its sessions and streams end."""
+    gone = token_file(load(), file).revoke(name)
+    out = Output(is_json=is_json)
+    out.record({"name": gone.name, "id": gone.id}) if is_json else out.line(f"revoked {gone.name}")

@@ -1,0 +1,217 @@
+"""What is new in a store, for everybody of this process who follows runs: however many they are, one look serves all.
+
+A look is one question: which runs have journal rows that nobody here has seen. It is asked when somebody wrote, and
+once a second whatever happens; nobody is woken, and nothing else is asked, unless a run of theirs has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from holdfast.errors import StoreError
+from holdfast.ports.runs import Filter, RunRow
+from holdfast.ports.store import Store
+
+GLANCE = 0.05
+"""Seconds between two glances at whether somebody wrote, which costs no question."""
+
+LEAST = 0.05
+"""Seconds between two looks, at least."""
+
+POLL = 1.0
+BACKSTOP = 30.0
+"""Seconds after which a follower looks by itself: its run may have been removed."""
+
+MOST = 1000
+"""Journal rows of one look."""
+
+HELD = 100
+"""Pieces of news that a slow reader may leave unread."""
+
+
+class News(msgspec.Struct, frozen=True):
+    """Runs that changed, as they are now, and the seq up to which that is all. `is_cut`: more than was kept for this
+    reader; it has to look at everything again."""
+
+    seq: int
+    rows: Sequence[RunRow]
+    is_cut: bool = False
+
+
+class RunNews:
+    """News of one run: only that there is some."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def tell(self) -> None:
+        """There is some."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Until there is some, or looking again makes sense."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BACKSTOP):
+                await self._event.wait()
+        self._event.clear()
+
+
+class StoreNews:
+    """News of all runs, in their order. What a reader does not take in time is cut."""
+
+    def __init__(self, seq: int) -> None:
+        self.seq: int = seq
+        """Where it begins."""
+        self._queue: asyncio.Queue[News] = asyncio.Queue(HELD)
+
+    def tell(self, news: News) -> None:
+        """Some more."""
+        if self._queue.full():
+            while not self._queue.empty():
+                self._queue.get_nowait()
+            news = News(news.seq, (), is_cut=True)
+        self._queue.put_nowait(news)
+
+    async def next(self) -> News:
+        """Waits for the next piece."""
+        return await self._queue.get()
+
+
+class Feed:
+    """The looks of one event loop. It looks only while somebody follows."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._runs: dict[str, set[RunNews]] = {}
+        self._readers: set[StoreNews] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[int] | None = None
+        self._seq = 0
+        self._is_hinted = False
+
+    async def seq(self) -> int:
+        """From where on its looks tell everything."""
+        if self._task is None or self._task.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._look_on(self._ready), name="holdfast feed")
+        ready = self._ready
+        assert ready is not None
+        await asyncio.shield(ready)
+        return self._seq
+
+    def add(self, run: str, news: RunNews) -> None:
+        """Somebody follows a run."""
+        self._runs.setdefault(run, set()).add(news)
+
+    def remove(self, run: str, news: RunNews) -> None:
+        """And no longer."""
+        self._runs[run].discard(news)
+        if not self._runs[run]:
+            del self._runs[run]
+        self._rest()
+
+    def add_reader(self, reader: StoreNews) -> None:
+        """Somebody follows all runs."""
+        self._readers.add(reader)
+
+    def remove_reader(self, reader: StoreNews) -> None:
+        """And no longer."""
+        self._readers.discard(reader)
+        self._rest()
+
+    def _rest(self) -> None:
+        if not self._runs and not self._readers and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def _hinted(self, _: str) -> None:
+        self._is_hinted = True
+
+    async def _look_on(self, ready: asyncio.Future[int]) -> None:
+        unsubscribe = self._store.subscribe(self._hinted)
+        try:
+            try:
+                seen = self._store.changes()
+                self._seq = await self._store.final_seq()
+                ready.set_result(self._seq)
+            except BaseException as error:
+                if not ready.done():
+                    ready.set_exception(error)
+                    ready.exception()  # whoever waits has it; if nobody does any more, nobody needs it
+                raise
+            await self._look_whenever(seen)
+        finally:
+            unsubscribe()
+
+    async def _look_whenever(self, seen: int) -> None:
+        loop = asyncio.get_running_loop()
+        looked = loop.time()
+        while True:
+            await asyncio.sleep(GLANCE)
+            with suppress(StoreError):  # out of reach: the next look finds out
+                changes = self._store.changes()
+                self._is_hinted = self._is_hinted or changes != seen
+                seen = changes
+            past = loop.time() - looked
+            if past >= POLL or (self._is_hinted and past >= LEAST):
+                looked, self._is_hinted = loop.time(), False
+                with suppress(StoreError):
+                    await self._look()
+
+    async def _look(self) -> None:
+        while found := await self._store.news(after_seq=self._seq, limit=MOST):
+            self._seq = found[-1][0]
+            changed = dict.fromkeys(run for _, run in found)
+            for run in changed:
+                for news in self._runs.get(run, ()):
+                    news.tell()
+            if self._readers:
+                page = await self._store.list(Filter(ids=tuple(changed)), limit=len(changed))
+                told = News(self._seq, page.runs)
+                for reader in tuple(self._readers):
+                    reader.tell(told)
+            if len(found) < MOST:
+                return
+
+
+class Feeds:
+    """The feeds of a client: one for each event loop on which somebody follows."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._feeds: WeakKeyDictionary[asyncio.AbstractEventLoop, Feed] = WeakKeyDictionary()
+
+    def _here(self) -> Feed:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            return self._feeds.setdefault(loop, Feed(self._store))
+
+    @asynccontextmanager
+    async def of_run(self, run: str) -> AsyncGenerator[RunNews]:
+        """News of one run. What is read after entering and what is told together leave nothing out."""
+        feed, news = self._here(), RunNews()
+        feed.add(run, news)
+        try:
+            await feed.seq()
+            yield news
+        finally:
+            feed.remove(run, news)
+
+    @asynccontextmanager
+    async def of_all(self) -> AsyncGenerator[StoreNews]:
+        """News of all runs, beginning after its `seq`."""
+        feed = self._here()
+        reader = StoreNews(0)
+        feed.add_reader(reader)
+        try:
+            reader.seq = await feed.seq()
+            yield reader
+        finally:
+            feed.remove_reader(reader)

@@ -1,0 +1,224 @@
+"""What people do to runs. Each act is done in the name of whoever asked, in the journal and in the log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from holdfast.authoring.handle import RunView
+from holdfast.authoring.script.channels import Signal, Topic
+from holdfast.authoring.script.context import place
+from holdfast.authoring.script.workflows import Call as WorkflowCall
+from holdfast.client.arguments import find_workflow, from_json
+from holdfast.client.inspect.lookup import find_run
+from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
+from holdfast.client.run import ClientRun
+from holdfast.core.durations import Duration
+from holdfast.errors import UnknownWorkflow
+from holdfast.web.calls import Call, json_response
+from holdfast.web.queries import read_instant
+from holdfast.web.runs import run_json
+
+AUDIT = logging.getLogger("holdfast.audit")
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A JSON body; what it does not know is refused."""
+
+
+class StartBody(Body, frozen=True):
+    """A run to be made."""
+
+    workflow: str
+    input: dict[str, Any] | list[Any] = {}
+    version: str | None = None
+    id: str | None = None
+    key: str | None = None
+    delay: str | None = None
+    deadline: str | None = None
+    queue: str = "default"
+    priority: int = 0
+    attributes: dict[str, str] = {}
+
+
+class SignalBody(Body, frozen=True):
+    """A signal to one run."""
+
+    name: str
+    value: Any = None
+    id: str | None = None
+
+
+class ApproveBody(Body, frozen=True):
+    """A decision: the signal says who decided, and why."""
+
+    name: str
+    approved: bool = True
+    why: str = ""
+    id: str | None = None
+
+
+class PublishBody(Body, frozen=True):
+    """A value for every run that waits on a topic."""
+
+    topic: str
+    value: Any = None
+    id: str | None = None
+
+
+class ReasonBody(Body, frozen=True):
+    """Why."""
+
+    reason: str = ""
+
+
+class EmptyBody(Body, frozen=True):
+    """Nothing to say."""
+
+
+class DropBody(Body, frozen=True):
+    """The message to give up, and why."""
+
+    number: int
+    reason: str = ""
+
+
+class RetryBody(Body, frozen=True):
+    """The id of the new run."""
+
+    id: str | None = None
+
+
+def audited(call: Call, verb: str, run: str = "", detail: str = "") -> None:
+    """Says who did what."""
+    AUDIT.info(
+        "%s: %s %s%s",
+        call.who.name,
+        verb,
+        run,
+        f" ({detail})" if detail else "",
+        extra={"event": "audit", "actor": call.who.name, "verb": verb, "run": run},
+    )
+
+
+async def start(call: Call) -> Any:
+    """`POST runs`."""
+    given, client = call.given(StartBody), call.client
+    if call.service.app.registry.is_empty:
+        raise UnknownWorkflow("this server has no app, so it knows no workflow to start: give it MODULE:APP")
+    spec = find_workflow(call.service.app.registry, given.workflow, given.version)
+    arguments = from_json(spec, msgspec.json.encode(given.input), what="input")
+    made = WorkflowCall[Any](spec, spec.arguments.round_trip(*arguments)[0], place(0))
+    run = await client.start(
+        made,
+        id=given.id,
+        key=given.key,
+        delay=given.delay,
+        deadline=_moment(call, given.deadline),
+        queue=given.queue,
+        priority=given.priority,
+        attributes=given.attributes,
+        by_hand=True,
+    )
+    view = await run.view()
+    is_new = isinstance(run, ClientRun) and run.is_new
+    audited(call, "start", run.id, given.workflow)
+    outcome = "created" if is_new else "existing"
+    return json_response({"run": run_json(view), "outcome": outcome}, 201 if is_new else 200)
+
+
+def _moment(call: Call, text: str | None) -> Any:
+    """A deadline: an instant if it is one, else a duration."""
+    if text is None or not text[:4].isdecimal() or "-" not in text:
+        duration: Duration | None = text
+        return duration
+    return read_instant(text, "deadline", call.client.store.clock.now())
+
+
+async def signal(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/signal`."""
+    given = call.given(SignalBody)
+    return await _send(call, given.name, given.value, given.id, "signal")
+
+
+async def approve(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/approve`."""
+    given = call.given(ApproveBody)
+    value = {"approved": given.approved, "by": call.who.name, "why": given.why}
+    return await _send(call, given.name, value, given.id, "approve" if given.approved else "refuse")
+
+
+async def _send(call: Call, name: str, value: Any, id: str | None, verb: str) -> dict[str, Any]:
+    await find_run(call.client, call.id)
+    run = ClientRun[Any](call.client, call.id, None)
+    awaited = [one.name for one in (await run.view()).doing.now if one.kind == "signal"]
+    await run.signal(Signal[Any](name), value, id=id)
+    audited(call, verb, call.id, name)
+    return {"run": run_json(await run.view()), "awaited": name in awaited}
+
+
+async def publish(call: Call) -> dict[str, Any]:
+    """`POST topics/publish`."""
+    given = call.given(PublishBody)
+    woken = await call.client.publish(Topic[Any](given.topic), given.value, id=given.id)
+    audited(call, "publish", detail=given.topic)
+    return {"topic": given.topic, "woken": woken}
+
+
+async def cancel(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/cancel`."""
+    run, before = await _found(call)
+    await run.cancel(call.given(ReasonBody).reason)
+    return await _done(call, "cancel", before, run, cancelled)
+
+
+async def kill(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/kill`."""
+    run, before = await _found(call)
+    await run.kill(call.given(ReasonBody).reason)
+    return await _done(call, "kill", before, run, killed)
+
+
+async def pause(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/pause`."""
+    run, before = await _found(call)
+    await run.pause(call.given(ReasonBody).reason)
+    return await _done(call, "pause", before, run, paused)
+
+
+async def resume(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/resume`."""
+    run, before = await _found(call)
+    await run.resume()
+    return await _done(call, "resume", before, run, resumed)
+
+
+async def drop(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/drop`."""
+    given = call.given(DropBody)
+    run, _ = await _found(call)
+    is_told_again = await run.drop_message(given.number, given.reason)
+    audited(call, "drop", call.id, str(given.number))
+    return {"run": run_json(await run.view()), "message": given.number, "told_again": is_told_again}
+
+
+async def retry(call: Call) -> Any:
+    """`POST runs/{id}/retry`."""
+    run, _ = await _found(call)
+    made = await run.retry(id=call.given(RetryBody).id)
+    audited(call, "retry", call.id, made.id)
+    return json_response({"run": run_json(await made.view()), "retried_from": call.id}, 201)
+
+
+async def _found(call: Call) -> tuple[ClientRun[Any], RunView]:
+    await find_run(call.client, call.id)
+    run = ClientRun[Any](call.client, call.id, None)
+    return run, await run.view()
+
+
+async def _done(call: Call, verb: str, before: RunView, run: ClientRun[Any], remark: Any) -> dict[str, Any]:
+    after = await run.view()
+    audited(call, verb, call.id)
+    return {"run": run_json(after), "remark": remark(before, after)}

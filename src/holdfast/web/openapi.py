@@ -1,0 +1,125 @@
+"""The OpenAPI document, made from the routes: nothing is written twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.web.calls import Call
+from holdfast.web.problems import MEDIA_TYPE
+from holdfast.web.session import own_version
+
+if TYPE_CHECKING:
+    from holdfast.web.routes import Route
+
+REF = "#/components/schemas/{name}"
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "error"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "error": {"type": "string"},
+    },
+}
+_REPEATED = {"status", "attribute"}
+_NUMBERS = {"limit": (1, 1000), "buckets": (1, 200)}
+_FLAGS = {"all", "raw"}
+
+
+async def document(call: Call) -> dict[str, Any]:
+    """`GET openapi.json`."""
+    from holdfast.web.table import ROUTES
+
+    return openapi(ROUTES)
+
+
+def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
+    """The whole document."""
+    bodies = {route.body for route in routes if route.body is not None}
+    _, schemas = msgspec.json.schema_components(sorted(bodies, key=lambda x: x.__name__), ref_template=REF)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Holdfast", "version": own_version() or "0", "description": "Durable workflows over HTTP."},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas, "Problem": PROBLEM},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    name = route.path.replace("/api/v1/", "").replace("{", "").replace("}", "").replace("/", "_").replace(".", "_")
+    found: dict[str, Any] = {
+        "operationId": f"{route.method.lower()}_{name.strip('_')}",
+        "summary": route.summary,
+        "x-role": route.role,
+        "parameters": [*(_in_path(name) for name in route.parameters), *(_in_query(name) for name in route.query)],
+        "responses": {
+            **{str(status): _answer(route) for status in route.statuses},
+            **{str(status): _problem(text) for status, text in _problems(route).items()},
+        },
+    }
+    if route.body is not None:
+        schema = {"$ref": REF.format(name=route.body.__name__)}
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return found
+
+
+def _answer(route: Route) -> dict[str, Any]:
+    if route.media_type == "application/json":
+        required = {"required": list(route.answer)} if route.answer else {}
+        schema: dict[str, Any] = {"type": "object", **required} if route.answer else {}
+    else:
+        schema = {"type": "string"}
+    content = {route.media_type: {"schema": schema}}
+    if route.path.endswith("/blob"):
+        content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
+    if route.path.endswith("/bulk"):
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    return {"description": route.summary, "content": content}
+
+
+def _problem(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}}
+
+
+def _problems(route: Route) -> dict[int, str]:
+    found = {
+        400: "The request cannot be read.",
+        401: "Nobody known asks.",
+        403: "The role is too small, or host or origin are foreign.",
+        405: "No such method here.",
+        422: "A value is not valid.",
+        429: "Too many failed attempts.",
+        503: "The store cannot be reached.",
+    }
+    if route.parameters or route.body is not None:
+        found[404] = "There is no such thing."
+    if route.body is not None:
+        found |= {409: "It is in the way of something.", 413: "Too large.", 415: "Not JSON."}
+    return found
+
+
+def _in_path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def _in_query(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    if name in _REPEATED:
+        schema = {"type": "array", "items": {"type": "string"}}
+    elif name in _NUMBERS:
+        least, most = _NUMBERS[name]
+        schema = {"type": "integer", "minimum": least, "maximum": most}
+    elif name in _FLAGS:
+        schema = {"type": "boolean"}
+    return {"name": name, "in": "query", "schema": schema, "explode": True}

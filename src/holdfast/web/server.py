@@ -1,0 +1,125 @@
+"""A server of its own: uvicorn on an address, and the order in which it stops.
+
+It takes no new request, ends its streams with a hint to come back later, and then lets go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import uvicorn
+
+from holdfast.app import App
+from holdfast.errors import InvalidConfig, InvalidInput
+from holdfast.web.asgi import Server
+from holdfast.web.gate import LOOPBACK, is_loopback
+from holdfast.web.tokens import Role, TokenFile, new_token
+
+LOG = logging.getLogger("holdfast.http")
+DRAIN = 5
+"""Seconds that answers under way may take when the server stops."""
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`; a port alone is one of loopback."""
+    host, colon, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise InvalidInput(f"{text!r}: an address is written HOST:PORT, such as 127.0.0.1:7070")
+    return (host.strip("[]") if colon else "127.0.0.1") or "127.0.0.1", int(port)
+
+
+def check_reach(host: str, tokens: TokenFile) -> None:
+    """Refuses to listen where others reach it, unless there is a token that somebody was given."""
+    if not is_loopback(host) and not list(tokens.tokens()):
+        raise InvalidConfig(
+            f"{host} can be reached from elsewhere, and there is no token: make one first with "
+            f"`holdfast tokens add NAME --role read`, or listen on 127.0.0.1 (tokens are in {tokens.path})"
+        )
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves signals to whoever started it."""
+
+    def install_signal_handlers(self) -> None:
+        """Nothing."""
+
+    @property
+    def port(self) -> int:
+        """The one it listens on."""
+        return int(self.servers[0].sockets[0].getsockname()[1])
+
+
+class Serving:
+    """A server that runs. `url` is where; `link` is an address that signs in whoever opens it first."""
+
+    def __init__(self, server: Server, host: str, port: int) -> None:
+        self.server = server
+        self.host = host
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{shown}:{self.port}/"
+
+    def link(self, role: Role = "admin") -> str:
+        """An address that opens one session, within a minute. On loopback only: it is not encrypted."""
+        if not is_loopback(self.host):
+            raise InvalidInput(f"a one-time link is for loopback, and this server listens on {self.host}")
+        token, _ = new_token("dev", role)
+        self.server.own.add(token)
+        return f"{self.url}#code={self.server.service.gate.codes.new(token)}"
+
+
+@asynccontextmanager
+async def served(
+    app: App, host: str, port: int, tokens: TokenFile, *, allowed_hosts: tuple[str, ...] = (), secret: str = ""
+) -> AsyncGenerator[Serving]:
+    """Serves an app on an address for as long as the block lasts."""
+    check_reach(host, tokens)
+    hosts = (*LOOPBACK, *allowed_hosts) if is_loopback(host) else (*allowed_hosts, host, f"{host}:{port}")
+    application = Server(app, tokens=tokens, allowed_hosts=hosts, secret=secret)
+    config = uvicorn.Config(
+        application,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=DRAIN,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    listening = _listening(host, port)
+    server = _Uvicorn(config)
+    task = asyncio.create_task(server.serve([listening]), name="holdfast http")
+    while not server.started and not task.done():  # noqa: ASYNC110 uvicorn has no event for it
+        await asyncio.sleep(0.005)
+    try:
+        if not task.done():
+            yield Serving(application, host, server.port)
+        else:
+            await task
+    finally:
+        application.service.stopping.set()
+        server.should_exit = True
+        await task
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(1024)
+        made.setblocking(False)
+    except OSError as error:
+        made.close()
+        raise InvalidInput(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return made

@@ -1,0 +1,205 @@
+"""Server-sent events. Every stream of a process lives on one feed (`client.feed`): however many are open, one look at
+the store serves them all.
+
+A stream ends when its reader goes, when its token is revoked, and, with a hint to come back later, when the server
+stops. What a reader has seen is in the id of each message: it continues from there, and nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.responses import StreamingResponse
+
+from holdfast.client.client import Client
+from holdfast.client.feed import News
+from holdfast.client.inspect.lookup import find_run
+from holdfast.client.redacting import redaction_for
+from holdfast.core.redaction import Redaction
+from holdfast.core.timeline import Timeline
+from holdfast.core.turn import decode_row
+from holdfast.errors import CorruptJournal
+from holdfast.ports.runs import Filter, matches
+from holdfast.web.calls import Call, encode
+from holdfast.web.queries import read_seq
+from holdfast.web.runs import entries_json, run_json, turn_json
+from holdfast.web.service import Service
+
+BEAT = 15.0
+"""Seconds after which a silent stream says that it lives."""
+
+CHECK = 1.0
+"""Seconds between two looks at whether whoever reads still may."""
+
+COALESCE = 0.2
+"""Seconds for which changes of a list are gathered."""
+
+MOST_RUNS = 200
+"""Runs in one message of a list; if more changed, its reader loads the list again."""
+
+BEHIND = 1000
+"""Journal rows that a reader who comes back may have missed; of more it loads everything again."""
+
+RETRY, LATER = 1000, 3000
+"""Milliseconds until a reader that lost its stream comes back: usually, and while a server restarts."""
+
+
+def message(event: str, data: Any, id: str = "") -> bytes:
+    """One message. JSON has no line break in it."""
+    head = f"id: {id}\n" if id else ""
+    return f"event: {event}\n{head}data: ".encode() + encode(data) + b"\n\n"
+
+
+def event_stream(service: Service, messages: AsyncIterator[bytes]) -> StreamingResponse:
+    """The answer that carries a stream."""
+    return StreamingResponse(
+        _counted(service, messages),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _counted(service: Service, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    service.streams += 1
+    try:
+        yield f"retry: {RETRY}\n\n".encode()
+        async for one in messages:
+            yield one
+    finally:
+        service.streams -= 1
+
+
+async def _watched(call: Call, messages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Messages as they come, signs of life in between, until the stream has to end."""
+    service = call.service
+    silent = 0.0
+    async with aclosing(messages):
+        coming = asyncio.ensure_future(anext(messages))
+        stopping = asyncio.ensure_future(service.stopping.wait())
+        try:
+            while True:
+                await asyncio.wait((coming, stopping), timeout=CHECK, return_when=asyncio.FIRST_COMPLETED)
+                if service.stopping.is_set():
+                    yield f"retry: {LATER}\n".encode() + message("bye", {"reason": "shutdown"})
+                    return
+                if not service.gate.is_valid(call.who):
+                    yield message("bye", {"reason": "revoked"})
+                    return
+                if coming.done():
+                    try:
+                        yield coming.result()
+                    except StopAsyncIteration:
+                        return
+                    silent, coming = 0.0, asyncio.ensure_future(anext(messages))
+                    continue
+                silent += CHECK
+                if silent >= BEAT:
+                    silent = 0.0
+                    yield b": alive\n\n"
+        finally:
+            stopping.cancel()
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+
+# -- the journal of a run ----------------------------------------------------------------------------------------------
+
+
+async def journal(call: Call) -> StreamingResponse:
+    """`GET runs/{id}/events`."""
+    row = await find_run(call.client, call.id)
+    redaction = await redaction_for(call.client.store, row)
+    return event_stream(call.service, _watched(call, _turns(call.client, call.id, _after(call), redaction)))
+
+
+def _after(call: Call) -> int:
+    """What the reader has seen: a browser that comes back says so by itself."""
+    return read_seq(call.last_event_id, "Last-Event-ID", call.query.seq("after"))
+
+
+async def _turns(client: Client, run_id: str, after: int, redaction: Redaction) -> AsyncGenerator[bytes]:
+    store, line, read = client.store, Timeline(), 0
+    async with client.feeds.of_run(run_id) as news:
+        while True:
+            row = await store.get(run_id)
+            if row is None:
+                yield message("end", {"status": "removed"})
+                return
+            rows = await store.history(run_id, after_seq=read)
+            [view] = await client.views([row]) if rows and rows[-1].seq > after else [None]
+            for stored in rows:
+                read = stored.seq
+                try:
+                    turn = redaction.turn(decode_row(stored))
+                except CorruptJournal:  # the story says what is wrong
+                    continue
+                entries = line.take(turn)  # also of what was seen: later rows end what those began
+                if stored.seq > after and view is not None:
+                    told = {**turn_json(turn), "entries": entries_json(entries), "run": run_json(view)}
+                    yield message("turn", told, str(stored.seq))
+            if not rows:
+                if row.status.is_terminal:
+                    yield message("end", {"status": row.status.value})
+                    return
+                await news.wait()
+
+
+# -- the list of runs --------------------------------------------------------------------------------------------------
+
+
+async def listed(call: Call) -> StreamingResponse:
+    """`GET runs/events`."""
+    which = call.query.filter(call.client.store.clock.now())
+    return event_stream(call.service, _watched(call, _changes(call.client, which, _after(call))))
+
+
+async def _changes(client: Client, which: Filter, after: int) -> AsyncGenerator[bytes]:
+    async with client.feeds.of_all() as reader:
+        if after and after < reader.seq:
+            yield await _missed(client, which, after, reader.seq)
+        else:
+            yield message("hello", {"seq": str(reader.seq)}, str(max(after, reader.seq)))
+        while True:
+            news = await _gathered(reader)
+            if news.is_cut:
+                yield message("reset", {"seq": str(news.seq)}, str(news.seq))
+            elif news.seq > after:
+                yield await _told(client, which, news.rows, news.seq)
+
+
+async def _gathered(reader: Any) -> News:
+    """Everything that comes within a moment, each run as it was last."""
+    first: News = await reader.next()
+    rows, seq, is_cut = {row.id: row for row in first.rows}, first.seq, first.is_cut
+    until = asyncio.get_running_loop().time() + COALESCE
+    try:
+        async with asyncio.timeout_at(until):
+            while True:
+                more: News = await reader.next()
+                rows |= {row.id: row for row in more.rows}
+                seq, is_cut = more.seq, is_cut or more.is_cut
+    except TimeoutError:
+        return News(seq, list(rows.values()), is_cut)
+
+
+async def _missed(client: Client, which: Filter, after: int, until: int) -> bytes:
+    """What happened while the reader was away."""
+    found = await client.store.news(after_seq=after, limit=BEHIND)
+    if len(found) == BEHIND:
+        return message("reset", {"seq": str(until)}, str(until))
+    ids = tuple(dict.fromkeys(run for _, run in found))
+    rows = (await client.store.list(Filter(ids=ids), limit=BEHIND)).runs if ids else []
+    return await _told(client, which, rows, max(until, found[-1][0]) if found else until)
+
+
+async def _told(client: Client, which: Filter, rows: Any, seq: int) -> bytes:
+    matching = [row for row in rows if matches(row, which)]
+    if len(rows) > MOST_RUNS:
+        return message("reset", {"seq": str(seq)}, str(seq))
+    gone = [row.id for row in rows if not matches(row, which)]
+    views = await client.views(matching)
+    told: dict[str, Any] = {"seq": str(seq), "runs": [run_json(view) for view in views], "gone": gone}
+    return message("runs", told, str(seq))
