@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.web.calls import Call
 from holdfast.web.problems import MEDIA_TYPE
-from holdfast.web.session import own_version
+from holdfast.web.session import SignIn, own_version, shown
 
 if TYPE_CHECKING:
     from holdfast.web.routes import Route
@@ -39,6 +39,7 @@ async def document(call: Call) -> dict[str, Any]:
 
 def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
     """The whole document."""
+    routes = (*routes, *session_routes())
     bodies = {route.body for route in routes if route.body is not None}
     _, schemas = msgspec.json.schema_components(sorted(bodies, key=lambda x: x.__name__), ref_template=REF)
     paths: dict[str, dict[str, Any]] = {}
@@ -56,6 +57,17 @@ def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
     }
 
 
+def session_routes() -> tuple[Route, ...]:
+    """Signing in and out: the gate answers these itself, before anything is routed."""
+    from holdfast.web.routes import BASE, Route
+
+    place = f"{BASE}/session"
+    return (
+        Route("POST", place, "read", shown, "Sign in.", body=SignIn, answer=("actor", "role")),
+        Route("DELETE", place, "read", shown, "Sign out.", statuses=(204,)),
+    )
+
+
 def _operation(route: Route) -> dict[str, Any]:
     name = route.path.replace("/api/v1/", "").replace("{", "").replace("}", "").replace("/", "_").replace(".", "_")
     found: dict[str, Any] = {
@@ -68,6 +80,8 @@ def _operation(route: Route) -> dict[str, Any]:
             **{str(status): _problem(text) for status, text in _problems(route).items()},
         },
     }
+    if route.path.endswith("/session") and route.method == "POST":
+        found["security"] = []
     if route.body is not None:
         schema = {"$ref": REF.format(name=route.body.__name__)}
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
@@ -75,6 +89,8 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _answer(route: Route) -> dict[str, Any]:
+    if 204 in route.statuses:
+        return {"description": route.summary}
     if route.media_type == "application/json":
         required = {"required": list(route.answer)} if route.answer else {}
         schema: dict[str, Any] = {"type": "object", **required} if route.answer else {}

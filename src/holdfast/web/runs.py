@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -80,9 +80,8 @@ async def counts(call: Call) -> dict[str, Any]:
 async def histogram(call: Call) -> dict[str, Any]:
     """`GET runs/histogram`."""
     store, query = call.client.store, call.query
-    now = store.clock.now()
     which = _steady(call)
-    until = which.until or now
+    until = which.until or _second(call)
     since = which.since or until - timedelta(days=1)
     buckets = query.number("buckets", 60, 1, 200)
     if since >= until:
@@ -107,8 +106,13 @@ async def histogram(call: Call) -> dict[str, Any]:
 
 
 def _steady(call: Call) -> Filter:
-    """The filter, with "now" cut to whole seconds: the same question within one is the same."""
-    return call.query.filter(call.client.store.clock.now().replace(microsecond=0))
+    """The filter, with "now" on a whole second: the same question within one is the same."""
+    return call.query.filter(_second(call))
+
+
+def _second(call: Call) -> datetime:
+    """The end of the second that it is now."""
+    return call.client.store.clock.now().replace(microsecond=0) + timedelta(seconds=1)
 
 
 async def one(call: Call) -> dict[str, Any]:
