@@ -31,8 +31,8 @@ from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings, check_limits
 from holdfast.core.status import Status
-from holdfast.errors import DefinitionError, NotAllowedHere, UnknownWorkflow
 from holdfast.doors import web
+from holdfast.errors import DefinitionError, NotAllowedHere, UnknownWorkflow
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.stores import granting, open_store, schema_of

@@ -44,7 +44,7 @@ def test_a_change_reaches_the_worker(tmp_path: Path) -> None:
     """Contract: runs are served; after a change the new code serves them; SIGTERM ends both processes in order."""
     (tmp_path / "shop.py").write_text(SHOP)
     url = f"sqlite:///{tmp_path / 'store.db'}"
-    words = [sys.executable, "-m", "holdfast", "dev", "shop:app", "--paranoid"]
+    words = [sys.executable, "-m", "holdfast", "dev", "shop:app", "--paranoid", "--http", "127.0.0.1:0"]
     process = subprocess.Popen(words, cwd=tmp_path, env={**os.environ, "HOLDFAST_URL": url})
     try:
         assert asyncio.run(result(url, "before")) == "hello you"

@@ -25,7 +25,10 @@ ADDRESS = "127.0.0.1:7070"
 @click.option("--http", "address", metavar="HOST:PORT", default=ADDRESS, show_default=True, help="Where to listen.")
 @click.option("--open", "is_opening", is_flag=True, help="Open the page in a browser.")
 @click.option("--no-link", is_flag=True, help="Print the address only: who comes signs in with a token.")
-def command(target: str | None, url: str | None, address: str, is_opening: bool, no_link: bool) -> None:
+@click.option("--dev-tokens", metavar="FILE", hidden=True, help="Of `holdfast dev`: its first token opens the link.")
+def command(
+    target: str | None, url: str | None, address: str, is_opening: bool, no_link: bool, dev_tokens: str | None
+) -> None:
     """Serve the page and the HTTP API until SIGTERM or Ctrl-C, and print the address.
 
     On loopback the address signs in whoever opens it first, once, within a minute; SIGHUP prints a new one. Elsewhere
@@ -33,7 +36,7 @@ def command(target: str | None, url: str | None, address: str, is_opening: bool,
     """
     loaded = load()
     app = _app(target, url, loaded)
-    run_async(_serve(app, loaded, address, is_opening=is_opening, has_link=not no_link))
+    run_async(_serve(app, loaded, address, dev_tokens, is_opening=is_opening, has_link=not no_link))
 
 
 def _app(target: str | None, url: str | None, loaded: Loaded) -> App:
@@ -45,7 +48,9 @@ def _app(target: str | None, url: str | None, loaded: Loaded) -> App:
     return app
 
 
-async def _serve(app: App, loaded: Loaded, address: str, *, is_opening: bool, has_link: bool) -> None:
+async def _serve(
+    app: App, loaded: Loaded, address: str, dev_tokens: str | None, *, is_opening: bool, has_link: bool
+) -> None:
     if app.registry.is_empty:
         await refuse_missing(app.url)
     server, settings = web("server"), loaded.settings.http
@@ -57,9 +62,12 @@ async def _serve(app: App, loaded: Loaded, address: str, *, is_opening: bool, ha
     loop.add_signal_handler(signal.SIGHUP, again.set)
     tokens = token_file(loaded)
     hosts, secret = settings.allowed_hosts, settings.secret
-    async with app, server.served(app, host, port, tokens, allowed_hosts=hosts, secret=secret) as serving:
+    more = None if dev_tokens is None else token_file(loaded, dev_tokens)
+    options: dict[str, Any] = {"allowed_hosts": hosts, "secret": secret, "more_tokens": more}
+    async with app, server.served(app, host, port, tokens, **options) as serving:
+        token = next(iter(more.tokens()), None) if more is not None else None
         has_link = has_link and server.is_loopback(host)
-        link = say_where(serving, has_link=has_link)
+        link = say_where(serving, token, has_link=has_link)
         if is_opening:
             await asyncio.to_thread(webbrowser.open, link)
         while not stop.is_set():
@@ -69,12 +77,12 @@ async def _serve(app: App, loaded: Loaded, address: str, *, is_opening: bool, ha
                 one.cancel()
             if again.is_set() and not stop.is_set():
                 again.clear()
-                say_where(serving, has_link=has_link)
+                say_where(serving, token, has_link=has_link)
 
 
-def say_where(serving: Any, *, has_link: bool) -> str:
+def say_where(serving: Any, token: Any = None, *, has_link: bool) -> str:
     """Prints the address of a server, with a one-time link if it may have one."""
-    link: str = serving.link() if has_link else serving.url
+    link: str = serving.link(token) if has_link else serving.url
     click.echo(f"page: {link}", err=True)
     return link
 

@@ -14,8 +14,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from types import FrameType
 
@@ -27,8 +28,10 @@ from holdfast.cli.loading import CommandError, app_to_serve
 from holdfast.cli.logs import LOG, LogFormat, configure
 from holdfast.cli.parameters import duration
 from holdfast.cli.root import HoldfastCommand
-from holdfast.config import Configuration, load
+from holdfast.cli.tokens import token_file
+from holdfast.config import Loaded, load
 from holdfast.core.durations import format_duration
+from holdfast.doors import web
 from holdfast.errors import HoldfastError
 
 STOPPING = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
@@ -50,6 +53,7 @@ THREADS_END = 1.0
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 @click.option("--json", "is_json", is_flag=True, help="The same as --log-format json.")
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve health, readiness and figures there.")
 @click.option("--paranoid", is_flag=True, help="Replay each run whenever it is parked, and compare: for development.")
 def command(
     target: str | None,
@@ -62,6 +66,7 @@ def command(
     log_format: LogFormat,
     log_level: str,
     is_json: bool,
+    address: str | None,
     paranoid: bool,
 ) -> int:
     """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
@@ -84,7 +89,7 @@ def command(
         _check(app, target or settings.app or "what was found")
         if paranoid:
             app.settings = replace(app.settings, paranoid=True)
-        return asyncio.run(_serve(app, signals, loaded.settings))
+        return asyncio.run(_serve(app, signals, loaded, address))
     except (HoldfastError, CommandError) as error:
         if log_format != "json":
             raise
@@ -139,7 +144,8 @@ class StopSignals:
         os._exit(130 if received is signal.SIGINT else 1)
 
 
-async def _serve(app: App, signals: StopSignals, settings: Configuration) -> int:
+async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | None) -> int:
+    settings = loaded.settings
     worker_settings = settings.worker
     threads = ThreadPoolExecutor(thread_name_prefix="holdfast-io")
     asyncio.get_running_loop().set_default_executor(threads)
@@ -151,7 +157,8 @@ async def _serve(app: App, signals: StopSignals, settings: Configuration) -> int
         poll=worker_settings.poll,
         grace=worker_settings.grace,
     ) as worker:
-        name = (await signals.wait()).name
+        async with _figures(app, loaded, address):
+            name = (await signals.wait()).name
         held = len(worker.engine.sessions)
         LOG.info(
             "worker %s: stopping (%s), %d run(s) in hand; a second signal exits now",
@@ -163,6 +170,20 @@ async def _serve(app: App, signals: StopSignals, settings: Configuration) -> int
     threads.shutdown(wait=False, cancel_futures=True)
     _leave_threads_behind()
     return 0
+
+
+@asynccontextmanager
+async def _figures(app: App, loaded: Loaded, address: str | None) -> AsyncGenerator[None]:
+    """Health, readiness and figures beside the worker. It stops before the worker does."""
+    if address is None:
+        yield
+        return
+    server, settings = web("server"), loaded.settings.http
+    host, port = server.parse_address(address)
+    options = {"allowed_hosts": settings.allowed_hosts, "secret": settings.secret, "is_whole": False}
+    async with server.served(app, host, port, token_file(loaded), **options) as serving:
+        LOG.info("health, readiness and figures are at %s", serving.url, extra={"event": "http"})
+        yield
 
 
 def _check(app: App, target: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
+from holdfast.client.feed import Feeds
 from holdfast.client.waiting import Waiting
 from holdfast.core import events as e
 from holdfast.core.turn import Turn
@@ -49,6 +50,11 @@ class Access(Protocol):
     @property
     def waiting(self) -> Waiting:
         """Who waits for the end of a run."""
+        ...
+
+    @property
+    def feeds(self) -> Feeds:
+        """What is new in the store."""
         ...
 
     @property

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import msgspec
 
+from holdfast.authoring.registry import Registry
 from holdfast.core.annotations import hints_of
 from holdfast.core.hints import did_you_mean
 from holdfast.core.payload import Shape
 from holdfast.core.specs import WorkflowSpec
-from holdfast.authoring.registry import Registry
 from holdfast.errors import InvalidArguments, InvalidInput, NotDecodable, UnknownWorkflow
 
 _STARS: dict[int, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}

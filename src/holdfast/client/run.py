@@ -82,8 +82,8 @@ class ClientRun(Run[R]):
 
     async def view(self) -> RunView:
         """Everything the run's row says."""
-        [view] = await self._client.views([await self._row()])
-        return view
+        row, store = await self._row(), self._client.store
+        return view_of(row, store.clock.now(), (await read_errors(store, [row])).get(row.no, ""))
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
         """Waits for the end and says how it ended; None if the time ran out."""

@@ -17,11 +17,17 @@ from holdfast.app import App
 from holdfast.errors import InvalidConfig, InvalidInput
 from holdfast.web.asgi import Server
 from holdfast.web.gate import LOOPBACK, is_loopback
-from holdfast.web.tokens import Role, TokenFile, new_token
+from holdfast.web.routes import Route
+from holdfast.web.table import ROUTES
+from holdfast.web.tokens import JoinedTokens, Token, TokenFile, new_token
 
 LOG = logging.getLogger("holdfast.http")
 DRAIN = 5
 """Seconds that answers under way may take when the server stops."""
+
+
+FIGURES: tuple[Route, ...] = tuple(route for route in ROUTES if route.path == "/metrics")
+"""What a worker serves beside health and readiness."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -67,23 +73,35 @@ class Serving:
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{shown}:{self.port}/"
 
-    def link(self, role: Role = "admin") -> str:
-        """An address that opens one session, within a minute. On loopback only: it is not encrypted."""
+    def link(self, token: Token | None = None) -> str:
+        """An address that opens one session, within a minute; that of a token, or of one made for it. On loopback only:
+        it is not encrypted."""
         if not is_loopback(self.host):
             raise InvalidInput(f"a one-time link is for loopback, and this server listens on {self.host}")
-        token, _ = new_token("dev", role)
-        self.server.own.add(token)
+        if token is None:
+            token, _ = new_token("dev", "admin")
+            self.server.own.add(token)
         return f"{self.url}#code={self.server.service.gate.codes.new(token)}"
 
 
 @asynccontextmanager
 async def served(
-    app: App, host: str, port: int, tokens: TokenFile, *, allowed_hosts: tuple[str, ...] = (), secret: str = ""
+    app: App,
+    host: str,
+    port: int,
+    tokens: TokenFile,
+    *,
+    more_tokens: TokenFile | None = None,
+    allowed_hosts: tuple[str, ...] = (),
+    secret: str = "",
+    is_whole: bool = True,
 ) -> AsyncGenerator[Serving]:
-    """Serves an app on an address for as long as the block lasts."""
+    """Serves an app on an address for as long as the block lasts: all of it, or health, readiness and figures."""
     check_reach(host, tokens)
     hosts = (*LOOPBACK, *allowed_hosts) if is_loopback(host) else (*allowed_hosts, host, f"{host}:{port}")
-    application = Server(app, tokens=tokens, allowed_hosts=hosts, secret=secret)
+    known = tokens if more_tokens is None else JoinedTokens(tokens, more_tokens)
+    routes = ROUTES if is_whole else FIGURES
+    application = Server(app, tokens=known, allowed_hosts=hosts, secret=secret, routes=routes, has_page=is_whole)
     config = uvicorn.Config(
         application,
         log_config=None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
@@ -54,7 +56,7 @@ def server() -> Server:
 
 @schema.parametrize()
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_operation_answers_as_documented(case: schemathesis.Case, server: Server) -> None:
+def test_every_operation_answers_as_documented(case: schemathesis.Case[Any], server: Server) -> None:
     """Promise: no 5xx, no status, content type or shape that is not documented."""
     case.headers["Authorization"] = f"Bearer {SECRET}"
     case.call_and_validate(app=server, base_url="http://127.0.0.1:7070", checks=CHECKS)

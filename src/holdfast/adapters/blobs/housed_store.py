@@ -102,6 +102,8 @@ class _HousedStore:
         self.read_tree, self.last_seq, self.trees = inner.read_tree, inner.last_seq, inner.trees
         self.get, self.list, self.count = inner.get, inner.list, inner.count
         self.exposed, self.exposures = inner.exposed, inner.exposures
+        self.tally, self.spread = inner.tally, inner.spread
+        self.final_seq, self.news = inner.final_seq, inner.news
         self.replace, self.watchers, self.unread = inner.replace, inner.watchers, inner.unread
         self.heart, self.claim, self.due, self.acquit = inner.heart, inner.claim, inner.due, inner.acquit
         self.reinstate, self.lease, self.held, self.take = inner.reinstate, inner.lease, inner.held, inner.take
