@@ -23,7 +23,7 @@ from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
-from holdfast.client.transactions import borrow, settle
+from holdfast.client.transactions import lent
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
@@ -327,32 +327,15 @@ class App:
         are there together, or neither is. On SQLite it is an `apsw.Connection`, and nobody else writes to the file
         until the block ends: keep it short. On PostgreSQL it is a `psycopg.AsyncConnection`.
         """
-        transaction = await borrow((await self.client()).store, is_async=True)
-        try:
-            yield transaction.connection
-        except BaseException:
-            await transaction.roll_back()
-            raise
-        await settle(transaction)
+        async with lent((await self.client()).store) as connection:
+            yield connection
 
     def asgi(
-        self,
-        *,
-        tokens: Any = None,
-        authorize: Any = None,
-        allowed_hosts: Iterable[str] | None = None,
-        prefix: str = "",
+        self, *, tokens: Any = None, authorize: Any = None, allowed_hosts: Iterable[str] | None = None, prefix: str = ""
     ) -> Any:
-        """An ASGI application with the HTTP API and the page, to be mounted in yours or served by any ASGI server. The
-        store is opened with the first request. Needs the extra `dashboard`.
-
-        - `tokens`: the file of `holdfast tokens`, or anything with `tokens()`
-        - `authorize`: your own answer to who asks: called with the ASGI scope, gives (name, role) or None; may be async
-        - `allowed_hosts`: the host names it answers for; else those of loopback
-        - `prefix`: where it is served, such as "/holdfast", if your server does not say so (`root_path`)
-
-        Nothing given: everything is denied.
-        """
+        """The HTTP API and the page, to be mounted: nothing given, all is denied. `tokens`: a file of tokens.
+        `authorize`: gets the ASGI scope, gives (name, role) or None; may be async. `allowed_hosts`: names that
+        it answers for, else loopback's. `prefix`: where it is, if the server does not say so. Extra: `dashboard`."""
         return web("asgi").asgi(self, tokens=tokens, authorize=authorize, allowed_hosts=allowed_hosts, prefix=prefix)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:

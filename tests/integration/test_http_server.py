@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,20 +90,6 @@ def events(lines: Iterator[str]) -> Iterator[tuple[str, str, Any]]:
             found = {}
 
 
-def wait_until_answered(http: httpx.Client, path: str, status: int) -> httpx.Response:
-    """The first answer with that status."""
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        try:
-            answer = http.get(path)
-            if answer.status_code == status:
-                return answer
-        except httpx.TransportError:
-            pass
-        time.sleep(0.05)
-    raise AssertionError(f"{path} was never answered with {status}")
-
-
 def test_dev_serves_the_page_and_stops_in_order(tmp_path: Path, env: dict[str, str]) -> None:
     """Promise: the link signs in once; a run started over HTTP is served by the worker; a reload signs nobody out; on
     SIGTERM streams end with a hint before the process does."""
@@ -130,7 +115,7 @@ def test_dev_serves_the_page_and_stops_in_order(tmp_path: Path, env: dict[str, s
             (tmp_path / "shop.py").write_text(SHOP.replace("hello {name}", "good morning {name}"))
             said(dev.stderr, "changed: the worker begins anew")
             said(dev.stderr, rf"page: http://127.0.0.1:{port}/$")
-            assert wait_until_answered(http, "/api/v1/session", 200).json()["role"] == "admin"
+            assert http.get("/api/v1/session").json()["role"] == "admin"
             with http.stream("GET", "/api/v1/runs/events") as stream:
                 coming = events(stream.iter_lines())
                 assert next(coming)[::2] == ("retry", 1000)
@@ -151,7 +136,8 @@ def test_a_worker_serves_health_and_figures(tmp_path: Path, env: dict[str, str])
     port = free_port()
     with command(tmp_path, env, "worker", "shop:app", "--http", f"127.0.0.1:{port}") as worker:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as http:
-            wait_until_answered(http, "/ready", 200)
+            said(worker.stderr, "health, readiness and figures are at")
+            assert http.get("/ready").json()["ok"] is True
             assert http.get("/health").json() == {"ok": True}
             assert http.get("/metrics").status_code == 401
             head = {"authorization": f"Bearer {token}"}

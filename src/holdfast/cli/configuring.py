@@ -42,7 +42,7 @@ def _value(loaded: Loaded, name: str) -> Any:
     value: Any = loaded.settings
     for part in name.split("."):
         value = getattr(value, part)
-    if name.endswith(".secret") and value:
+    if name.endswith(".session_key") and value:
         return HIDDEN
     return without_secrets(value) if isinstance(value, str) and "://" in value else value
 

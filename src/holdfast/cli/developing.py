@@ -116,7 +116,7 @@ class Page:
 
     def start(self) -> None:
         """Begins."""
-        env = {**os.environ, "HOLDFAST_HTTP_SECRET": self._secret}
+        env = {**os.environ, "HOLDFAST_HTTP_SESSION_KEY": self._secret}
         self._process = _started("dashboard", [*self._words, *self._first], env)
         self._first = ["--no-link"]
 

@@ -180,7 +180,7 @@ async def _figures(app: App, loaded: Loaded, address: str | None) -> AsyncGenera
         return
     server, settings = web("server"), loaded.settings.http
     host, port = server.parse_address(address)
-    options = {"allowed_hosts": settings.allowed_hosts, "secret": settings.secret, "is_whole": False}
+    options = {"allowed_hosts": settings.allowed_hosts, "secret": settings.session_key, "is_whole": False}
     async with server.served(app, host, port, token_file(loaded), **options) as serving:
         LOG.info("health, readiness and figures are at %s", serving.url, extra={"event": "http"})
         yield

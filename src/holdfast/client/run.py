@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -27,7 +27,7 @@ from holdfast.core.messages import encode_event, ended
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.suspicion import words
-from holdfast.core.turn import Turn, decode_row, last_turn
+from holdfast.core.turn import Row, Turn, decode_row, last_turn
 from holdfast.errors import (
     CorruptJournal,
     NotAllowedHere,
@@ -236,7 +236,8 @@ async def read_errors(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
     """By number of the run: the first line of what ended those that did not complete. What cannot be read has none."""
     wanted = {row.no: row.next_ordinal - 1 for row in rows if row.status in (Status.FAILED, Status.CANCELLED)}
     found: dict[int, str] = {}
-    for no, stored in (await store.read(wanted) if wanted else {}).items():
+    lasts: Mapping[int, Sequence[Row]] = await store.read(wanted) if wanted else {}
+    for no, stored in lasts.items():
         try:
             last = decode_row(stored[-1]).events[-1]
         except (CorruptJournal, IndexError):

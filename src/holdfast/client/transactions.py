@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
 from holdfast.ports.store import Store
 from holdfast.ports.transactions import OpenTransaction, RolledBack, holding
 
@@ -18,3 +22,15 @@ async def settle(transaction: OpenTransaction) -> None:
     settled = await transaction.commit()
     if isinstance(settled, RolledBack):
         raise settled.error
+
+
+@asynccontextmanager
+async def lent(store: Store) -> AsyncGenerator[Any]:
+    """A connection of the store in a transaction: it commits at the end of the block and rolls back if that raises."""
+    transaction = await borrow(store, is_async=True)
+    try:
+        yield transaction.connection
+    except BaseException:
+        await transaction.roll_back()
+        raise
+    await settle(transaction)

@@ -84,11 +84,11 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The HTTP API and the page. `tokens` is the file of `holdfast tokens`; `allowed_hosts` are host names it answers
-    for besides its own; with a `secret` sessions outlive the process, and several processes share them."""
+    for besides its own; with a `session_key` sessions outlive the process, and several processes share them."""
 
     tokens: str = "holdfast-tokens.json"
     allowed_hosts: tuple[str, ...] = ()
-    secret: str = ""
+    session_key: str = ""
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):

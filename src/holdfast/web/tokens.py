@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -182,7 +182,7 @@ class TokenFile:
             raise
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> Generator[None]:
         """One writer at a time, in whatever process."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_name(f".{self.path.name}.lock").open("a") as lock:

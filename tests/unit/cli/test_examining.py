@@ -338,6 +338,8 @@ def test_every_setting_is_shown_with_its_origin(cli: Cli, monkeypatch: pytest.Mo
     assert lines["store.url"] == '"postgresql://me@host/db?schema=x"\t$HOLDFAST_URL'
     whole = cli("config", "--json").json
     assert whole["file"] == str(cli.folder / "holdfast.toml")
+    monkeypatch.setenv("HOLDFAST_HTTP_SESSION_KEY", "hunter2")
+    assert "hunter2" not in cli.ok("config") + cli.ok("config", "--json")
     assert whole["settings"]["leases.ttl"] == {"value": "1m30s", "origin": whole["file"]}
     assert "secret" not in json.dumps(whole)
 
@@ -402,7 +404,8 @@ def test_an_unknown_shell_is_wrong_usage(cli: Cli) -> None:
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_json_debug_config_and_a_summary(cli: Cli, name: str) -> None:
     """Contract: `--json` on every command, and each is in the list of commands with a word on what it does."""
-    ways = [(name, part) for part in FlowGroup.places] if name == "flow" else [(name,)]
+    parts = {"flow": list(FlowGroup.places), "tokens": ["add", "list", "revoke"]}
+    ways = [(name, part) for part in parts[name]] if name in parts else [(name,)]
     for words in ways:
         text = cli.ok(*words, "--help")
         assert all(option in text for option in ("--json", "--debug", "--config", "--help")), words

@@ -55,6 +55,10 @@ concurrency = 9
 queues = ["default", "slow"]
 poll = "500ms"
 grace = 40
+[http]
+tokens = "t.json"
+allowed_hosts = ["shop.example"]
+session_key = "long"
 """
 
 
@@ -94,6 +98,8 @@ def test_every_key_is_read_and_typed(tmp_path: Path) -> None:
     assert (upkeep.keep, upkeep.snapshot_every, upkeep.compact_after) == (timedelta(days=90), 500, 0)
     assert (upkeep.sweep_interval, upkeep.blob_grace) == (timedelta(minutes=1), timedelta(days=2))
     assert settings.worker.queues == ("default", "slow")
+    http = settings.http
+    assert (http.tokens, http.allowed_hosts, http.session_key) == ("t.json", ("shop.example",), "long")
     assert (settings.worker.id, settings.worker.concurrency) == ("worker-1", 9)
     assert (settings.worker.poll, settings.worker.grace) == (timedelta(milliseconds=500), timedelta(seconds=40))
     told = {name for name, origin in found.origins.items() if origin != "default"}
