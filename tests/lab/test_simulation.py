@@ -23,11 +23,12 @@ from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.suspicion import NONE, Suspicion
-from holdfast.engine import engine, session
-from holdfast.engine.session import Session
+from holdfast.engine import engine
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from holdfast.ports.leases import Claims, WorkerRow
-from holdfast.turn import park
+from holdfast.turn import park, rules
+from holdfast.turn.inputs import Opened
+from holdfast.turn.machine import Machine
 from holdfast.turn.park import next_wake
 from holdfast.turn.rules import taken_up
 from tests.lab.sim.campaign import compared
@@ -38,7 +39,7 @@ from tests.lab.sim.shrinking import keep, kept, shrunk
 from tests.lab.sim.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
-_rebuilt = Session.rebuilt
+_open = Machine._open
 
 
 @pytest.mark.parametrize("first", range(0, 120, 30))
@@ -230,7 +231,7 @@ def test_a_store_that_does_not_count_claims_is_found_out() -> None:
 
 
 def test_a_refused_turn_that_leaves_a_message_is_found_out() -> None:
-    assert first_problem(Chatty, first=20).startswith("S3")
+    assert first_problem(Chatty, first=380).startswith("S3")
 
 
 def test_a_worker_that_begins_what_kills_it_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,8 +279,8 @@ def test_a_deadline_that_wakes_nobody_is_found_out(monkeypatch: pytest.MonkeyPat
 
 def test_a_worker_that_stops_bodies_before_the_end_is_durable_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """And that begins all of them again when the end is refused, those included that may run once."""
-    monkeypatch.setattr(Session, "rebuilt", _without_bodies)
-    monkeypatch.setattr(session, "taken_up", _all_again)
+    monkeypatch.setattr(Machine, "_open", _without_bodies)
+    monkeypatch.setattr(rules, "taken_up", _all_again)
     assert first_problem(MemoryStore, first=40).startswith("S9")
 
 
@@ -331,13 +332,13 @@ def _without_deadline(run: Run, program: Program) -> datetime | None:
     return next_wake(msgspec.structs.replace(run, deadline=None), program)
 
 
-def _without_bodies(session: Session, *journal: Any) -> None:
-    session._flight.leave("the run has ended")
-    _rebuilt(session, *journal)
+def _without_bodies(machine: Machine, given: Opened, at: datetime) -> None:
+    machine._effects += machine._flight.forget_all("the run has ended")
+    _open(machine, given, at)
 
 
 def _all_again(run: Run, commands: Any, worker: str, *, but: Any = (), unbegun: Any = ()) -> Any:
-    if isinstance(but, tuple):
+    if isinstance(unbegun, tuple):
         return taken_up(run, commands, worker)
     keys = [step.key for step in run.in_flight if step.key in commands and step.key not in but]
     return [], e.Claimed(worker=worker, restarted=tuple(keys)), keys

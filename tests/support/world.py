@@ -26,6 +26,7 @@ from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.recovery import encode_recovery
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
+from holdfast.turn.states import State
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.worker import Worker
 from tests.support.postgres import clean_url
@@ -179,7 +180,7 @@ async def crash(worker: Worker) -> None:
         task.cancel()
     await asyncio.gather(*committing, return_exceptions=True)
     for session in list(engine.sessions.values()):
-        session._is_gone = True
+        session.machine.state = State.GONE
     if worker._watchdog is not None:
         worker._watchdog.stop()
     if worker._heartbeat is not None:
@@ -187,18 +188,18 @@ async def crash(worker: Worker) -> None:
     await engine.bodies.close()
     for session in list(engine.sessions.values()):
         session.program.close()
-    for kept in engine._warm.values():
+    for kept in engine.warm.values():
         kept.program.close()
     engine.wheel.close()
     engine.sessions.clear()
-    engine._warm.clear()
+    engine.warm._kept.clear()
 
 
 def forget_programs(worker: Worker) -> None:
     """Empties the park cache, so that the next resume replays the journal."""
-    for kept in worker.engine._warm.values():
+    for kept in worker.engine.warm.values():
         kept.program.close()
-    worker.engine._warm.clear()
+    worker.engine.warm._kept.clear()
 
 
 async def events(run: Run[Any]) -> list[JournalEvent]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from holdfast.core.run import Run
 from holdfast.core.turn import Turn
 from holdfast.engine import telling
+from holdfast.engine.home import EngineHome
 from holdfast.engine.session import Session
 from holdfast.engine.telling import close
 from holdfast.ports.journal import Commit, Committed
@@ -23,16 +24,13 @@ from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
 from holdfast.turn.history import Loaded
 from holdfast.turn.replay import Replay, Replayed
 
-if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
-
 LOG = logging.getLogger("holdfast.worker")
 
 
 class Beginnings:
     """See the module."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineHome) -> None:
         self._engine = engine
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unanswered: set[str] = set()
@@ -121,7 +119,6 @@ class Beginnings:
         run = Run(new.row.run)
         run.apply(turn)
         blobs = {name: data for name, data in new.blobs if isinstance(data, bytes)}
-        captured: list[Commit] = []
         try:
             replay = Replay(Loaded(run, [turn]), engine.registry, engine.settings)
             if replay.spec is None:  # a flow that is not known here yet
@@ -133,26 +130,23 @@ class Beginnings:
             program = result.program
             session = Session(engine, 0, 1, 0, run, program)
             self.unborn[run.id] = session
-            session.unsent = captured
-            session.open([], 0)
+            session.open(run, program)
         except Exception:
             LOG.exception("run %s: could not be begun with its start; it is claimed like any other", run.id)
             self._discard(self.unborn.get(run.id))
             return None, None
-        session.unsent = None
-        assert captured, "a run that was never activated takes a turn"
-        return session, captured[0]
+        assert session.unsent is not None, "a run that was never activated takes a turn"
+        return session, session.unsent
 
     def _born(self, session: Session, no: int, verdict: Committed) -> None:
         engine = self._engine
-        session.no = no
         self.unborn.pop(session.run.id, None)
         self._unanswered.discard(session.run.id)
         engine.sessions[session.run.id] = session
         telling.claimed(session, is_new=True)
         if engine.is_draining:
             session.drain()
-        session.answered(verdict)
+        session.born(no, verdict)
 
     def _discard(self, session: Session | None) -> None:
         if session is not None:

@@ -12,40 +12,20 @@ import asyncio
 import contextvars
 import functools
 from collections.abc import Callable
-from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from holdfast.authoring.script.context import StepScope, Surroundings, running_step
 from holdfast.core.commands import RunStep
-from holdfast.core.durations import parse_duration
-from holdfast.core.failure import Failure, from_exception
+from holdfast.core.failure import Failure
 from holdfast.core.specs import StepSpec
 from holdfast.core.step import STOPPED
 from holdfast.engine.processes import run_in_process
 from holdfast.engine.threads import Threads
 from holdfast.engine.transacting import run_in_transaction
-from holdfast.errors import HoldfastError, InvalidInput, Permanent, RetryAfter, UsageError
-from holdfast.ports.transactions import OpenTransaction
-
-
-class Succeeded(msgspec.Struct, frozen=True):
-    """The body returned; the value, encoded. `transaction` holds what it wrote, and waits for the turn."""
-
-    value: bytes
-    transaction: OpenTransaction | None = None
-
-
-class Broke(msgspec.Struct, frozen=True):
-    """The body raised. `is_final`: another attempt would not help."""
-
-    failure: Failure
-    is_final: bool = False
-    not_before: timedelta | None = None
-
-
-Outcome: TypeAlias = Succeeded | Broke
+from holdfast.turn.outcome import Broke, Outcome, Succeeded, classify
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False):
@@ -249,16 +229,3 @@ def _succeeded(spec: StepSpec, value: Any) -> Succeeded:
 
 def _stopped(body: Body) -> Broke:
     return Broke(Failure(type=STOPPED, message=body.stop_reason or "the body was cancelled"))
-
-
-def classify(error: BaseException, declared: tuple[type[Exception], ...]) -> Broke:
-    """What an exception that left a body means."""
-    failure = from_exception(error, declared=declared)
-    if failure.declared or isinstance(error, Permanent | UsageError | InvalidInput):
-        return Broke(failure, is_final=True)
-    if isinstance(error, RetryAfter):
-        try:
-            return Broke(failure, not_before=parse_duration(error.after, what="RetryAfter"))  # type: ignore[arg-type]
-        except HoldfastError as refused:
-            return Broke(from_exception(refused), is_final=True)
-    return Broke(failure)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
-
-import msgspec
 
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.resources import resources_named_by
@@ -36,30 +33,23 @@ from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.engine.suspects import Suspects
 from holdfast.engine.telling import close
+from holdfast.engine.warm import WarmProgram, WarmPrograms
 from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
-from holdfast.turn import park
 from holdfast.turn.draft import Draft
 from holdfast.turn.history import Journal, run_of_row
 from holdfast.turn.replay import Missing, Replay, begun_anew
+from holdfast.turn.rules import Rules
 
 LOG = logging.getLogger("holdfast.worker")
-SPARE = 100
-"""So many programs (about 10 kB each) stay in memory whatever they wait for; beyond, only those that wake soon."""
-
 SETTLE = 2.0
 """Seconds a closing engine waits for turns the store has not answered."""
 
 T = TypeVar("T")
-
-
-class _Warm(msgspec.Struct):
-    run: Run
-    program: Program
 
 
 class Engine:
@@ -97,9 +87,9 @@ class Engine:
         self._freed = freed
         self.on_end: Callable[[e.ChildEnded], None] = lambda _: None
         self.met = met
-        self.chance = chance
-        self._warm: OrderedDict[str, _Warm] = OrderedDict()
-        self._warm_limit = warm
+        self.warm: WarmPrograms = WarmPrograms(warm)
+        self.rules: Rules = Rules(settings, worker_id, store.is_exclusive, self._draw, self.spec_of)
+        self.chance: Callable[[], float] = chance
         self._news = News(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._settlements: set[asyncio.Task[None]] = set()
@@ -108,7 +98,7 @@ class Engine:
         self.beginnings: Beginnings = Beginnings(self)
         self._put_offs = PutOffs()
         self.suspects: Suspects = Suspects(self)
-        self.holdings: Holdings = Holdings(self)
+        self.holdings: Holdings = Holdings(self, self.beginnings, self.snapshots, self.suspects)
 
     @property
     def busy(self) -> int:
@@ -119,6 +109,9 @@ class Engine:
     def is_quiet(self) -> bool:
         """Whether no run is held or about to be."""
         return not self.sessions and not self.beginnings.unborn
+
+    def _draw(self) -> float:
+        return self.chance()
 
     def spec_of(self, run: Run) -> WorkflowSpec:
         """The definition of a run it holds."""
@@ -140,18 +133,15 @@ class Engine:
     async def _take_on(self, rows: Sequence[RunRow], known: Mapping[str, Row] | None) -> None:
         cold: dict[int, int] = {}
         unread: dict[int, int] = {}
-        warm: dict[str, _Warm] = {}
+        warm: dict[str, WarmProgram] = {}
         for row in rows:
             if (earlier := self.sessions.get(row.id)) is not None:  # its lease had run out: our own claim fences it
                 earlier.drop("claimed again by its own worker")
-            kept = self._warm.pop(row.id, None)
-            if kept is not None and not row.damage and self._still_true(kept, row):
+            kept = self.warm.take(row)
+            if kept is not None:
                 warm[row.id] = kept
-            else:
-                if kept is not None:
-                    close(kept.program, row.id)
-                if not known or row.id not in known:
-                    cold[row.no] = row.next_ordinal - 1
+            elif not known or row.id not in known:
+                cold[row.no] = row.next_ordinal - 1
             if row.inbox_last != row.inbox_read and not row.damage:
                 unread[row.no] = 0  # one that is unread below what was read is noticed
         journals: Mapping[int, Journal] = {}
@@ -175,7 +165,7 @@ class Engine:
                     self._open(row, kept.run, kept.program, await self.asking.with_payloads(events), last)
             except Exception as error:
                 if isinstance(error, CorruptJournal) and kept is not None:  # a message to a program that is warm
-                    close(kept.program, row.id)
+                    kept.close()
                     unopened.pause(self, row, kept.run, error)
                     continue
                 is_known = isinstance(error, StoreError)
@@ -185,10 +175,6 @@ class Engine:
                 if broken is not None and broken.epoch == row.epoch:
                     broken.drop("could not be opened", event="abandoned")  # or it would keep its slot for ever
                 await self._put_back(row)
-
-    def _still_true(self, kept: _Warm, row: RunRow) -> bool:
-        """A program in memory goes on only if nobody else held the run in between."""
-        return row.epoch == kept.run.epoch + 1 and row.next_ordinal == kept.run.ordinal + 1
 
     async def _open_cold(
         self, row: RunRow, journal: Journal, events: list[e.AnyEvent], last: int, notes: Notes
@@ -239,7 +225,7 @@ class Engine:
         self._put_offs.forget(row.id)
         telling.claimed(session)
         self.suspects.opened(session, row)
-        session.open(events, last)
+        session.open(run, program, events, last)
         if self.is_draining:  # it was claimed while the worker was told to go
             session.drain()
 
@@ -261,8 +247,8 @@ class Engine:
         await self.holdings.check(instance)
 
     def doubt(self) -> None:
-        """The answer of a claim was lost, or what was committed: the store may count runs as ours that nobody here
-        knows of."""
+        """The reply to a claim or commit was lost, so the store may list runs as ours that we do not know. Reconcile at
+        the next check."""
         self.holdings.doubt()
 
     def knows(self, run: str) -> bool:
@@ -271,17 +257,26 @@ class Engine:
 
     # -- asked by sessions ---------------------------------------------------------------------------------------------
 
-    def release(self, session: Session, until: datetime | None) -> None:
-        """Gives a run back without a turn. What the session has seen is taken now: news that comes while the store
-        answers is unread to it, so the run stays available."""
-        self.spawn(self._release(session, until, session.inbox_seen))
+    def release(self, session: Session, until: datetime | None, inbox_seen: int) -> None:
+        """Gives a run back without a turn. News that comes while the store answers is unread to it, so the run stays
+        available."""
+        self.spawn(self._release(session, until, inbox_seen))
 
     async def _release(self, session: Session, until: datetime | None, inbox_seen: int) -> None:
-        is_ours = await self.asking.insist(
+        session.released(await self._returned(session, until, inbox_seen))
+
+    def give_back(self, session: Session, until: datetime, inbox_seen: int) -> None:
+        """Gives a run back that the session has left."""
+        self.spawn(self._give_back(session, until, inbox_seen))
+
+    async def _give_back(self, session: Session, until: datetime, inbox_seen: int) -> None:
+        await self._returned(session, until, inbox_seen)
+
+    async def _returned(self, session: Session, until: datetime | None, inbox_seen: int) -> bool:
+        return await self.asking.insist(
             lambda: self.store.release(session.no, epoch=session.epoch, until=until, inbox_seen=inbox_seen),
             f"run {session.run.id}: release",
         )
-        session.released(is_ours)
 
     def settle(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs the commit of a transaction: a closing engine waits for it."""
@@ -289,22 +284,17 @@ class Engine:
         self._settlements.add(task)
         task.add_done_callback(self._settlements.discard)
 
-    def reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
-        """An end was refused because of unread messages: go back to the journal, then take both."""
-        self.spawn(self._reload(session, inputs))
+    def reload(self, session: Session, kept: Sequence[e.AnyEvent]) -> None:
+        """A turn was refused: go back to the journal, then take what is kept of it and what is unread."""
+        self.spawn(self._reload(session, kept))
 
-    async def _reload(self, session: Session, inputs: list[e.AnyEvent]) -> None:
+    async def _reload(self, session: Session, kept: Sequence[e.AnyEvent]) -> None:
         try:
-            await self._rebuild(session, inputs)
+            await self._rebuild(session, kept)
         except Exception as error:  # noqa: BLE001 whoever opens it next finds the same, and pauses the run with the reason
-            session.drop(f"cannot be rebuilt from its journal: {error}", event="abandoned")
-            release = self.store.release
-            await self.asking.insist(
-                lambda: release(session.no, epoch=session.epoch, until=self.clock.now(), inbox_seen=session.inbox_seen),
-                f"run {session.run.id}: release",
-            )
+            session.unreadable(error)
 
-    async def _rebuild(self, session: Session, inputs: list[e.AnyEvent]) -> None:
+    async def _rebuild(self, session: Session, kept: Sequence[e.AnyEvent]) -> None:
         close(session.program, session.run.id)
         journals = await self.asking.journals({session.no: session.run.ordinal - 1})  # the last turn was refused
         loaded = await self.asking.load(session.no, session.run.id, journals[session.no])
@@ -316,19 +306,17 @@ class Engine:
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
         events, reached = opened(run.id, fresh, seen, None if row is None else row.inbox_last)
         events = await self.asking.with_payloads(events)
-        consumed: list[e.AnyEvent] = [x for x in inputs if not isinstance(x, e.TimerFired | e.AttemptStarted)]
-        session.rebuilt(run, program, consumed, events, reached)
+        session.open(run, program, events, reached, kept)
 
-    def begin_anew(self, session: Session, draft: Draft) -> bool:
+    def begin_anew(self, session: Session, start: e.Continued, blobs: Mapping[str, bytes]) -> Program | None:
         """After `continue_as` the next life begins from memory: earlier ones are not read again for it."""
-        start = draft.outputs[-1] if draft.outputs else None
-        if not isinstance(start, e.Continued) or self.settings.paranoid:
-            return False
-        program = begun_anew(session.run, start, draft.blobs, self.registry, self.settings)
-        if program is not None:
-            close(session.program, session.run.id)
-            session.program = program
-        return program is not None
+        if self.settings.paranoid:
+            return None
+        return begun_anew(session.run, start, blobs, self.registry, self.settings)
+
+    def turned(self, session: Session, draft: Draft) -> None:
+        """A turn of a run is durable."""
+        self.suspects.turned(session, draft)
 
     def left(self, session: Session, *, is_warm: bool, is_over: bool) -> None:
         """A session ended: its program stays warm, or is closed."""
@@ -336,21 +324,16 @@ class Engine:
             del self.sessions[session.run.id]
         spec = self.registry.of(session.run)
         is_kept = is_warm and not self.settings.paranoid and not self.is_draining
-        if is_kept and spec is not None and spec.is_async and self._is_worth_memory(session):
-            self._warm[session.run.id] = _Warm(session.run, session.program)
-            while len(self._warm) > self._warm_limit:
-                oldest, kept = self._warm.popitem(last=False)
-                close(kept.program, oldest)
+        run, program, now = session.run, session.program, self.clock.now
+        if is_kept and spec is not None and spec.is_async and self.warm.is_worth_it(run, program, now()):
+            self.warm.keep(run, program)
         else:
-            close(session.program, session.run.id)
+            close(program, run.id)
         self.snapshots.left(session.run, session.no)
         self.suspects.left(session)
         if self.settings.paranoid and (is_warm or is_over):
             self.shadow.left(session)
         self.freed(is_over=is_over)
-
-    def _is_worth_memory(self, session: Session) -> bool:
-        return len(self._warm) < SPARE or park.wakes_soon(session.run, session.program, self.clock.now())
 
     def freed(self, *, is_over: bool = False) -> None:
         """A slot is free. `is_over`: by the end of its run; else a run may be due again, now or at some time."""
@@ -379,9 +362,7 @@ class Engine:
             await asyncio.wait(list(self._settlements), timeout=SETTLE)
         for session in list(self.sessions.values()):
             session.drop("the worker stopped", event="abandoned")
-        for name, kept in self._warm.items():
-            close(kept.program, name)
-        self._warm.clear()
+        self.warm.clear()
         await self.bodies.close()
         self.wheel.close()
         self.suspects.close()

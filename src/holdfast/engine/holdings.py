@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from holdfast.engine.beginning import Beginnings
+from holdfast.engine.home import EngineHome
 from holdfast.engine.session import Session
+from holdfast.engine.snapshots import Snapshots
+from holdfast.engine.suspects import Suspects
 from holdfast.ports.leases import Held
-
-if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
 
 LOG = logging.getLogger("holdfast.worker")
 
@@ -25,10 +26,13 @@ async def keep_none(lost: Mapping[str, int]) -> Collection[str]:
 
 
 class Holdings:
-    """Drops what others took, and gives back what nobody here knows of."""
+    """Drops what other workers took, and gives back what this one does not know."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineHome, beginnings: Beginnings, snapshots: Snapshots, suspects: Suspects) -> None:
         self._engine = engine
+        self._beginnings = beginnings
+        self._snapshots = snapshots
+        self._suspects = suspects
         self._strays: dict[str, int] = {}
         self._doubts = 0
         self.keep: Keep = keep_none
@@ -45,8 +49,8 @@ class Holdings:
         engine.wheel.turn()  # the clock may have been set forward, which timers of the event loop do not notice
         before = dict(engine.sessions)
         for session in before.values():
-            engine.snapshots.look(session.run, session.no)
-        engine.suspects.look()
+            self._snapshots.look(session.run, session.no)
+        self._suspects.look()
         held = await engine.store.held(instance)
         if self._doubts:
             await self._give_strays_back(instance, held)
@@ -89,12 +93,12 @@ class Holdings:
         self._strays = found
         self._doubts = 2 if found else self._doubts - 1
         if not self._doubts:
-            engine.beginnings.give_up()
+            self._beginnings.give_up()
         for name in strays:
             row = await engine.store.get(name)
             if row is None or (row.instance, row.epoch) != (instance, found[name]):
                 continue
-            if engine.knows(name) or engine.beginnings.found(row):
+            if engine.knows(name) or self._beginnings.found(row):
                 continue
             told = {"event": "stray", "run": name}
             LOG.warning("run %s: ours by the store, but not known here; given back", name, extra=told)

@@ -10,17 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from holdfast.core import events as e
 from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import decode_event
+from holdfast.engine.home import EngineHome
+from holdfast.engine.session import Session
 from holdfast.errors import CorruptJournal, HoldfastError
 from holdfast.ports.inbox import Unconsumed
-
-if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
-    from holdfast.engine.session import Session
 
 LOG = logging.getLogger("holdfast.worker")
 
@@ -75,7 +72,7 @@ def _pause(run: str, number: int, why: str) -> e.Paused:
 class News:
     """Reads the inboxes of sessions, those that ask in one moment together."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineHome) -> None:
         self._engine = engine
         self._wanted: dict[str, None] = {}  # in the order of asking, whatever the hashes
         self._task: asyncio.Task[None] | None = None

@@ -26,8 +26,9 @@ from holdfast.errors import NotAllowedHere
 if TYPE_CHECKING:
     from holdfast.authoring.script.context import StepScope
     from holdfast.core.specs import StepSpec
-    from holdfast.engine.bodies import Attempt, Outcome
+    from holdfast.engine.bodies import Attempt
     from holdfast.ports.transactions import OpenTransaction
+    from holdfast.turn.outcome import Outcome
 
 T = TypeVar("T")
 
@@ -123,7 +124,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _outcome(out: bytes, code: int | None) -> Outcome:
     from datetime import timedelta
 
-    from holdfast.engine.bodies import Broke, Succeeded
+    from holdfast.turn.outcome import Broke, Succeeded
 
     try:
         answer = msgspec.json.decode(out, type=Answer)
@@ -198,7 +199,7 @@ class _Elsewhere:
 def _work(errand: Errand) -> Answer:
     from holdfast.authoring.script.context import StepScope, running_step
     from holdfast.authoring.script.steps import AnyStep, step
-    from holdfast.engine.bodies import classify
+    from holdfast.turn.outcome import classify
 
     try:
         found = _find(errand)

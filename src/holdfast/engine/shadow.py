@@ -9,18 +9,15 @@ each time, so it is for development and tests.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from holdfast.core.run import Run
 from holdfast.engine import unopened
+from holdfast.engine.home import EngineHome
+from holdfast.engine.session import Session
 from holdfast.engine.telling import close
 from holdfast.errors import Diverged, HoldfastError
 from holdfast.ports.leases import Over, Taken
 from holdfast.turn.replay import Missing, Replay
-
-if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
-    from holdfast.engine.session import Session
 
 LOG = logging.getLogger("holdfast.worker")
 
@@ -28,7 +25,7 @@ LOG = logging.getLogger("holdfast.worker")
 class Shadow:
     """See the module."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineHome) -> None:
         self._engine = engine
 
     def left(self, session: Session) -> None:

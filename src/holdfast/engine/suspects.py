@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.core.suspicion import trial
+from holdfast.engine.home import EngineHome
+from holdfast.engine.session import Session
 from holdfast.ports.runs import RunRow
 from holdfast.turn.draft import Draft, is_progress
-
-if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
-    from holdfast.engine.session import Session
 
 
 class _Trial(msgspec.Struct, gc=False):
@@ -32,7 +29,7 @@ class _Trial(msgspec.Struct, gc=False):
 class Suspects:
     """Mostly none; more than one only if a lease came back."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineHome) -> None:
         self._engine = engine
         self._trials: dict[str, _Trial] = {}
 

@@ -7,35 +7,49 @@ unless somebody listens.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, assert_never
 
 from holdfast.core import events as e
-from holdfast.core.opened import OpenStep
 from holdfast.core.program import Program
-from holdfast.engine.bodies import Outcome, Succeeded
+from holdfast.core.run import Run
 from holdfast.ports.journal import Park
 from holdfast.ports.runs import RunRow
-
-if TYPE_CHECKING:
-    from holdfast.engine.session import Session
-    from holdfast.turn.draft import Draft
+from holdfast.turn.draft import Draft
+from holdfast.turn.effects import Broken, Dropped, GivenBack
+from holdfast.turn.outcome import Outcome, Succeeded
 
 LOG = logging.getLogger("holdfast.worker")
 
 
-def fields(session: Session, event: str, **more: Any) -> dict[str, Any]:
+class Held(Protocol):
+    """A run that this worker holds."""
+
+    worker: str
+
+    @property
+    def run(self) -> Run:
+        """Its fold."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Of its lease."""
+        ...
+
+
+def fields(session: Held, event: str, **more: Any) -> dict[str, Any]:
     """What every line carries."""
     return {
         "event": event,
         "run": session.run.id,
         "workflow": session.run.workflow,
-        "worker": session.engine.worker_id,
+        "worker": session.worker,
         "epoch": session.epoch,
         **more,
     }
 
 
-def claimed(session: Session, *, is_new: bool = False) -> None:
+def claimed(session: Held, *, is_new: bool = False) -> None:
     """The run is ours; `taken over` if somebody was cut off in the middle of a step. `is_new`: it was made here."""
     if LOG.isEnabledFor(logging.INFO):
         was_cut_off = not is_new and any(not step.is_unstarted for step in session.run.in_flight)
@@ -43,14 +57,14 @@ def claimed(session: Session, *, is_new: bool = False) -> None:
         LOG.info("run %s: %s", session.run.id, how, extra=fields(session, how))
 
 
-def step_started(session: Session, step: OpenStep) -> None:
+def step_started(session: Held, key: str, attempt: int) -> None:
     """A body begins."""
     if LOG.isEnabledFor(logging.INFO):
-        more = fields(session, "step started", step=step.key, attempt=step.attempt)
-        LOG.info("run %s: step %s started, attempt %d", session.run.id, step.key, step.attempt, extra=more)
+        more = fields(session, "step started", step=key, attempt=attempt)
+        LOG.info("run %s: step %s started, attempt %d", session.run.id, key, attempt, extra=more)
 
 
-def step_ended(session: Session, key: str, attempt: int, outcome: Outcome) -> None:
+def step_ended(session: Held, key: str, attempt: int, outcome: Outcome) -> None:
     """A body ended."""
     if LOG.isEnabledFor(logging.INFO):
         more = fields(session, "step ended", step=key, attempt=attempt)
@@ -60,7 +74,7 @@ def step_ended(session: Session, key: str, attempt: int, outcome: Outcome) -> No
         LOG.info("run %s: step %s %s", session.run.id, key, how, extra=more)
 
 
-def turned(session: Session, draft: Draft, park: Park | None, *, is_leaving: bool, unread: int = 0) -> None:
+def turned(session: Held, draft: Draft, park: Park | None, *, is_leaving: bool, unread: int = 0) -> None:
     """A turn is durable: the run ended, was paused, given back or parked with it. `unread`: messages that it has not
     seen; of a run that ended they tell that signals of this very turn were lost."""
     for event in draft.inputs:
@@ -85,13 +99,13 @@ def turned(session: Session, draft: Draft, park: Park | None, *, is_leaving: boo
         given_back(session, park, is_leaving=is_leaving)
 
 
-def _lost(session: Session, what: str, why: str) -> None:
+def _lost(session: Held, what: str, why: str) -> None:
     LOG.warning(
         "run %s: %s was not delivered: the run is %s", session.run.id, what, why, extra=fields(session, "signal lost")
     )
 
 
-def given_back(session: Session, park: Park | None, *, is_leaving: bool) -> None:
+def given_back(session: Held, park: Park | None, *, is_leaving: bool) -> None:
     """The run is released because the worker leaves, or parked because it waits."""
     if LOG.isEnabledFor(logging.INFO):
         how = "released" if is_leaving else "parked"
@@ -101,9 +115,17 @@ def given_back(session: Session, park: Park | None, *, is_leaving: bool) -> None
         LOG.info("run %s: %s%s", session.run.id, how, until, extra=fields(session, how))
 
 
-def dropped(session: Session, why: str, event: str) -> None:
-    """The run is somebody else's, or will be."""
-    LOG.warning("run %s: %s; dropped", session.run.id, why, extra=fields(session, event))
+def told(session: Held, fact: Dropped | GivenBack | Broken) -> None:
+    """What else a machine says of its run."""
+    match fact:
+        case Dropped():
+            LOG.warning("run %s: %s; dropped", session.run.id, fact.why, extra=fields(session, fact.event))
+        case GivenBack():
+            given_back(session, None, is_leaving=fact.is_leaving)
+        case Broken():
+            LOG.error("run %s: its program broke", session.run.id, exc_info=fact.error)
+        case _:
+            assert_never(fact)
 
 
 def close(program: Program, run: str) -> None:

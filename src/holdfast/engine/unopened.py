@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from holdfast.core import events as e
 from holdfast.core.run import Run
 from holdfast.core.suspicion import sentence
 from holdfast.engine import telling
+from holdfast.engine.home import EngineHome
 from holdfast.errors import CorruptJournal
 from holdfast.ports.journal import Committed, Park
 from holdfast.ports.runs import RunRow
@@ -15,9 +14,6 @@ from holdfast.ports.transactions import Settlement
 from holdfast.turn.commit import finish
 from holdfast.turn.draft import Draft
 from holdfast.turn.rules import pause_reason
-
-if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
 
 
 def check_row(row: RunRow) -> None:
@@ -29,7 +25,7 @@ def check_row(row: RunRow) -> None:
         )
 
 
-def pause(engine: Engine, row: RunRow, run: Run, error: Exception | None) -> None:
+def pause(engine: EngineHome, row: RunRow, run: Run, error: Exception | None) -> None:
     """Pauses a run that cannot be opened, or, without an error, quarantines it. Said once it is durable. A damaged row
     that takes no turn is set aside, with a note."""
     reason = pause_reason(error)
@@ -50,7 +46,7 @@ def pause(engine: Engine, row: RunRow, run: Run, error: Exception | None) -> Non
     engine.committer.submit(commit, settled)
 
 
-async def _set_aside(engine: Engine, row: RunRow) -> None:
+async def _set_aside(engine: EngineHome, row: RunRow) -> None:
     note = f"damaged: {row.damage[0]}"
     await engine.asking.insist(
         lambda: engine.store.release(row.no, epoch=row.epoch, until=None, inbox_seen=row.inbox_last, note=note),

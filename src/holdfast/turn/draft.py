@@ -33,6 +33,11 @@ class Draft(msgspec.Struct, gc=False):
         return bool(self.outputs) and isinstance(self.outputs[-1], e.Continued | e.RetryPlanned)
 
     @property
+    def asks_for_steps(self) -> bool:
+        """Whether a step is asked for in it."""
+        return any(isinstance(x, e.StepScheduled) for x in self.outputs)
+
+    @property
     def asks_for_step(self) -> bool:
         """Whether it is one of the many whose last word is a step asked for."""
         return bool(self.outputs) and type(self.outputs[-1]) is e.StepScheduled

@@ -17,6 +17,19 @@ SOON = timedelta(seconds=60)
 """What parks for longer than this, with nothing but time to wake it, is the first to leave memory."""
 
 
+LINGER, LONG_LINGER = timedelta(milliseconds=50), timedelta(seconds=1)
+"""How long a parent of running children stays before it parks; one of many rather waits, without a slot, than being
+claimed again for every few ends."""
+
+MANY = 16
+"""Waits from which on a run is a parent of many. Fewer are told of each end at once."""
+
+
+def linger(run: Run) -> timedelta:
+    """How long a run that awaits children stays when there is nothing to do."""
+    return LONG_LINGER if len(run.waits) > MANY else LINGER
+
+
 def park_after(run: Run, program: Program, draft: Draft, *, is_quiet: bool) -> Park | None:
     """The parking that goes with a turn, or None if the run stays. `is_quiet`: no body runs or is about to."""
     last = draft.outputs[-1] if draft.outputs else None

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import msgspec
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.failure import from_exception
+from holdfast.core.failure import Failure, from_exception
 from holdfast.core.instants import later
+from holdfast.core.opened import OpenStep
 from holdfast.core.program import Program
-from holdfast.core.rounds import ROUND, must_wait
+from holdfast.core.redaction import Redaction
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
-from holdfast.core.step import limit_exceeded, on_workflow_failed, outcome_unknown
+from holdfast.core.step import STOPPED, limit_exceeded, on_attempt_failed, on_workflow_failed, outcome_unknown
 from holdfast.errors import DeadlineExceeded, Diverged, NeverWaits
 from holdfast.turn.draft import Draft
+from holdfast.turn.outcome import Broke, Outcome, Succeeded
 
 COUNTED = frozenset((e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted))
 """What counts against the step limit."""
@@ -28,18 +29,14 @@ NOT_KEPT = (e.Claimed, e.Released, e.AttemptStarted, e.DeadlineReached, e.TimerF
 """Of the inputs of a refused turn: what time brought it brings again, by the clock of the turn that follows."""
 
 
-class Rules(Protocol):
-    """What deciding needs to know of the engine."""
+class Rules(msgspec.Struct, frozen=True, eq=False):
+    """What deciding needs to know of its surroundings."""
 
     settings: Settings
-
-    def chance(self) -> float:
-        """A number in [0, 1)."""
-        ...
-
-    def spec_of(self, run: Run) -> WorkflowSpec:
-        """The definition of a run it holds."""
-        ...
+    worker: str
+    is_exclusive: bool  # the store has one write transaction at a time
+    chance: Callable[[], float]  # a number in [0, 1)
+    spec_of: Callable[[Run], WorkflowSpec]  # the definition of a run that is held
 
 
 def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[c.Command], rules: Rules) -> Draft:
@@ -87,19 +84,6 @@ def taken_up(
             restarted.append(step.key)
     claimed = e.Claimed(worker=worker, restarted=tuple(restarted), begun=tuple(begun))
     return outcomes, claimed, [*restarted, *begun, *waiting]
-
-
-def waits_for_round(run: Run, inputs: Sequence[e.AnyEvent]) -> bool:
-    """Whether steps that have not begun are for the run's next round."""
-    return must_wait(run.round, inputs, is_stopping=run.cancel is not None or run.past_deadline is not None)
-
-
-def drain_by_round(run: Run, draft: Draft, drain: str) -> str:
-    """Why the run is to be given back as soon as it falls quiet: steps for the next round do not begin in this one."""
-    is_waiting = waits_for_round(run, draft.inputs)
-    if is_waiting and not drain and any(isinstance(x, e.StepScheduled) for x in draft.outputs):
-        return ROUND
-    return "" if drain == ROUND and not is_waiting else drain
 
 
 def _limit_of(run: Run, limit: int, rules: Rules) -> int:
@@ -185,3 +169,64 @@ def brought_by_time(run: Run, program: Program, at: datetime, grace: timedelta) 
     for key in program.due_timers(at):
         due.append(e.TimerFired(key=key))  # noqa: PERF401
     return due
+
+
+# -- outcomes of bodies ------------------------------------------------------------------------------------------------
+
+
+def redacted(outcome: Outcome, redaction: Redaction) -> Outcome:
+    """The outcome without what the run keeps secret."""
+    if redaction and isinstance(outcome, Broke):
+        return msgspec.structs.replace(outcome, failure=redaction.failure(outcome.failure))
+    return outcome
+
+
+def event_of(
+    run: Run,
+    command: c.RunStep,
+    outcome: Outcome,
+    progress: bytes | None,
+    stopped: str | None,
+    at: datetime,
+    chance: Callable[[], float],
+) -> e.AnyEvent | None:
+    """What the journal will say of an outcome; None if nothing is to be said. `stopped` is why the body was asked to
+    end, None if it was not."""
+    step = run.steps.get(command.key)
+    if step is None:
+        return None
+    if isinstance(outcome, Succeeded):
+        return e.StepCompleted(key=command.key, value=msgspec.Raw(outcome.value))
+    failure = _failure_of(outcome, stopped, is_wanted=not step.is_abandoned)
+    if failure is None:
+        return None
+    event = on_attempt_failed(
+        step,
+        failure,
+        command.retry,
+        at,
+        chance(),
+        is_final=outcome.is_final or step.is_abandoned,
+        not_before=outcome.not_before,
+        deadline=run.deadline,
+    )
+    if progress is not None and isinstance(event, e.AttemptFailed):
+        return msgspec.structs.replace(event, progress=msgspec.Raw(progress))
+    return event
+
+
+def never_began(step: OpenStep) -> e.StepFailed:
+    """The outcome of a step that was abandoned before its body began."""
+    failure = Failure(type=STOPPED, message="abandoned before its body began")
+    return e.StepFailed(key=step.key, failure=failure, attempts=step.attempt)
+
+
+def _failure_of(outcome: Broke, stopped: str | None, *, is_wanted: bool) -> Failure | None:
+    """What a stopped body means; None if the run's end stopped it: then it has no outcome, and the row names it."""
+    if outcome.failure.type != STOPPED or not is_wanted:
+        return outcome.failure
+    if stopped is None:
+        return Failure(type="CancelledError", message="the body cancelled itself")
+    if stopped.startswith("timed out"):
+        return Failure(type="TimeoutError", message=f"the attempt {stopped}")
+    return None

@@ -17,14 +17,12 @@ import logging
 import random
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from holdfast.errors import StoreError
 from holdfast.ports.leases import Claims
 from holdfast.ports.runs import RunRow
-
-if TYPE_CHECKING:
-    from holdfast.worker.worker import Worker
+from holdfast.worker.seat import Seat
 
 LOG = logging.getLogger("holdfast.worker")
 Definition: TypeAlias = tuple[str, str]
@@ -63,7 +61,7 @@ class Fairness:
             self._served.clear()
 
 
-async def claim_until_stopped(worker: Worker) -> None:
+async def claim_until_stopped(worker: Seat) -> None:
     """One claimer per worker. Passes follow each other without waiting while slots are free and work is left."""
     pause = FIRST_PAUSE
     fairness = Fairness()
@@ -99,7 +97,7 @@ async def claim_until_stopped(worker: Worker) -> None:
         await _hint_or(worker.work_hinted, quiet_seconds(worker, looked_at))
 
 
-def quiet_seconds(worker: Worker, looked_at: datetime) -> float:
+def quiet_seconds(worker: Seat, looked_at: datetime) -> float:
     """How long there is nothing to look for, by a heartbeat that came after the last pass: it has looked too. So the
     next pass comes a poll after it, and a twentieth more, or it would come just before the next heartbeat instead of
     being spared by it."""
@@ -110,7 +108,7 @@ def quiet_seconds(worker: Worker, looked_at: datetime) -> float:
     return min(left, poll).total_seconds()  # the store's clock may have been set back
 
 
-async def _pass(worker: Worker, limit: int, fairness: Fairness) -> Claims:
+async def _pass(worker: Seat, limit: int, fairness: Fairness) -> Claims:
     """One claim: of the worker's own runs as long as there are any, then of whatever is due."""
     try:
         return await _claim_and_take_on(worker, limit, fairness)
@@ -119,7 +117,7 @@ async def _pass(worker: Worker, limit: int, fairness: Fairness) -> Claims:
             worker.granted.passed()
 
 
-async def _claim_and_take_on(worker: Worker, limit: int, fairness: Fairness) -> Claims:
+async def _claim_and_take_on(worker: Seat, limit: int, fairness: Fairness) -> Claims:
     own, worker.own_runs = worker.own_runs[:limit], worker.own_runs[limit:]
     try:
         claims = await fairly(worker, limit, fairness) if not own else await worker.claim(limit, own)
@@ -137,7 +135,7 @@ async def _claim_and_take_on(worker: Worker, limit: int, fairness: Fairness) -> 
     return claims
 
 
-async def fairly(worker: Worker, limit: int, fairness: Fairness) -> Claims:
+async def fairly(worker: Seat, limit: int, fairness: Fairness) -> Claims:
     """One claim of whatever is due, or of those whose turn it is."""
     put_off: tuple[tuple[str, str], ...] = ()
     if others := fairness.others(worker.row.definitions):

@@ -13,15 +13,12 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.ports.grants import Acquiring, Grants, OwnedBy
 from holdfast.ports.leases import Claims, WorkerRow
 from holdfast.ports.runs import RunRow
-
-if TYPE_CHECKING:
-    from holdfast.worker.worker import Worker
+from holdfast.worker.seat import Seat
 
 LOG = logging.getLogger("holdfast.worker")
 PAUSE = 2.0
@@ -57,7 +54,7 @@ class _Left:
 class Granted:
     """The grants of one worker: acquired before claims, given back when a run is no longer here."""
 
-    def __init__(self, grants: Grants, worker: Worker) -> None:
+    def __init__(self, grants: Grants, worker: Seat) -> None:
         self._grants = grants
         self._worker = worker
         self._pulse = worker.heartbeat.pulse(self.beat)

@@ -9,20 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.upkeep.sweep import DUTY, TTL, Swept, sweep
-
-if TYPE_CHECKING:
-    from holdfast.worker.worker import Worker
+from holdfast.worker.seat import Seat
 
 LOG = logging.getLogger("holdfast.worker")
 FIRST = 5
 """The first sweep of a worker comes so many times sooner than the others."""
 
 
-async def sweep_until_stopped(worker: Worker) -> None:
+async def sweep_until_stopped(worker: Seat) -> None:
     """One sweep after another, as far as nobody else does it."""
     every = worker.options.sweep.total_seconds()
     pause = every / FIRST
@@ -37,7 +34,7 @@ async def sweep_until_stopped(worker: Worker) -> None:
             LOG.exception("sweeping broke, trying again in some minutes")
 
 
-async def sweep_if_free(worker: Worker) -> Swept | None:
+async def sweep_if_free(worker: Seat) -> Swept | None:
     """A sweep, if nobody else is at it; None if somebody is."""
     store, holder = worker.store, worker.options.instance
 

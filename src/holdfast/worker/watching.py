@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from holdfast.errors import StoreError
-
-if TYPE_CHECKING:
-    from holdfast.worker.worker import Worker
+from holdfast.worker.seat import Seat
 
 LOG = logging.getLogger("holdfast.worker")
 FIRST_LOOK = 0.002
@@ -23,7 +20,7 @@ class Looks:
     """Looks for changes, as a timer and not as a task: an idle worker does little else. A store that hears of them says
     so, and is not waited for."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Seat) -> None:
         self._worker = worker
         self._loop = asyncio.get_running_loop()
         self._poll = worker.options.poll.total_seconds()
@@ -73,7 +70,7 @@ class Looks:
             self._timer = self._loop.call_later(self._pause, self._look, is_due)
 
 
-async def watch_until_stopped(worker: Worker) -> None:
+async def watch_until_stopped(worker: Seat) -> None:
     """Hints for the claim loop, news for the sessions."""
     looks = Looks(worker)
     worker.others_wrote = looks.at_once

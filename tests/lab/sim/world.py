@@ -387,7 +387,7 @@ class World:
             engine = process.worker.engine
             for session in [*engine.sessions.values(), *engine.beginnings.unborn.values()]:
                 session.program.close()
-            for kept in engine._warm.values():
+            for kept in engine.warm.values():
                 kept.program.close()
         self.loop.close()
 

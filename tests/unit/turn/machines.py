@@ -17,9 +17,9 @@ from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.redaction import NOTHING_HIDDEN, Redaction
 from holdfast.core.retry import Retry
-from holdfast.core.run import Run
+from holdfast.core.run import fold
 from holdfast.core.specs import Settings, StepSpec
-from holdfast.core.turn import Turn
+from holdfast.core.turn import Turn, decode_row
 from holdfast.ports.journal import Committed, Fenced, Unread
 from holdfast.ports.transactions import RolledBack, Settlement
 from holdfast.turn import effects as f
@@ -129,9 +129,9 @@ class Bench:
         self.program = program or FakeProgram(list(answers), has_begun=False)
         self.at = AT
         _, turn = new_run("run", e.Started(workflow="flow", **started), AT)
-        self.first = turn
-        run = Run("run")
-        run.apply(turn)
+        self.durable = [turn]
+        self._pending: Turn | None = None
+        run = fold("run", self.durable)
         rules = Rules(settings, "worker", is_exclusive, lambda: 0.5, lambda _: flow.spec)
         self.machine = Machine(run, self.program, rules, withdraw, no=no, epoch=1)
         self.effects: list[f.Effect] = []
@@ -139,8 +139,13 @@ class Bench:
     # -- inputs --------------------------------------------------------------------------------------------------------
 
     def take(self, given: i.Input) -> list[f.Effect]:
-        """One input."""
+        """One input. Turns are kept as the store would: pending until they are committed."""
+        if isinstance(given, i.Verdict) and isinstance(given.said, Committed) and self._pending is not None:
+            self.durable.append(self._pending)
         self.effects = self.machine.take(given)
+        for effect in self.effects:
+            if isinstance(effect, f.Submit):
+                self._pending = decode_row(effect.commit.row)
         return self.effects
 
     def later(self, seconds: float = 1) -> datetime:
@@ -166,18 +171,12 @@ class Bench:
 
     def reopened(self, *kept: e.AnyEvent, messages: Sequence[e.AnyEvent] = (), last: int = 0) -> list[f.Effect]:
         """The journal was read again, up to the last turn that was committed."""
-        run = Run("run")
-        run.apply(self.first)
-        for turn in self.durable:
-            run.apply(turn)
-        return self.take(i.Opened(self.later(), run, self.program, messages, last, kept))
+        return self.take(self.opened_again(kept, messages, last))
 
-    @property
-    def durable(self) -> list[Turn]:
-        """Turns that were committed, as far as `keep_turn` was told."""
-        return self._durable
-
-    _durable: list[Turn]
+    def opened_again(self, kept: Sequence[e.AnyEvent], messages: Sequence[e.AnyEvent] = (), last: int = 0) -> i.Opened:
+        """What a machine hears that waits for its journal."""
+        run = fold("run", self.durable)
+        return i.Opened(self.later(), run, self.program, messages, last, kept)
 
     # -- what came out -------------------------------------------------------------------------------------------------
 
@@ -198,14 +197,12 @@ class Bench:
     @property
     def written(self) -> tuple[e.AnyEvent, ...]:
         """The events of the turn that was submitted."""
-        from holdfast.core.turn import decode_row
-
         return decode_row(self.only(f.Submit).commit.row).events
 
 
 REFUSALS: dict[str, Settlement] = {
     "unread": Unread(3),
-    "fenced": Fenced(2),
-    "ours": Fenced(1),
+    "fenced": Fenced(2, 9),
+    "ours": Fenced(1, 9),
     "rolled back": RolledBack(ValueError("no")),
 }

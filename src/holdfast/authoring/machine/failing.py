@@ -6,25 +6,17 @@ import asyncio
 from typing import TYPE_CHECKING, NoReturn
 
 from holdfast.authoring.machine.attempting import Exhausted, to_the_end
+from holdfast.authoring.machine.journey import Journey, Stop, TooLate
 from holdfast.authoring.machine.undoing import Told, roll_back
 from holdfast.core.durations import format_duration
 from holdfast.core.failure import type_name
 from holdfast.errors import CompensationFailed, DeadlineExceeded, RunCancelled, StateFailed
 
 if TYPE_CHECKING:
-    from holdfast.authoring.machine.alone import Alone
     from holdfast.authoring.machine.undoing import Rollback
 
 
-class Stop(BaseException):
-    """Private: the run was cancelled through its event, and is at a boundary."""
-
-
-class TooLate(BaseException):
-    """Private: the run's total time is over."""
-
-
-async def given_up(one: Alone, error: BaseException) -> NoReturn:
+async def given_up(one: Journey, error: BaseException) -> NoReturn:
     """Undoes what was completed and raises."""
     raised, cause = _raised(one, error)
     task, _ = await to_the_end(roll_back(one, told(one, raised)))
@@ -47,7 +39,7 @@ def conclude(raised: BaseException, cause: BaseException | None, rollback: Rollb
     ) from raised
 
 
-def told(one: Alone, raised: BaseException) -> Told:
+def told(one: Journey, raised: BaseException) -> Told:
     """The failure as the log keeps it."""
     if isinstance(raised, StateFailed):
         return Told(raised.state, raised.attempt, raised.type, raised.message, list(raised.path))
@@ -55,7 +47,7 @@ def told(one: Alone, raised: BaseException) -> Told:
     return Told(label, 0, type_name(type(raised)), str(raised), one.path_shown())
 
 
-def _raised(one: Alone, error: BaseException) -> tuple[BaseException, BaseException | None]:
+def _raised(one: Journey, error: BaseException) -> tuple[BaseException, BaseException | None]:
     """What the caller sees, and its cause."""
     node = one.here
     attempt = 0
@@ -80,7 +72,7 @@ def _raised(one: Alone, error: BaseException) -> tuple[BaseException, BaseExcept
     return state_failed(one, attempt, error), error
 
 
-def state_failed(one: Alone, attempt: int, error: BaseException) -> StateFailed:
+def state_failed(one: Journey, attempt: int, error: BaseException) -> StateFailed:
     """The error with its place."""
     node = one.here
     label = node.label if node is not None else ""

@@ -11,8 +11,8 @@ import msgspec
 
 from holdfast.authoring.machine import bodies
 from holdfast.authoring.machine.attempting import FAILURES, Exhausted, attempt, wall_clock
-from holdfast.authoring.machine.failing import Stop, TooLate
 from holdfast.authoring.machine.handlers import Definition
+from holdfast.authoring.machine.journey import Journey, Stop, TooLate
 from holdfast.authoring.machine.marks import Again, ItemOutcome, is_more
 from holdfast.core.durations import parse_duration
 from holdfast.core.instants import instant_after, kept_instant
@@ -21,7 +21,6 @@ from holdfast.core.payload import Shape, result_shape
 from holdfast.core.retry import Retry
 
 if TYPE_CHECKING:
-    from holdfast.authoring.machine.alone import Alone
     from holdfast.authoring.machine.model import Node
 
 T = TypeVar("T")
@@ -35,7 +34,7 @@ class ItemRow(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-async def perform(one: Alone, node: Node, state: Any, failed: BaseException | None) -> Any:
+async def perform(one: Journey, node: Node, state: Any, failed: BaseException | None) -> Any:
     """The next state. A state that can be undone is never cut by the run's total time."""
     work = _perform(one, node, state, failed)
     if one.until is None or node.undo is not None:
@@ -50,7 +49,7 @@ async def perform(one: Alone, node: Node, state: Any, failed: BaseException | No
         raise
 
 
-async def _perform(one: Alone, node: Node, state: Any, failed: BaseException | None) -> Any:
+async def _perform(one: Journey, node: Node, state: Any, failed: BaseException | None) -> Any:
     definition = node.definition
     assert definition is not None
     match definition.kind:
@@ -73,7 +72,7 @@ async def _perform(one: Alone, node: Node, state: Any, failed: BaseException | N
 
 
 async def _tried(
-    one: Alone,
+    one: Journey,
     node: Node,
     body: Callable[[], Awaitable[T]],
     *,
@@ -98,12 +97,12 @@ async def _tried(
     return value
 
 
-async def _pause(one: Alone, delay: float) -> None:
+async def _pause(one: Journey, delay: float) -> None:
     await _interruptible(one, asyncio.sleep(delay))
     one.boundary()
 
 
-async def _interruptible(one: Alone, work: Awaitable[T]) -> T:
+async def _interruptible(one: Journey, work: Awaitable[T]) -> T:
     """Work that a cancel cuts short."""
     if one.cancel is None:
         return await work
@@ -131,7 +130,7 @@ async def _interruptible(one: Alone, work: Awaitable[T]) -> T:
 # -- stepped, poll, timer ----------------------------------------------------------------------------------------------
 
 
-async def _stepped(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+async def _stepped(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
     shape = cursor_shape(node)
     cursor = shape.decode(one.cursors[-1]) if one.cursors else None
     while True:
@@ -149,7 +148,7 @@ def cursor_shape(node: Node) -> Shape[Any]:
     return Shape(node.cursor if node.cursor is not None else Any, what=f"cursor of state {node.label}")
 
 
-async def _poll(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+async def _poll(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
     limit = None if definition.timeout is None else definition.timeout.total_seconds()
     errors, delay = 0, 0.0
     try:
@@ -176,7 +175,7 @@ async def _poll(one: Alone, node: Node, definition: Definition, state: Any) -> A
         raise Exhausted(one.attempt, TimeoutError(f"polling took longer than {definition.timeout}")) from error
 
 
-async def _timer(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+async def _timer(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
     if one.cursors:
         until = msgspec.json.decode(one.cursors[0], type=datetime)
     else:
@@ -197,7 +196,7 @@ def due_at(wait: Any, now: datetime) -> datetime:
 # -- batch, stream -----------------------------------------------------------------------------------------------------
 
 
-async def _batch(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+async def _batch(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
     load, each = definition.load, definition.each
     assert load is not None
     assert each is not None
@@ -238,7 +237,7 @@ async def run_item(each: Callable[..., Any], item: Any, index: int, policy: Retr
             await asyncio.sleep(policy.delay(failures, 0).total_seconds())
 
 
-async def _stream(one: Alone, node: Node, definition: Definition, state: Any) -> Any:
+async def _stream(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
     shape = cursor_shape(node)
     reading = bodies.Reading(definition, state, shape.decode(one.cursors[-1]) if one.cursors else None)
     try:

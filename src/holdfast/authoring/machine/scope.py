@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from holdfast.authoring.machine.attempting import wall_clock
 from holdfast.authoring.machine.bodies import ADVICE
+from holdfast.authoring.machine.journey import Journey
 from holdfast.authoring.script.opened import OpenResources
 from holdfast.core.ids import idempotency_key
 from holdfast.errors import NotAllowedHere
-
-if TYPE_CHECKING:
-    from holdfast.authoring.machine.alone import Alone
 
 T = TypeVar("T")
 
@@ -26,7 +24,7 @@ class AloneScope:
     progress: Any = None
     is_cancelled = False
 
-    def __init__(self, run: Alone, surroundings: AloneSurroundings) -> None:
+    def __init__(self, run: Journey, surroundings: AloneSurroundings) -> None:
         self._run = run
         self.surroundings: AloneSurroundings = surroundings
 

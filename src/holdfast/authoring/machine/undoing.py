@@ -10,38 +10,19 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
 from holdfast.authoring.machine.attempting import Exhausted, attempt, to_the_end
 from holdfast.authoring.machine.bodies import call
-from holdfast.core.machine_log import ROLLBACK, UNDONE, Completed, LogRow
+from holdfast.authoring.machine.journey import Done, Journey
+from holdfast.core.machine_log import ROLLBACK, UNDONE, LogRow
 from holdfast.core.retry import Retry
 from holdfast.errors import HoldfastError, Orphan, StateFailed, StoreError
 
-if TYPE_CHECKING:
-    from holdfast.authoring.machine.alone import Alone
-
 LONGEST = timedelta(seconds=30)
 """How long undoing may take after a run with a total timeout, unless the machine says otherwise."""
-
-
-@dataclass(slots=True, eq=False)
-class Done:
-    """A completed visit. What a dead process completed is decoded when it is undone."""
-
-    visit: int
-    label: str
-    given: Any = None
-    left: Any = None
-    stored: Completed | None = None
-    is_written: bool = False
-
-    @staticmethod
-    def of(stored: Completed) -> Done:
-        """From the log."""
-        return Done(stored.visit, stored.state, stored=stored, is_written=True)
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -69,7 +50,7 @@ class Rollback:
         self.orphans.append(Orphan(done.label, output))
 
 
-async def roll_back(one: Alone, told: Told, *, is_begun: bool = False) -> Rollback:
+async def roll_back(one: Journey, told: Told, *, is_begun: bool = False) -> Rollback:
     """Undoes everything on the stack. The log is cleared if all went well; with nothing to undo it is kept."""
     outcome = Rollback()
     if not one.stack and not is_begun:
@@ -88,7 +69,7 @@ async def roll_back(one: Alone, told: Told, *, is_begun: bool = False) -> Rollba
     return outcome
 
 
-async def continue_rollback(one: Alone, row: LogRow) -> NoReturn:
+async def continue_rollback(one: Journey, row: LogRow) -> NoReturn:
     """A run that was going back goes on going back, and then raises what it had raised."""
     from holdfast.authoring.machine.failing import conclude
 
@@ -110,7 +91,7 @@ async def continue_rollback(one: Alone, row: LogRow) -> NoReturn:
     conclude(raised, None, task.result())
 
 
-def _budget(one: Alone) -> float | None:
+def _budget(one: Journey) -> float | None:
     options = one.model.options
     limit = options.compensation_timeout
     if limit is None and options.timeout is not None:
@@ -118,7 +99,7 @@ def _budget(one: Alone) -> float | None:
     return None if limit is None else asyncio.get_running_loop().time() + limit.total_seconds()
 
 
-async def _undo(one: Alone, done: Done, outcome: Rollback, until: float | None) -> None:
+async def _undo(one: Journey, done: Done, outcome: Rollback, until: float | None) -> None:
     node = one.model.node(done.label)
     undo = node.undo if node is not None else None
     output = _output(one, done)
@@ -163,14 +144,14 @@ async def _undo(one: Alone, done: Done, outcome: Rollback, until: float | None) 
             await one.write(UNDONE, done.label, undo.function.__name__, done.visit, None)
 
 
-def _values(one: Alone, done: Done) -> tuple[Any, Any]:
+def _values(one: Journey, done: Done) -> tuple[Any, Any]:
     stored = done.stored
     if stored is None:
         return done.left, done.given
     return one.model.states.untag(stored.left), one.model.states.decode(stored.state, stored.given)
 
 
-def _output(one: Alone, done: Done) -> bytes:
+def _output(one: Journey, done: Done) -> bytes:
     if done.stored is not None:
         return done.stored.left
     try:

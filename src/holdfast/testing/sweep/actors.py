@@ -25,7 +25,7 @@ from holdfast.core.program import Program
 from holdfast.core.redaction import Redaction
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.turn import Turn
-from holdfast.engine.bodies import Attempt, Bodies, Body, Outcome
+from holdfast.engine.bodies import Attempt, Bodies, Body
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Answer, Commit, Committed, Verdict, sole_verdict
@@ -39,6 +39,7 @@ from holdfast.testing.sweep.joining import Joined, joined
 from holdfast.testing.sweep.points import body_place, row_place
 from holdfast.testing.sweep.stage import Execution, Stage
 from holdfast.testing.sweep.watching import Watch
+from holdfast.turn.outcome import Outcome
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
 

@@ -1,0 +1,202 @@
+"""What a machine asks for: its effects, a closed set. They are performed in their order, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.commands import RunStep
+from holdfast.core.program import Program
+from holdfast.ports.journal import Commit, Park
+from holdfast.turn.draft import Draft
+from holdfast.turn.outcome import Outcome
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """Something to do."""
+
+
+# -- where a turn goes -------------------------------------------------------------------------------------------------
+
+
+class Group(Asked, frozen=True):
+    """With the turns of other runs, in one transaction."""
+
+
+class Birth(Asked, frozen=True):
+    """With the start of the run, which does not exist yet."""
+
+
+class Within(Asked, frozen=True):
+    """In the open transaction of the step of that key."""
+
+    key: str
+
+
+Where: TypeAlias = Group | Birth | Within
+GROUP, BIRTH = Group(), Birth()
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+class Submit(Asked, frozen=True):
+    """Write the turn; its `Verdict` comes."""
+
+    commit: Commit
+    where: Where
+
+
+class Start(Asked, frozen=True):
+    """Begin a body: its row is durable. It lands (`Landed`, `Held`), and is stopped at `expires_at`."""
+
+    command: RunStep
+    attempt: int
+    progress: bytes
+    expires_at: datetime | None
+
+
+class Stop(Asked, frozen=True):
+    """Ask a body to end; its outcome still comes."""
+
+    key: str
+    why: str
+
+
+class Forget(Asked, frozen=True):
+    """End a body and do not listen to it any more."""
+
+    key: str
+    why: str
+
+
+class GiveUp(Asked, frozen=True):
+    """Undo what the body of that step wrote in its open transaction."""
+
+    key: str
+
+
+class WakeAt(Asked, frozen=True):
+    """Say `TimeCame` then; a later time than one that was asked for changes nothing."""
+
+    at: datetime
+
+
+class LookInbox(Asked, frozen=True):
+    """Read the inbox; `Messages` come if there are any."""
+
+
+class Rest(Asked, frozen=True):
+    """The run needs no slot for now, or needs one again."""
+
+    is_resting: bool
+
+
+class Release(Asked, frozen=True):
+    """Give the run back without a turn; `Released` comes. What came after number `seen` is unread."""
+
+    until: datetime | None
+    seen: int
+
+
+class Return(Asked, frozen=True):
+    """Give the run back without a turn, and do not answer."""
+
+    until: datetime
+    seen: int
+
+
+class Reload(Asked, frozen=True):
+    """End the program and read journal and inbox again; `Opened` comes with these inputs, or `Unreadable`."""
+
+    kept: Sequence[e.AnyEvent]
+
+
+class Doubt(Asked, frozen=True):
+    """The store may count runs as ours that this worker does not know."""
+
+
+class Leave(Asked, frozen=True):
+    """The run is no longer held here. `is_warm`: its program may stay in memory; `anew`: after `continue_as`, with the
+    program of its next life; `is_over`: the run has ended."""
+
+    is_warm: bool
+    is_over: bool
+    anew: e.Continued | None = None
+    blobs: Mapping[str, bytes] = {}
+
+
+class Close(Asked, frozen=True):
+    """End a program that came too late."""
+
+    program: Program
+
+
+# -- facts: nothing is to be done, but somebody may want to know -------------------------------------------------------
+
+
+class Ended(Asked, frozen=True):
+    """The run has ended, and that is durable."""
+
+    end: e.ChildEnded
+
+
+class Turned(Asked, frozen=True):
+    """A turn is durable. `unread` messages had not been seen by it."""
+
+    draft: Draft
+    park: Park | None
+    is_leaving: bool
+    unread: int
+
+
+class StepEnded(Asked, frozen=True):
+    """A body ended, and how."""
+
+    key: str
+    attempt: int
+    outcome: Outcome
+
+
+class Dropped(Asked, frozen=True):
+    """The run is given up without a trace."""
+
+    why: str
+    event: str
+
+
+class GivenBack(Asked, frozen=True):
+    """The run was released without a turn."""
+
+    is_leaving: bool
+
+
+class Broken(Asked, frozen=True):
+    """The program raised what no program raises."""
+
+    error: Exception
+
+
+Fact: TypeAlias = Ended | Turned | StepEnded | Dropped | GivenBack | Broken
+
+Effect: TypeAlias = (
+    Submit
+    | Start
+    | Stop
+    | Forget
+    | GiveUp
+    | WakeAt
+    | LookInbox
+    | Rest
+    | Release
+    | Return
+    | Reload
+    | Doubt
+    | Leave
+    | Close
+    | Fact
+)

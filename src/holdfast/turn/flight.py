@@ -1,0 +1,169 @@
+"""The steps of one run that are in flight, as far as its machine knows them: by key.
+
+A body that runs has been started and has not landed. One whose own writes wait in an open transaction is held, until a
+turn takes its value in, one at a time: that turn is committed in the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.commands import RunStep
+from holdfast.core.instants import later
+from holdfast.core.opened import OpenStep
+from holdfast.core.redaction import Redaction
+from holdfast.core.run import Run
+from holdfast.ports.journal import Committed, Fenced, Unread
+from holdfast.ports.transactions import RolledBack, Settlement
+from holdfast.turn import rules
+from holdfast.turn.effects import Effect, Forget, GiveUp, Start, StepEnded, Stop
+from holdfast.turn.outcome import Broke, Succeeded, classify
+
+
+class HeldStep(msgspec.Struct, frozen=True, gc=False):
+    """A body that has returned, and whose transaction is open."""
+
+    started: Start
+    value: bytes
+
+    @property
+    def key(self) -> str:
+        """Of its step."""
+        return self.started.command.key
+
+
+class Flight:
+    """See the module."""
+
+    __slots__ = ("_broken", "_unwanted", "flying", "held", "taken")
+
+    def __init__(self) -> None:
+        self.flying: dict[str, Start] = {}
+        self._unwanted: set[str] = set()  # of these: threads that were given up, which may take for ever
+        self.held: dict[str, HeldStep] = {}
+        self.taken: HeldStep | None = None  # by the turn that is being written
+        self._broken: tuple[Start, Broke] | None = None  # its transaction could not be committed
+
+    def __bool__(self) -> bool:
+        """Whether the run has to stay for a body."""
+        return len(self.flying) > len(self._unwanted) or bool(self.held)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.flying or key in self.held
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Of the steps whose bodies run, or whose transactions are open."""
+        return (*self.flying, *self.held)
+
+    @property
+    def has_writer(self) -> bool:
+        """Whether a body has, or waits for, a transaction, and none is held."""
+        return bool(self.flying) and not self.held and any(x.command.spec.tx for x in self.flying.values())
+
+    def start(self, run: Run, command: RunStep, at: datetime) -> Start | None:
+        """Begins the body of a step whose attempt is recorded, unless it is no longer wanted."""
+        step = run.steps.get(command.key)
+        if step is None or step.is_abandoned or command.key in self:
+            return None
+        limit = command.timeout
+        start = Start(command, step.attempt, step.progress, None if limit is None else later(at, limit))
+        self.flying[command.key] = start
+        return start
+
+    def land(self, key: str) -> Start:
+        """A body is in flight no longer."""
+        started = self.flying.pop(key, None)
+        if started is None:
+            raise AssertionError(f"no body of step {key} is in flight")
+        self._unwanted.discard(key)
+        return started
+
+    def hold(self, key: str, value: bytes) -> None:
+        """A body has returned, with its transaction open."""
+        self.held[key] = HeldStep(self.land(key), value)
+
+    def take(self) -> e.StepCompleted:
+        """The outcome that goes into this turn: it is committed in that transaction."""
+        self.taken = held = self.held.pop(next(iter(self.held)))
+        return e.StepCompleted(key=held.key, value=msgspec.Raw(held.value))
+
+    def settled(self, said: Settlement, redaction: Redaction) -> list[Effect]:
+        """The store's word on the turn. What it took in is told, held again, or has failed."""
+        held, self.taken = self.taken, None
+        if held is None:
+            return []
+        started = held.started
+        match said:
+            case Committed():
+                return [StepEnded(held.key, started.attempt, Succeeded(held.value))]
+            case Unread():
+                self.held[held.key] = held
+                return []
+            case RolledBack():
+                broke = rules.redacted(classify(said.error, started.command.spec.raises), redaction)
+                assert isinstance(broke, Broke)
+                self._broken = (started, broke)
+                return [StepEnded(held.key, started.attempt, broke)]
+            case Fenced():
+                return []
+
+    def without_held(self, events: Sequence[e.AnyEvent]) -> list[e.AnyEvent]:
+        """Those of a refused turn, but for the outcome that was to be committed with it."""
+        others = set(self.held)
+        if self._broken is not None:
+            others.add(self._broken[0].command.key)
+        return [x for x in events if not (isinstance(x, e.StepCompleted) and x.key in others)]
+
+    def failed_again(self, run: Run, at: datetime, chance: Callable[[], float]) -> list[e.AnyEvent]:
+        """What the journal will say of the attempt whose transaction could not be committed."""
+        broken, self._broken = self._broken, None
+        if broken is None:
+            return []
+        event = rules.event_of(run, broken[0].command, broken[1], None, None, at, chance)
+        return [] if event is None else [event]
+
+    def stop(self, key: str, step: OpenStep | None, why: str) -> list[Effect]:
+        """Asks one body to end. What one that has ended wrote in an open transaction is undone."""
+        effects: list[Effect] = []
+        if self.held.pop(key, None) is not None:
+            effects.append(GiveUp(key))
+        started = self.flying.get(key)
+        if started is not None:
+            spec = started.command.spec
+            if spec.executor == "thread" and not spec.tx and (step is None or not step.undo):
+                self._unwanted.add(key)
+            effects.append(Stop(key, why))
+        return effects
+
+    def forget_all(self, why: str) -> list[Effect]:
+        """No body is heard any more."""
+        keys = list(self.flying)
+        self.flying.clear()
+        self._unwanted.clear()
+        return [Forget(key, why) for key in keys]
+
+    def forget_writers(self, why: str) -> list[Effect]:
+        """Those that have a transaction, or wait for one, are not heard any more."""
+        keys = [key for key, started in self.flying.items() if started.command.spec.tx]
+        for key in keys:
+            self.land(key)
+        return [Forget(key, why) for key in keys]
+
+    def give_up_held(self) -> list[Effect]:
+        """Undoes what no turn has taken in."""
+        keys = list(self.held)
+        self.held.clear()
+        return [GiveUp(key) for key in keys]
+
+    def give_up_all(self) -> list[Effect]:
+        """And what a turn has taken in that was not sent."""
+        effects = self.give_up_held()
+        if self.taken is not None:
+            effects.append(GiveUp(self.taken.key))
+            self.taken = None
+        return effects

@@ -1,0 +1,39 @@
+"""Step gates: may the steps that a run asks for begin now? If not, it gives itself back, and they wait.
+
+A gate is asked about a run and what came in. A run whose steps are held is parked with them unstarted, until a message
+or a time wakes it. Rounds, the breadth-first order of a batch, are one gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.core import events as e
+from holdfast.core.rounds import must_wait
+from holdfast.core.run import Run
+
+
+class StepGate(Protocol):
+    """Decides whether steps begin."""
+
+    def holds(self, run: Run, inputs: Sequence[e.AnyEvent]) -> bool:
+        """Whether steps that have not begun, or are asked for now, have to wait."""
+        ...
+
+
+class Rounds:
+    """The parent of many runs lets all of them do their next steps before any does the ones after."""
+
+    def holds(self, run: Run, inputs: Sequence[e.AnyEvent]) -> bool:
+        """Whether they are for the run's next round."""
+        is_stopping = run.cancel is not None or run.past_deadline is not None
+        return must_wait(run.round, inputs, is_stopping=is_stopping)
+
+
+ROUNDS = Rounds()
+
+
+def gate_of(run: Run) -> StepGate | None:
+    """The gate that the steps of a run stand before; mostly there is none."""
+    return ROUNDS if run.round else None

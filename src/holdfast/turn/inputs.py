@@ -1,0 +1,113 @@
+"""What can happen to a run that is held: the inputs of its machine, a closed set. Each says when it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core import events as e
+from holdfast.core.program import Program
+from holdfast.core.run import Run
+from holdfast.ports.transactions import Settlement
+from holdfast.turn.outcome import Outcome
+
+
+class Given(msgspec.Struct, frozen=True, gc=False):
+    """Something that happened."""
+
+    at: datetime
+
+
+class Opened(Given, frozen=True):
+    """The run stands where its journal ends: claimed cold or warm, about to be born, or read again after a refusal.
+
+    `kept` are inputs of the refused turn, `messages` what is unread in its inbox, up to number `last`.
+    """
+
+    run: Run
+    program: Program
+    messages: Sequence[e.AnyEvent] = ()
+    last: int = 0
+    kept: Sequence[e.AnyEvent] = ()
+
+
+class Landed(Given, frozen=True):
+    """A body ended. `progress` is how far it said it was; `stopped` why it was asked to end, None if it was not."""
+
+    key: str
+    outcome: Outcome
+    progress: bytes | None = None
+    stopped: str | None = None
+
+
+class Held(Given, frozen=True):
+    """A body ended well, and what it wrote waits in an open transaction for the turn that takes its value in."""
+
+    key: str
+    value: bytes
+
+
+class Messages(Given, frozen=True):
+    """What was in the inbox, up to number `last`."""
+
+    events: Sequence[e.AnyEvent]
+    last: int
+
+
+class News(Given, frozen=True):
+    """Something may be in the inbox."""
+
+
+class TimeCame(Given, frozen=True):
+    """A time that was asked for. `is_looking`: the inbox is about to be read."""
+
+    is_looking: bool = False
+
+
+class Verdict(Given, frozen=True):
+    """The store's word on the turn that was submitted; `no` is the number of a run that was born with it."""
+
+    said: Settlement
+    no: int = 0
+
+
+class Unknown(Given, frozen=True):
+    """What became of the turn that was submitted cannot be found out here."""
+
+    why: str
+
+
+class Released(Given, frozen=True):
+    """The store took the run back; `is_ours` is false if another worker has it."""
+
+    is_ours: bool
+
+
+class Unreadable(Given, frozen=True):
+    """The journal could not be read again."""
+
+    error: Exception
+
+
+class Drain(Given, frozen=True):
+    """The worker is shutting down: the run is given back as soon as it is quiet."""
+
+
+class Lost(Given, frozen=True):
+    """Another worker owns the run, or soon will."""
+
+    why: str
+    event: str = "fenced"
+
+
+Input: TypeAlias = (
+    Opened | Landed | Held | Messages | News | TimeCame | Verdict | Unknown | Released | Unreadable | Drain | Lost
+)
+
+INPUTS: tuple[type[Input], ...] = (
+    *(Opened, Landed, Held, Messages, News, TimeCame),
+    *(Verdict, Unknown, Released, Unreadable, Drain, Lost),
+)

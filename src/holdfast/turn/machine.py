@@ -1,0 +1,302 @@
+"""One run that is held, as a machine: something happened in, what to do out.
+
+It decides and does nothing. There is no store, no event loop, no clock and no log here: time comes with the inputs,
+chance is injected, and a step or transaction is a key. It calls the program itself. `states.ALLOWED` says which states
+follow which; `docs/explanation/how-a-run-is-executed.md` draws it.
+
+Invariants: one turn is on its way at a time, and the fold is ahead of the store only then. A body starts only after the
+row that records its attempt is durable, and is asked to stop only after the row that does without it is. A run that is
+lost leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import assert_never
+
+import msgspec
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.messages import ended
+from holdfast.ports.journal import Committed, Fenced, Park, Unread
+from holdfast.ports.transactions import RolledBack
+from holdfast.turn import effects as f
+from holdfast.turn import inputs as i
+from holdfast.turn import rules
+from holdfast.turn.draft import Draft
+from holdfast.turn.gate import gate_of
+from holdfast.turn.intent import Intent
+from holdfast.turn.payloads import inline
+from holdfast.turn.states import WAITS_FOR_STORE, State
+from holdfast.turn.writer import Writer
+
+
+class Machine(Writer):
+    """See the module. `take` is the one verb."""
+
+    __slots__ = ()
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether the store is being asked: its answer will tell how the run stands."""
+        return self.state in WAITS_FOR_STORE
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the turn on its way is the run's end. From any thread."""
+        draft = self._draft
+        return draft is not None and draft.is_terminal
+
+    # -- inputs --------------------------------------------------------------------------------------------------------
+
+    def take(self, given: i.Input) -> list[f.Effect]:
+        """Takes one input; what is to be done for it, in order."""
+        self._effects = effects = list[f.Effect]()
+        if self.state is State.NEW and not isinstance(given, i.Opened | i.Lost):
+            self._expect()
+        last = self.run.updated_at
+        at = given.at if last is None or given.at > last else last
+        match given:
+            case i.Landed():
+                self._landed(given, at)
+            case i.Verdict():
+                self._answered(given, at)
+            case i.TimeCame():
+                self._turn(at, is_looking=given.is_looking)
+            case i.Messages():
+                self._read(given.events, given.last, at)
+                if given.events:
+                    self._turn(at)
+            case i.News():
+                self._news()
+            case i.Opened():
+                self._open(given, at)
+            case i.Held():
+                self._hold(given, at)
+            case i.Released():
+                self._released(is_ours=given.is_ours)
+            case i.Drain():
+                self._intent = self._intent if self._intent is Intent.PAUSE else Intent.LEAVE
+                self._turn(at)
+            case i.Lost():
+                self._lose(given.why, given.event)
+            case i.Unknown():
+                self._expect(State.WRITING)
+                self._lose(f"what became of its transaction is not known: {given.why}", "abandoned")
+                effects.append(f.Doubt())
+            case i.Unreadable():
+                self._expect(State.REBUILDING)
+                self._lose(f"cannot be rebuilt from its journal: {given.error}", "abandoned")
+                effects.append(f.Return(at, self.seen))
+            case _:
+                assert_never(given)
+        return effects
+
+    def _expect(self, *states: State) -> None:
+        if self.state is not State.GONE and self.state not in states:
+            raise AssertionError(f"run {self.run.id}: not while it is {self.state.value}")
+
+    # -- one beginning -------------------------------------------------------------------------------------------------
+
+    def _open(self, given: i.Opened, at: datetime) -> None:
+        """Decides what becomes of the steps in flight, and takes the first turn. Of a run that was read again the
+        bodies that run are left alone, and what its refused turn had taken comes first."""
+        self._expect(State.NEW, State.REBUILDING)
+        if self.state is State.GONE:
+            self._effects.append(f.Close(given.program))
+            return
+        is_again = self.state is State.REBUILDING
+        run, program = given.run, given.program
+        self.run, self.program, self.state = run, program, State.IDLE
+        failed = self._flight.failed_again(run, at, self._rules.chance)
+        self._inputs = rules.after_refusal([*given.kept, *failed], self._inputs)
+        self._is_consuming = is_again
+        self._gate = gate_of(run)
+        landed = {x.key for x in self._inputs if isinstance(x, e.StepCompleted | e.StepFailed | e.AttemptFailed)}
+        self._commands = dict(program.open_steps())
+        outcomes, claimed, self._unstarted = rules.taken_up(
+            run,
+            self._commands,
+            self._rules.worker,
+            but={*landed, *self._flight.keys},
+            unbegun=set(self._unstarted) if run.epoch == self.epoch else (),
+        )
+        self._claimed = claimed if run.epoch != self.epoch or claimed.restarted else None
+        self._inputs += outcomes
+        self._read(given.messages, given.last, at)
+        gate, is_due = self._gate, run.round == "due"
+        if is_due and gate is not None and self._unstarted and self._intent is Intent.STAY:
+            self._intent = Intent.HOLD if gate.holds(run, self._inputs) else Intent.STAY
+        if is_again or not self._is_early(at):
+            self._turn(at, is_needed=is_again or bool(self._unstarted) or not program.has_begun)
+
+    def _is_early(self, at: datetime) -> bool:
+        """The body is to begin later (a delayed start, a new pass), and a message woke the run before: leave it where
+        it is, unless the message ends it."""
+        run = self.run
+        begins_at = run.retry.at if run.retry is not None else None if self.program.has_begun else run.available_at
+        if begins_at is None or at >= begins_at:
+            if run.retry is not None:
+                self._inputs.insert(0, e.PassStarted(number=run.passes + 1))
+            return False
+        if self._pause is not None or any(isinstance(x, e.CancelRequested) for x in self._inputs):
+            return False
+        self._release(begins_at if run.deadline is None else min(begins_at, run.deadline))
+        return True
+
+    # -- what comes in -------------------------------------------------------------------------------------------------
+
+    def _read(self, events: Sequence[e.AnyEvent], last: int, at: datetime) -> None:
+        self.seen = max(self.seen, last)
+        for event in events:
+            self._is_consuming = True
+            if isinstance(event, e.Paused):
+                self._pause = event
+            elif isinstance(event, e.CancelRequested):
+                grace = self._rules.settings.grace_until(at)
+                self._inputs.insert(0, msgspec.structs.replace(event, grace_until=grace))  # cancel wins every race
+            else:
+                self._inputs.append(event)
+
+    def _news(self) -> None:
+        """During a write its verdict mostly tells, and often the run is over then."""
+        if self.state in WAITS_FOR_STORE:
+            self._has_news = True
+        elif self.state is not State.GONE:
+            self._effects.append(f.LookInbox())
+
+    def _landed(self, given: i.Landed, at: datetime) -> None:
+        if self.state is State.GONE:
+            return
+        started = self._flight.land(given.key)
+        outcome = rules.redacted(given.outcome, self.program.redaction)
+        self._effects.append(f.StepEnded(given.key, started.attempt, outcome))
+        event = rules.event_of(
+            self.run, started.command, outcome, given.progress, given.stopped, at, self._rules.chance
+        )
+        if event is not None:
+            self._inputs.append(event)
+        self._turn(at)
+
+    def _hold(self, given: i.Held, at: datetime) -> None:
+        if self.state is State.GONE:
+            self._effects.append(f.GiveUp(given.key))
+            return
+        self._expect(State.FLYING, State.WRITING, State.REBUILDING)
+        self._flight.hold(given.key, given.value)
+        self._turn(at)
+
+    # -- verdicts ------------------------------------------------------------------------------------------------------
+
+    def _answered(self, given: i.Verdict, at: datetime) -> None:
+        self._expect(State.WRITING)
+        said = given.said
+        is_gone = self.state is State.GONE
+        self._effects += self._flight.settled(said, self.program.redaction)
+        draft, park, self._draft, self._park = self._draft, self._park, None, None
+        if is_gone or draft is None:
+            self._effects += self._flight.give_up_all()
+            return
+        self.state = State.IDLE
+        match said:
+            case Committed():
+                if self.is_unborn:
+                    self.no, self.is_unborn = given.no, False
+                self._durable(draft, park, said, at)
+            case Fenced():
+                if said.epoch == self.epoch:  # no other worker has it: the store lost rows, and may count it as ours
+                    self._effects.append(f.Doubt())
+                self._lose(f"fenced by epoch {said.epoch}", "fenced")
+            case Unread() | RolledBack():
+                for paused in (x for x in draft.inputs if isinstance(x, e.Paused)):
+                    self._pause, self._intent = paused, Intent.STAY  # asked for still: what comes next may end the run
+                kept = [x for x in draft.inputs if not isinstance(x, (*rules.NOT_KEPT, e.Paused))]
+                self.state = State.REBUILDING
+                # Its blobs were not stored either.
+                self._effects.append(f.Reload([inline(x, draft.blobs) for x in self._flight.without_held(kept)]))
+            case _:
+                assert_never(said)
+
+    def _durable(self, draft: Draft, park: Park | None, said: Committed, at: datetime) -> None:
+        is_leaving = self._intent in {Intent.PAUSE, Intent.LEAVE}
+        self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen))
+        if draft.is_terminal or park is not None:
+            self._leave_with(draft, is_leaving=is_leaving)
+            return
+        for command in draft.commands:
+            if isinstance(command, c.RunStep):
+                self._unstarted.append(command.key)
+            elif isinstance(command, c.AbandonStep):
+                self._abandon(command.key)
+        if self._unstarted and self._intent is Intent.STAY and self._pause is None:
+            self._start_all(at)
+        if said.inbox_last > self.seen or self._has_news:
+            self._has_news = False
+            self._shown = max(self._shown, said.inbox_last)
+            self._effects.append(f.LookInbox())
+        flight = self._flight
+        if flight and not self._inputs and not flight.held and not self.program.awaited_sends():
+            self._watch_time()  # the common case: nothing to do before a body lands or a time comes
+        else:
+            self._turn(at)
+
+    def _leave_with(self, draft: Draft, *, is_leaving: bool) -> None:
+        """The run has ended, or is parked, paused or given back with this turn."""
+        last = draft.outputs[-1] if draft.ends_pass else None
+        is_over = draft.is_terminal or is_leaving or any(isinstance(x, e.Paused) for x in draft.inputs)
+        anew = last if isinstance(last, e.Continued) and not is_over else None
+        is_warm = not is_over and (last is None or anew is not None)
+        self._leave(f.Leave(is_warm, self.run.end is not None, anew, draft.blobs))
+        if self.run.end is not None:
+            self._effects.append(f.Ended(ended(self.run.id, self.run.end, draft.at, "")))
+        self._forget_bodies("the run has ended" if draft.is_terminal else "the run goes on without it")
+
+    def _start_all(self, at: datetime) -> None:
+        unstarted, self._unstarted = self._unstarted, []
+        for key in unstarted:
+            command = self._commands.get(key)
+            if command is not None and (start := self._flight.start(self.run, command, at)) is not None:
+                self._effects.append(start)
+
+    def _abandon(self, key: str) -> None:
+        """Asks the body to stop. What never began, and did not land just now, has an outcome too: sagas wait for it."""
+        step = self.run.steps.get(key)
+        self._effects += self._flight.stop(key, step, "the workflow no longer wants it")
+        has_landed = any(isinstance(x, e.StepCompleted | e.StepFailed) and x.key == key for x in self._inputs)
+        if step is not None and step.undo and not has_landed and key not in self._flight:
+            self._inputs.append(rules.never_began(step))
+
+    # -- waiting and leaving -------------------------------------------------------------------------------------------
+
+    def _released(self, *, is_ours: bool) -> None:
+        self._expect(State.RELEASING)
+        if self.state is State.GONE:
+            return
+        if not is_ours:
+            self._lose("taken over", "fenced")
+            return
+        is_leaving = self._intent is not Intent.STAY
+        self._effects.append(f.GivenBack(is_leaving))
+        # What came meanwhile is unread to the store and to the program: the worker that claims the run reads it again.
+        self._leave(f.Leave(not is_leaving, self.run.end is not None))
+        self._forget_bodies("the run was given back")
+
+    def _lose(self, why: str, event: str) -> None:
+        """Another worker owns this run, or soon will: give it up without writing."""
+        if self.state is State.GONE:
+            return
+        self._effects.append(f.Dropped(why, event))
+        self._forget_bodies(why)
+        self._leave(f.Leave(is_warm=False, is_over=False))  # the fold may be ahead of the store
+
+    def _leave(self, how: f.Leave) -> None:
+        self._rest_is(False)
+        self.state = State.GONE
+        self._effects.append(how)
+
+    def _forget_bodies(self, why: str) -> None:
+        """The run does without its bodies from now on."""
+        self._effects += self._flight.give_up_held()
+        self._effects += self._flight.forget_all(why)

@@ -1,0 +1,267 @@
+"""Makes the turns of one run: from what came in to the commit that is submitted, or rests if there is nothing to write.
+
+The other half of the machine (`machine`) takes the inputs and the verdicts. Pure, like all of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeAlias, cast
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.program import Program
+from holdfast.core.run import Run
+from holdfast.errors import HoldfastError
+from holdfast.ports.journal import Park
+from holdfast.turn import effects as f
+from holdfast.turn import park as parking
+from holdfast.turn import rules
+from holdfast.turn.commit import finish
+from holdfast.turn.draft import Draft
+from holdfast.turn.flight import Flight
+from holdfast.turn.gate import StepGate
+from holdfast.turn.intent import Intent
+from holdfast.turn.payloads import offload
+from holdfast.turn.rules import Rules
+from holdfast.turn.states import WAITS_FOR_STORE, State
+
+_BUSY = WAITS_FOR_STORE | {State.GONE}
+
+Withdraw: TypeAlias = Callable[[Sequence[str]], list[str]]
+"""Takes back those of these bodies that have not begun, and says which: injected, like chance."""
+
+
+class Writer:
+    """What is known of a run that is held, and the next turn of it."""
+
+    __slots__ = (
+        *("_claimed", "_commands", "_draft", "_effects", "_flight", "_gate", "_has_news", "_inputs", "_intent"),
+        *("_is_consuming", "_is_resting", "_park", "_pause", "_rules", "_shown", "_unstarted", "_withdraw_bodies"),
+        *("epoch", "is_unborn", "no", "program", "run", "seen", "state"),
+    )
+
+    def __init__(
+        self, run: Run, program: Program, rules: Rules, withdraw: Withdraw, *, no: int, epoch: int, seen: int = 0
+    ) -> None:
+        self.run: Run = run
+        self.program: Program = program
+        self.no: int = no
+        self.epoch: int = epoch
+        self.seen: int = seen  # number of the last message that was taken from the inbox
+        self.is_unborn: bool = no == 0
+        self.state: State = State.NEW
+        self._rules = rules
+        self._withdraw_bodies = withdraw
+        self._effects: list[f.Effect] = []
+        self._inputs: list[e.AnyEvent] = []  # for the next turn
+        self._flight = Flight()
+        self._commands: dict[str, c.RunStep] = {}
+        self._unstarted: list[str] = []  # steps whose bodies begin once they may
+        self._claimed: e.Claimed | None = None
+        self._is_consuming = self._is_resting = self._has_news = False
+        self._shown = 0  # number of the newest message that a commit has shown
+        self._draft: Draft | None = None
+        self._park: Park | None = None
+        self._intent = Intent.STAY
+        self._pause: e.Paused | None = None  # asked for, not written yet
+        self._gate: StepGate | None = None
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def _turn(self, at: datetime, *, is_needed: bool = False, is_looking: bool = False) -> None:
+        """Takes a turn if there is something to take it for."""
+        if self.state in _BUSY:
+            return
+        flight = self._flight
+        draft = self._imposed(at)
+        is_imposed = draft is not None
+        if draft is None:
+            if self._rules.is_exclusive and flight.has_writer:
+                self.state = State.FLYING  # a turn would wait for the body, and the body's outcome for the turn
+                return
+            self._gather(at)
+            is_quiet = not flight and (
+                self._pause is not None or (self._intent is not Intent.STAY and bool(self._unstarted))
+            )
+            if not self._inputs and not is_needed and not is_quiet and not flight.held:
+                self._rest(at, is_looking=is_looking)
+                return
+            draft = self._activate(at)
+        if draft is not None:
+            if draft.is_terminal or draft.ends_pass:
+                self._do_without_bodies(draft, is_imposed=is_imposed)
+            self._submit(draft)
+
+    def _imposed(self, at: datetime) -> Draft | None:
+        """An end that does not ask the program."""
+        run = self.run
+        grace_until = run.grace_until
+        if grace_until is not None and at >= grace_until:
+            return rules.impose_end(run, at, self._take_inputs())
+        if run.started_at is None and run.deadline is not None and at >= run.deadline:
+            return Draft(at, self._take_inputs(), [rules.deadline_failure()])
+        return None
+
+    def _gather(self, at: datetime) -> None:
+        """Adds what time brings. After messages and outcomes, so that those win."""
+        if self._shown <= self.seen:  # else the inbox may say otherwise
+            self._inputs += rules.delivered(self.program, self._inputs)
+        due = rules.brought_by_time(self.run, self.program, at, self._rules.settings.cancel_grace)
+        if due:
+            self._inputs.extend(due)
+            self._unstarted.extend(x.key for x in due if isinstance(x, e.AttemptStarted))
+
+    def _take_inputs(self) -> list[e.AnyEvent]:
+        taken, self._inputs = self._inputs, []
+        return taken
+
+    def _activate(self, at: datetime) -> Draft | None:
+        inputs = self._take_inputs()
+        if self._flight.held:
+            inputs.append(self._flight.take())
+        try:
+            commands = self.program.activate(at, cast("list[e.Input]", inputs))
+        except HoldfastError as error:
+            self._stop_for(error, at)
+            return None
+        except Exception as error:  # noqa: BLE001 the author's code is called in there
+            self._effects.append(f.Broken(error))
+            self._stop_for(error, at)
+            return None
+        draft = rules.decide(self.run, at, inputs, commands, self._rules)
+        for event in inputs:
+            if isinstance(event, e.StepCompleted | e.StepFailed):
+                self._commands.pop(event.key, None)
+        for command in commands:
+            if isinstance(command, c.RunStep):
+                self._commands[command.key] = command
+        return draft
+
+    def _stop_for(self, error: Exception, at: datetime) -> None:
+        """The program cannot continue: the run is paused, with what to do."""
+        self._effects += self._flight.give_up_all()
+        self._withdraw()
+        self._free_writer("the run was paused")
+        self._is_consuming = False
+        self._intent = Intent.PAUSE
+        self._unstarted = []
+        self._submit(Draft(at, [e.Paused(reason=rules.pause_reason(error), detail=str(error))]))
+
+    def _do_without_bodies(self, draft: Draft, *, is_imposed: bool) -> None:
+        """An end waits for no body. It says which run on, and none begins after it; if it is refused, they do. An end
+        that is imposed is not written in the transaction of a body, so where there is one writer it needs that."""
+        self._unstarted += self._withdraw()
+        rules.name_left(draft, self._flight.keys)
+        if is_imposed:
+            self._free_writer("the run has ended")
+
+    def _withdraw(self) -> list[str]:
+        """Takes back the bodies that have not begun, those included that were to start for this very input."""
+        flying = self._flight.flying
+        if not flying:
+            return []
+        unsaid = {x.command.key for x in self._effects if isinstance(x, f.Start)}
+        if unsaid:
+            self._effects[:] = [x for x in self._effects if not isinstance(x, f.Start)]
+        begun = tuple(key for key in flying if key not in unsaid)
+        withdrawn = unsaid.union(self._withdraw_bodies(begun) if begun else ())
+        keys = [key for key in flying if key in withdrawn]
+        for key in keys:
+            self._flight.land(key)
+        return keys
+
+    def _free_writer(self, why: str) -> None:
+        """Where there is one writer, before a turn that does not wait for the bodies that have it, or wait for it."""
+        if self._rules.is_exclusive:
+            self._effects += self._flight.give_up_held()
+            self._effects += self._flight.forget_writers(why)
+
+    def _submit(self, draft: Draft) -> None:
+        if self._claimed is not None:
+            draft.inputs.insert(0, self._claimed)
+            self._claimed = None
+        gate = self._gate
+        if gate is not None:
+            self._intent = self._intent.at_gate(draft, is_held=gate.holds(self.run, draft.inputs))
+        if self._intent is not Intent.STAY or self._pause is not None:
+            self._give_back(draft)
+        park = self._park_after(draft)
+        blobs = draft.blobs
+        draft.inputs = [offload(event, blobs) for event in draft.inputs]
+        self._draft, self._park = draft, park
+        self.state = State.WRITING
+        self._rest_is(False)
+        is_consuming, self._is_consuming = self._is_consuming, False
+        commit = finish(
+            self.run, self.no, self.epoch, draft, inbox_seen=self.seen, is_consuming=is_consuming, park=park
+        )
+        taken = self._flight.taken
+        where = f.BIRTH if self.is_unborn else f.GROUP if taken is None else f.Within(taken.key)
+        self._effects.append(f.Submit(commit, where))
+
+    def _give_back(self, draft: Draft) -> None:
+        """With this turn the run is released (or paused): steps not begun are named, so that no attempt is counted."""
+        if draft.is_terminal or self._flight:
+            return  # not quiet yet: the bodies end first
+        asked = [x.key for x in draft.outputs if isinstance(x, e.StepScheduled)]
+        gone = {x.key for x in draft.outputs if isinstance(x, e.StepAbandoned)}
+        unstarted = tuple(key for key in (*self._unstarted, *asked) if key not in gone)
+        if self._pause is not None:
+            draft.inputs.append(self._pause)
+            self._intent, self._pause = Intent.PAUSE, None
+        is_held = bool(unstarted) and self._gate is not None and self._gate.holds(self.run, draft.inputs)
+        draft.inputs.append(e.Released(worker=self._rules.worker, unstarted=unstarted, next_round=is_held))
+
+    def _park_after(self, draft: Draft) -> Park | None:
+        """Whether the run is given back with this turn, and until when."""
+        intent, flight = self._intent, self._flight
+        if draft.asks_for_step and intent is Intent.STAY:
+            return None  # most turns
+        is_quiet = not flight and not self._unstarted
+        if draft.is_terminal or any(isinstance(x, e.Paused) for x in draft.inputs):
+            return Park(None)
+        if intent is not Intent.STAY and not flight:
+            is_held = intent is Intent.HOLD
+            return Park(parking.wake_after(self.run, self.program, draft) if is_held else draft.at)
+        return parking.park_after(self.run, self.program, draft, is_quiet=is_quiet)
+
+    # -- nothing to write ----------------------------------------------------------------------------------------------
+
+    def _rest(self, at: datetime, *, is_looking: bool) -> None:
+        """Nothing to do now: wait in memory for what is near, else give the run back."""
+        if self._flight:
+            self._watch_time()
+            return
+        wake = parking.next_wake(self.run, self.program)
+        is_staying = self._intent is Intent.STAY
+        lingers = is_staying and parking.awaits_children(self.run, Draft(at, []))
+        if (lingers and (is_looking or not self._is_resting)) or (
+            is_staying and wake is not None and wake - at <= parking.NEAR
+        ):
+            self.state = State.IDLE
+            self._rest_is(True)
+            if lingers:
+                self._effects.append(f.WakeAt(at + parking.linger(self.run)))
+            if wake is not None:
+                self._effects.append(f.WakeAt(wake))
+            return
+        self._release(wake if is_staying else at)
+
+    def _watch_time(self) -> None:
+        """While bodies run: a timer, a retry or the deadline may come due."""
+        self.state = State.FLYING
+        wake = parking.next_wake(self.run, self.program)
+        if wake is not None:
+            self._effects.append(f.WakeAt(wake))
+
+    def _rest_is(self, is_resting: bool) -> None:
+        """Said again when it rests again: its slot may be wanted."""
+        if is_resting or self._is_resting:
+            self._is_resting = is_resting
+            self._effects.append(f.Rest(is_resting))
+
+    def _release(self, until: datetime | None) -> None:
+        self.state = State.RELEASING
+        self._effects.append(f.Release(until, self.seen))

@@ -1,0 +1,67 @@
+"""A worker, as its loops know it: what they share, and whom they ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from holdfast.core.recovery import Kind
+from holdfast.engine.engine import Engine
+from holdfast.ports.leases import Beat, Claims, WorkerRow
+from holdfast.ports.store import Store
+from holdfast.worker.heartbeat import Heartbeat
+from holdfast.worker.options import WorkerOptions
+
+
+class Passes(Protocol):
+    """What hears of each pass of the claimer."""
+
+    def passed(self) -> None:
+        """A pass is over."""
+        ...
+
+
+class Seat(Protocol):
+    """See the module."""
+
+    heartbeat: type[Heartbeat]
+    store: Store
+    options: WorkerOptions
+    engine: Engine
+    row: WorkerRow
+    work_hinted: asyncio.Event
+    waits_for_slots: bool
+    others_wrote: Callable[[], None]
+    last_beat: Beat | None
+    own_runs: list[str]
+    is_stopping: bool
+    is_stopped: bool
+
+    @property
+    def granted(self) -> Passes | None:
+        """The grants of its leases, if those are not the store's."""
+        ...
+
+    @property
+    def free(self) -> int:
+        """Slots without a run."""
+        ...
+
+    async def claim(
+        self, limit: int, only: Sequence[str] = (), definitions: tuple[tuple[str, str], ...] | None = None
+    ) -> Claims:
+        """Claims runs that are due."""
+        ...
+
+    async def recovered(self, own: Sequence[str], taken: Collection[str], /) -> None:
+        """Runs of its earlier instance were tried."""
+        ...
+
+    def met(self, kind: Kind, run: str, detail: str, /) -> None:
+        """Something happened that recovery counts."""
+        ...
+
+    async def learn_flow_of(self, run: str, /) -> bool:
+        """Serves the flow of a run that nothing serves, if it can."""
+        ...
