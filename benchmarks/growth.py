@@ -16,7 +16,7 @@ from benchmarks.program import app_at, family, one, wide
 from benchmarks.scale import Scale
 from benchmarks.throughput import finished
 from holdfast import App, Call, step, workflow
-from holdfast.ports.leases import WorkerRow
+from holdfast.ports.leases import ClaimRequest, WorkerRow
 from holdfast.ports.store import Store
 
 CHILDREN_AT_ONCE = 500
@@ -109,7 +109,7 @@ async def _median_claim(store: Store, claims: int) -> float:
     taken: list[float] = []
     for _ in range(claims):
         started = time.perf_counter()
-        found = await store.claim(worker, limit=1, max_claims=5)
+        found = await store.claim(ClaimRequest(worker=worker, limit=1, max_claims=5))
         taken.append((time.perf_counter() - started) * 1e3)
         assert len(found.runs) == 1
     return median(taken)

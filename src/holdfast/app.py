@@ -302,7 +302,7 @@ class App:
         - `key`: an idempotency key for 24 h; the same key with other input: `Conflict`
         - `delay`: begins later
         - `deadline`: ends a run that takes longer; instead of the workflow's own
-        - `queue`, `priority`: which workers take it, and before which others (higher first)
+        - `queue`, `priority`: which workers take it, and before which others of its workflow (higher first)
         - `attributes`: texts to find it by
         - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
           PostgreSQL a psycopg connection, or SQLAlchemy's on psycopg; on SQLite the one of `app.connection()`

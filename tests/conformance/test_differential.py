@@ -31,7 +31,7 @@ from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.leases import Claims, Taken, TakeOver, WorkerRow
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.ports.store import Store
-from holdfast.testing.conformance.world import START, TTL, Holder, World, publication, seconds, signal
+from holdfast.testing.conformance.world import START, TTL, Holder, World, publication, request, seconds, signal
 from tests.conformance.plans import (
     DEFINITIONS,
     INSTANCES,
@@ -256,7 +256,7 @@ class Twins(RuleBasedStateMachine):
     @rule(instance=instances, limit=st.integers(0, 3))
     def due(self, instance: str, limit: int) -> None:
         if instance in self.worlds[0].workers:
-            self.both(lambda world: world.store.due(world.workers[instance], limit=limit))
+            self.both(lambda world: world.store.due(request(world.workers[instance], limit=limit)))
 
     @rule(run=runs, instance=instances, epoch=st.integers(0, 3))
     def reinstate(self, run: str, instance: str, epoch: int) -> None:

@@ -27,6 +27,7 @@ from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.turn import micros
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.store import Store
+from holdfast.testing.conformance.world import request
 from tests.support.postgres import new_schema, server_url
 from tests.unit.adapters.sqlite.test_plans import plan
 
@@ -139,7 +140,7 @@ async def test_a_claim_among_many_is_found_by_index(full: Full, record_property:
     writing: list[float] = []
     for _ in range(CLAIMS):
         began = time.perf_counter()
-        claims = await full.store.claim(worker, limit=1, max_claims=5)
+        claims = await full.store.claim(request(worker, limit=1))
         claiming.append(time.perf_counter() - began)
         taken += [run.id for run in claims.runs]
         began = time.perf_counter()

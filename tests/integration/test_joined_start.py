@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 import holdfast.sync as hs
 from holdfast import App, Conflict, RunNotFound, Status, workflow
 from holdfast.errors import InvalidInput, NotAllowedHere
+from holdfast.testing.conformance.world import request
 from tests.support.postgres import clean_url, server_url
 from tests.support.world import World, open_world
 
@@ -234,7 +235,7 @@ async def test_a_joined_run_is_taken_after_the_commit_only(postgres: World) -> N
     async with postgres.worker(app) as worker, await psycopg.AsyncConnection.connect(DRIVER()) as joined:
         run = await app.start(greet("ann"), id="r", connection=joined)
         for _ in range(3):
-            assert not (await postgres.store.claim(worker.row, limit=5, max_claims=5)).runs
+            assert not (await postgres.store.claim(request(worker.row, limit=5))).runs
         await joined.commit()
         assert await run.result(timeout=30) == "hello ann"
 

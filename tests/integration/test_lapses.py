@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from holdfast import Status, current, sleep, step, workflow
+from holdfast.testing.conformance.world import request
 from holdfast.worker.worker import Worker
 from tests.support.world import World
 
@@ -136,7 +137,8 @@ async def test_a_run_that_was_taken_over_while_it_was_opened_is_left_alone(
     run = await app.start(naps())
     async with still.worker(still.app(unrelated), ttl=TTL) as slow:
         slow.registry.add(naps.spec)
-        stale = await slow.claim(1, definitions=slow.registry.held)
+        able = msgspec.structs.replace(slow.row, definitions=slow.registry.held)
+        stale = await still.store.claim(request(able, limit=1))
         assert [row.id for row in stale.runs] == [run.id]
         still.clock.advance(901)
         async with still.worker(app) as quick:

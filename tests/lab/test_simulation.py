@@ -25,7 +25,7 @@ from holdfast.core.run import Run
 from holdfast.core.suspicion import NONE, Suspicion
 from holdfast.engine import engine
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
-from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.ports.leases import ClaimRequest, Claims
 from holdfast.turn import park, rules
 from holdfast.turn.inputs import Opened
 from holdfast.turn.machine import Machine
@@ -165,8 +165,8 @@ class Thievish(MemoryStore):
 class Uncounting(MemoryStore):
     """Does not count a claim when it is made."""
 
-    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
-        claims = await super().claim(worker, limit=limit, max_claims=max_claims, only=only)
+    async def claim(self, request: ClaimRequest) -> Claims:
+        claims = await super().claim(request)
         with self._writing() as write:
             runs = [write._change(run.no, claims=run.claims - 1) for run in claims.runs]
         return Claims(runs, claims.next_due, claims.put_off)

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from holdfast.ports.grants import Acquiring, OwnedBy
-from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.ports.leases import ClaimRequest, Claims
 from holdfast.worker.granting import Granted
 from tests.lab.sim import healthy
 from tests.lab.sim.grants import LyingGrants
@@ -70,16 +70,14 @@ def test_a_loser_that_writes_the_owner_is_found_out(monkeypatch: pytest.MonkeyPa
     honest = Granted._claim_granted
     worlds: list[HealthyWorld] = []
 
-    async def meddling(
-        self: Granted, row: WorkerRow, limit: int, answers: Mapping[str, Acquiring], found: Claims
-    ) -> Claims:
+    async def meddling(self: Granted, request: ClaimRequest, answers: Mapping[str, Acquiring], found: Claims) -> Claims:
         store = self._worker.store
         for run, answer in answers.items():
             owners = [process.worker for process in worlds[0].processes.values() if process.id == answer.worker]
             known = await store.get(run)
             if isinstance(answer, OwnedBy) and known is not None:
                 await store.reinstate(run, instance=owners[0].options.instance, epoch=known.epoch)
-        return await honest(self, row, limit, answers, found)
+        return await honest(self, request, answers, found)
 
     monkeypatch.setattr(Granted, "_claim_granted", meddling)
     worlds.append(HealthyWorld(1, healthy.fleet(RUNS, 0.1)))

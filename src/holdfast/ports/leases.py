@@ -91,6 +91,16 @@ them; those of its host whose process is gone under the same boot id; none."""
 Taking: TypeAlias = Taken | HeldBy | Over | None
 
 
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Who wants to begin runs, and which: at most `limit`, of the queues and definitions of `worker`; with `only`, of
+    these run ids. `max_claims`: see `Leases.claim`."""
+
+    worker: WorkerRow
+    limit: int
+    max_claims: int
+    only: tuple[str, ...] = ()
+
+
 class Claims(msgspec.Struct, frozen=True, gc=False):
     """What a claim took, and when the next run of these queues comes due (None: none is known).
 
@@ -136,11 +146,18 @@ class Leases(Protocol):
         """The heartbeat of a registered instance."""
         ...
 
-    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
-        """Takes up to `limit` due, unheld, unended, unpaused runs of the worker's queues; higher priority first, then
-        by available time. Each gets epoch + 1, claims + 1 and this instance. (`only` limits it to these run ids.)
+    async def claim(self, request: ClaimRequest) -> Claims:
+        """Takes up to `limit` of the runs that may begin (`ports.admission`): due, unheld, unended, unpaused, of the
+        worker's queues and definitions. Each gets epoch + 1, claims + 1 and this instance.
 
-        At most one of them is a suspect, the first in that order, and none if the instance holds a suspect. A run whose
+        The order is fair by share (`core.shares`; the default share is the workflow): shares take turns, and the one
+        that this instance took least from comes first. Within a share higher priority comes first, then available time.
+        So a flood of one share never starves another: a run that is first in its share is taken after one run of each
+        other share at most, however small the limit is. What an instance took is remembered by the store that it claims
+        from, for as long as that is open. Runs that are made already claimed, or are taken, count too.
+
+        At most one of them is a suspect, the first by priority and time, and none if the instance holds a suspect; the
+        other suspects have no place in the order. A run whose
         claims without progress have reached `max_claims` is taken too, with its count; the engine quarantines it. A run
         of a definition this worker does not hold is left alone if a live worker holds it, and otherwise put off by 5 s
         doubling up to 5 min, with a note; it is never failed.
@@ -150,9 +167,9 @@ class Leases(Protocol):
         """
         ...
 
-    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
-        """What `claim` would take now, in its order, and nothing is taken: for a worker that must ask somebody else
-        first whether it may try (`ports.grants`), and then claims `only` those."""
+    async def due(self, request: ClaimRequest) -> Claims:
+        """What `claim` would take now, in its order, and nothing is taken or counted: for a worker that must ask
+        another service first whether it may try (`ports.grants`), and then claims `only` those."""
         ...
 
     async def acquit(self, run: int, *, epoch: int) -> bool:

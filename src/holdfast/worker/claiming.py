@@ -5,9 +5,8 @@ A heartbeat that finds nothing due in the worker's queues is as good as a pass t
 It begins with the runs of the worker's own earlier instance. Whatever grants the leases, the lease comes first: a run
 is loaded only once it is ours.
 
-A claim takes runs in the order in which they came due. So that ten thousand children, started in one turn, do not keep
-everything else waiting until the last of them is taken, passes alternate while workflows flood the queue: one for
-whatever is due, one for those that have not had their turn. A run waits for two passes for each other workflow at most.
+Which runs a claim takes, and in which order, is the store's to say (`Leases.claim`): it is fair by share, so ten
+thousand children that are started in one turn do not keep everything else waiting. `worker.admission` says how many.
 """
 
 from __future__ import annotations
@@ -15,66 +14,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeAlias
 
 from holdfast.errors import StoreError
 from holdfast.ports.leases import Claims
-from holdfast.ports.runs import RunRow
 from holdfast.worker.seat import Seat
 
 LOG = logging.getLogger("holdfast.worker")
-Definition: TypeAlias = tuple[str, str]
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
-
-
-class Fairness:
-    """Whose turn it is. Workflows that had a part in a full pass stand back in every other one, until all the others
-    have had theirs; then a new round begins, in which nobody has."""
-
-    def __init__(self) -> None:
-        self._served: set[Definition] = set()
-        self._is_turn_of_others = False
-
-    def others(self, held: Sequence[Definition]) -> tuple[Definition, ...]:
-        """Definitions to claim first in this pass; none if everything is due alike."""
-        self._is_turn_of_others = bool(self._served) and not self._is_turn_of_others
-        return tuple(x for x in held if x not in self._served) if self._is_turn_of_others else ()
-
-    def pass_on(self) -> None:
-        """This pass is for everything. If it was the others', they want nothing now, and the round is over."""
-        if self._is_turn_of_others:
-            self._is_turn_of_others = False
-            self._served.clear()
-
-    @property
-    def has_more(self) -> bool:
-        """Whether this pass was the others', and what it left is due."""
-        return self._is_turn_of_others
-
-    def learn(self, runs: Sequence[RunRow], limit: int) -> None:
-        """What a pass gave. One that is not full left nobody waiting of those it was for."""
-        if len(runs) == limit:
-            self._served.update((run.workflow, run.version) for run in runs)
-        else:
-            self._served.clear()
 
 
 async def claim_until_stopped(worker: Seat) -> None:
     """One claimer per worker. Passes follow each other without waiting while slots are free and work is left."""
     pause = FIRST_PAUSE
-    fairness = Fairness()
     while not worker.is_stopping:
         worker.work_hinted.clear()
         looked_at = worker.store.clock.now()
         wait = worker.options.poll.total_seconds()
-        limit = min(worker.free, worker.options.batch)
-        worker.waits_for_slots = limit <= 0
+        limit = worker.admission.limit(worker.engine.busy)
         if limit > 0:
             is_recovery = bool(worker.own_runs)
             try:
-                claims = await _pass(worker, limit, fairness)
+                claims = await _pass(worker, limit)
             except StoreError as error:
                 LOG.warning("claiming not possible, trying again in %.1f s: %s", pause, error)
                 worker.engine.doubt()
@@ -87,7 +48,8 @@ async def claim_until_stopped(worker: Seat) -> None:
                 await asyncio.sleep(LONGEST_PAUSE)
                 continue
             pause = FIRST_PAUSE
-            if len(claims.runs) == limit or is_recovery or fairness.has_more:  # what else is due was not asked for
+            worker.admission.passed(len(claims.runs), limit)
+            if worker.admission.has_line or is_recovery:  # what else is due was not asked for
                 await asyncio.sleep(0)
                 continue
             if claims.next_due is not None:
@@ -108,19 +70,19 @@ def quiet_seconds(worker: Seat, looked_at: datetime) -> float:
     return min(left, poll).total_seconds()  # the store's clock may have been set back
 
 
-async def _pass(worker: Seat, limit: int, fairness: Fairness) -> Claims:
+async def _pass(worker: Seat, limit: int) -> Claims:
     """One claim: of the worker's own runs as long as there are any, then of whatever is due."""
     try:
-        return await _claim_and_take_on(worker, limit, fairness)
+        return await _claim_and_take_on(worker, limit)
     finally:
         if worker.granted is not None:
             worker.granted.passed()
 
 
-async def _claim_and_take_on(worker: Seat, limit: int, fairness: Fairness) -> Claims:
+async def _claim_and_take_on(worker: Seat, limit: int) -> Claims:
     own, worker.own_runs = worker.own_runs[:limit], worker.own_runs[limit:]
     try:
-        claims = await fairly(worker, limit, fairness) if not own else await worker.claim(limit, own)
+        claims = await worker.claim(limit, own)
     except BaseException:
         worker.own_runs = [*own, *worker.own_runs]
         raise
@@ -133,21 +95,6 @@ async def _claim_and_take_on(worker: Seat, limit: int, fairness: Fairness) -> Cl
         taken = {run.id for run in claims.runs}
         await worker.recovered(own, taken)
     return claims
-
-
-async def fairly(worker: Seat, limit: int, fairness: Fairness) -> Claims:
-    """One claim of whatever is due, or of those whose turn it is."""
-    put_off: tuple[tuple[str, str], ...] = ()
-    if others := fairness.others(worker.row.definitions):
-        claims = await worker.claim(limit, definitions=others)
-        if claims.runs:
-            fairness.learn(claims.runs, limit)
-            return claims
-        put_off = claims.put_off
-    fairness.pass_on()
-    claims = await worker.claim(limit)
-    fairness.learn(claims.runs, limit)
-    return Claims(claims.runs, claims.next_due, (*put_off, *claims.put_off))
 
 
 async def _hint_or(hint: asyncio.Event, seconds: float) -> None:

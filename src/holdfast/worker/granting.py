@@ -14,9 +14,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import msgspec
+
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.ports.grants import Acquiring, Grants, OwnedBy
-from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.ports.leases import ClaimRequest, Claims
 from holdfast.ports.runs import RunRow
 from holdfast.worker.seat import Seat
 
@@ -102,35 +104,36 @@ class Granted:
 
     # -- claims --------------------------------------------------------------------------------------------------------
 
-    async def claim(self, row: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
+    async def claim(self, request: ClaimRequest) -> Claims:
         """What the store says is due and the manager lets us try."""
         self.refused.clear()
         if self._time() < self._lost_until:
-            return await self._claim_from_store(row, limit, only)
+            return await self._claim_from_store(request)
         try:
             if self._lacks_grants:
                 await self._make_up()
-            return await self._claim(row, limit, only)
+            return await self._claim(request)
         except _NoAnswer as lost:
             if self._worker.options.on_loss == "stop":
                 raise lost.error from lost
             self._lose(lost.error)
-            return await self._claim_from_store(row, limit, only)
+            return await self._claim_from_store(request)
 
-    async def _claim(self, row: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
-        if only:
-            answers = await self._ask([run for run in only if not self._worker.engine.knows(run)])
+    async def _claim(self, request: ClaimRequest) -> Claims:
+        limit = request.limit
+        if request.only:
+            answers = await self._ask([run for run in request.only if not self._worker.engine.knows(run)])
             self._count_refused(answers)
-            return await self._claim_granted(row, limit, answers, Claims([], None))
+            return await self._claim_granted(request, answers, Claims([], None))
         self._forget()
         page = limit + len(self._left) + len(self._returning)
-        due = await self._worker.store.due(row, limit=page)
+        due = await self._worker.store.due(msgspec.structs.replace(request, limit=page))
         wanted = {run.id: run.epoch for run in due.runs if self._is_asked_for(run)}
         answers = await self._ask(list(wanted)[:limit])
         is_refused = self._leave(answers, wanted)
         is_more = is_refused and (len(wanted) > limit or len(due.runs) == page)
         found = Claims([], self._next_due(due.next_due, is_more=is_more), due.put_off)
-        return await self._claim_granted(row, limit, answers, found)
+        return await self._claim_granted(request, answers, found)
 
     def _is_asked_for(self, run: RunRow) -> bool:
         left = self._left.get(run.id)
@@ -159,15 +162,11 @@ class Granted:
                 self._held.pop(run, None)
         return answers
 
-    async def _claim_granted(
-        self, row: WorkerRow, limit: int, answers: Mapping[str, Acquiring], found: Claims
-    ) -> Claims:
+    async def _claim_granted(self, request: ClaimRequest, answers: Mapping[str, Acquiring], found: Claims) -> Claims:
         may = [run for run, answer in answers.items() if not isinstance(answer, OwnedBy)]
         if not may:
             return found
-        worker = self._worker
-        max_claims = worker.engine.settings.max_claims
-        taken = await worker.store.claim(row, limit=limit, max_claims=max_claims, only=may)
+        taken = await self._worker.store.claim(msgspec.structs.replace(request, only=tuple(may)))
         return Claims(taken.runs, found.next_due, (*found.put_off, *taken.put_off))
 
     # -- without the manager -------------------------------------------------------------------------------------------
@@ -182,12 +181,10 @@ class Granted:
             )
         self._lost_until = self._time() + PAUSE
 
-    async def _claim_from_store(self, row: WorkerRow, limit: int, only: Sequence[str]) -> Claims:
+    async def _claim_from_store(self, request: ClaimRequest) -> Claims:
         """What is due, by the store alone: its epoch keeps out whoever was granted the same run elsewhere."""
         self._lacks_grants = True
-        worker = self._worker
-        max_claims = worker.engine.settings.max_claims
-        return await worker.store.claim(row, limit=limit, max_claims=max_claims, only=only)
+        return await self._worker.store.claim(request)
 
     async def _make_up(self) -> None:
         """Asks for the grants of all runs that are here: some were claimed without. One that another worker has goes

@@ -10,6 +10,7 @@ from holdfast.core.recovery import Kind
 from holdfast.engine.engine import Engine
 from holdfast.ports.leases import Beat, Claims, WorkerRow
 from holdfast.ports.store import Store
+from holdfast.worker.admission import Admission
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
 
@@ -31,7 +32,7 @@ class Seat(Protocol):
     engine: Engine
     row: WorkerRow
     work_hinted: asyncio.Event
-    waits_for_slots: bool
+    admission: Admission
     others_wrote: Callable[[], None]
     last_beat: Beat | None
     own_runs: list[str]
@@ -48,9 +49,7 @@ class Seat(Protocol):
         """Slots without a run."""
         ...
 
-    async def claim(
-        self, limit: int, only: Sequence[str] = (), definitions: tuple[tuple[str, str], ...] | None = None
-    ) -> Claims:
+    async def claim(self, limit: int, only: Sequence[str] = ()) -> Claims:
         """Claims runs that are due."""
         ...
 

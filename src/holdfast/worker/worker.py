@@ -27,9 +27,10 @@ from holdfast.engine.engine import Engine
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.ports.grants import Grants
-from holdfast.ports.leases import Beat, Claims, TakeOver, WorkerRow
+from holdfast.ports.leases import Beat, ClaimRequest, Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import OTHERS, Store
+from holdfast.worker.admission import Admission
 from holdfast.worker.claiming import claim_until_stopped
 from holdfast.worker.granting import Granted
 from holdfast.worker.heartbeat import Heartbeat
@@ -84,7 +85,7 @@ class Worker:
             started_at=store.clock.now(),
         )
         self.work_hinted: asyncio.Event = asyncio.Event()
-        self.waits_for_slots: bool = False
+        self.admission: Admission = Admission(options.concurrency, options.batch)
         self.others_wrote: Callable[[], None] = lambda: None
         """The store heard that another process wrote."""
         self.recovery: Recovery = Recovery()
@@ -170,7 +171,7 @@ class Worker:
         most = self.options.recovery.max_startup_recovery
         takes_over: TakeOver = "none" if not most else "all" if self.options.is_configured else "gone"
         freed = await self.store.register(self.row, self.options.ttl, takes_over=takes_over)
-        self.own_runs = list(freed[:most])
+        self.own_runs = sorted(freed)[:most]  # the same order on every store
         if freed:
             LOG.info("worker %s: %d run(s) of its earlier instance are free", self.options.id, len(freed))
         if self.granted is not None:
@@ -192,14 +193,13 @@ class Worker:
 
     # -- recovery ------------------------------------------------------------------------------------------------------
 
-    async def claim(
-        self, limit: int, only: Sequence[str] = (), definitions: tuple[tuple[str, str], ...] | None = None
-    ) -> Claims:
-        """Takes due runs: as the store says, or as whoever grants the leases lets it. `definitions`: of these alone."""
-        row = self.row if definitions is None else msgspec.structs.replace(self.row, definitions=definitions)
+    async def claim(self, limit: int, only: Sequence[str] = ()) -> Claims:
+        """Takes due runs: as the store says, or as whoever grants the leases lets it."""
+        max_claims = self.engine.settings.max_claims
+        request = ClaimRequest(worker=self.row, limit=limit, max_claims=max_claims, only=tuple(only))
         if self.granted is not None:
-            return await self.granted.claim(row, limit, only)
-        return await self.store.claim(row, limit=limit, max_claims=self.engine.settings.max_claims, only=only)
+            return await self.granted.claim(request)
+        return await self.store.claim(request)
 
     async def recovered(self, own: Sequence[str], taken: Collection[str]) -> None:
         """The runs of the earlier instance were tried: those that others were quicker to get are left to them."""
@@ -270,7 +270,7 @@ class Worker:
             not self.is_stopping
             and self.granted is None  # a run is pending until whoever grants leases lets us claim it
             and threading.get_ident() == self._thread
-            and self.free > 0
+            and self.admission.begins(self.engine.busy)
             and queue in self.options.queues
             and self.registry.find(workflow, version) is not None
         )
@@ -343,7 +343,7 @@ class Worker:
             self.granted.freed()
         if self.is_stopping:
             self._all_quiet.set()
-        elif self.waits_for_slots or not is_over:
+        elif self.admission.waits_for_slots or not is_over:
             self.work_hinted.set()
 
     def _hinted(self, run: str) -> None:

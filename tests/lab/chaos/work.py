@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from holdfast import Retry, Signal, current, step, workflow
 from holdfast.ports.journal import Answer, Commit, Fenced, Verdict
-from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.ports.leases import ClaimRequest, Claims
 from holdfast.ports.store import Store
 from tests.support.ledger import append
 
@@ -117,8 +117,8 @@ def spy_on(store: Store) -> None:
     """Claims and fenced turns of this process go to the ledger."""
     claim, commit, commit_now = store.claim, store.commit, store.commit_now
 
-    async def claiming(worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
-        claims = await claim(worker, limit=limit, max_claims=max_claims, only=only)
+    async def claiming(request: ClaimRequest) -> Claims:
+        claims = await claim(request)
         for run in claims.runs:
             EPOCHS[run.id] = run.epoch
             write("claim", run.id, "-", 0, run.epoch)

@@ -14,7 +14,7 @@ from holdfast.core import events as e
 from holdfast.core.run import Run
 from holdfast.core.turn import Row, Turn, decode_row, is_compacted
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
-from holdfast.ports.leases import Beat, Claims, Taken, Taking
+from holdfast.ports.leases import Beat, ClaimRequest, Claims, Taken, Taking
 from holdfast.ports.runs import Creation, Existing, Made, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.upkeep import Collected, Removed
@@ -338,8 +338,9 @@ class Watch:
 
     async def _claimed(self, actor: int, claims: Claims, args: Args, kwargs: Kwargs, before: object) -> None:
         self.asked_at = self._world.loop.time()
-        has_room = not kwargs["only"] and len(claims.runs) < kwargs["limit"]
-        if has_room and args[0].definitions == self._world.registry.held:
+        request: ClaimRequest = args[0]
+        has_room = not request.only and len(claims.runs) < request.limit
+        if has_room and request.worker.definitions == self._world.registry.held:
             self.had_room_at = self.asked_at
         for run in claims.runs:
             for problem in self.holding.l5_counted(run):

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from holdfast import App
-from holdfast.ports.leases import WorkerRow
+from holdfast.ports.leases import ClaimRequest, WorkerRow
 from tests.unit.cli.conftest import Cli
 
 ON_A_RUN = [["cancel"], ["kill"], ["pause"], ["resume"], ["retry"], ["follow"], ["signal", "approved", "true"]]
@@ -90,7 +90,7 @@ def test_a_quarantined_run_goes_on_when_resumed(cli: Cli) -> None:
                 )
                 await store.register(worker, timedelta(minutes=1), takes_over="all")
                 if count < 3:
-                    assert (await store.claim(worker, limit=1, max_claims=99)).runs
+                    assert (await store.claim(ClaimRequest(worker=worker, limit=1, max_claims=99))).runs
 
     asyncio.run(claim_and_die(cli.app))
     cli.until_waiting("r", "paused (quarantined)")

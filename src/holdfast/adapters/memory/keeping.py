@@ -14,6 +14,7 @@ from holdfast.adapters.memory.listing import backlog_of, cursor, position
 from holdfast.adapters.memory.tables import Blob, Duty, Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.adapters.system.clock import SystemClock
+from holdfast.core.shares import Claimers
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row
 from holdfast.errors import CorruptJournal, InvalidInput, NotAllowedHere
@@ -40,6 +41,7 @@ class Keeping:
         self._lock = Lock()
         self._tables = Tables()
         self._listeners: list[Callable[[str], None]] = []
+        self._claimers = Claimers()
 
     @property
     def url(self) -> str:

@@ -22,12 +22,26 @@ from holdfast.adapters.memory.transaction import watching
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.checksums import checked_shown
 from holdfast.core.putting_off import put_off
+from holdfast.core.shares import fair_order, share_of
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
+from holdfast.ports.admission import may_begin
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Commit, Tree, Verdict
-from holdfast.ports.leases import Beat, Claims, Held, HeldBy, Lease, Over, Taken, TakeOver, Taking, WorkerRow
-from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
+from holdfast.ports.leases import (
+    Beat,
+    ClaimRequest,
+    Claims,
+    Held,
+    HeldBy,
+    Lease,
+    Over,
+    Taken,
+    TakeOver,
+    Taking,
+    WorkerRow,
+)
+from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
 
 __all__ = ["MemoryStore"]
 
@@ -93,7 +107,10 @@ class MemoryStore(Keeping, Looking):
     ) -> Creation:
         """See `ports.runs`."""
         with self._writing() as write:
-            return write.create(new, key_since, instance, worker, first)
+            creation = write.create(new, key_since, instance, worker, first)
+        if instance and isinstance(creation, Made) and creation.run.instance:
+            self._claimers.count(instance, creation.run.workflow)
+        return creation
 
     async def get(self, run: str) -> RunRow | None:
         """See `ports.runs`."""
@@ -215,31 +232,27 @@ class MemoryStore(Keeping, Looking):
                 quiet_until = max(write.now, min([write.now + ttl, *due]))
             return Beat(write.now, has_lapsed, freed, min(expiries, default=None), quiet_until)
 
-    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
+    async def claim(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
-        return self._go_through(worker, limit, only, is_taking=True)
+        claims = self._go_through(request, is_taking=True)
+        self._claimers[request.worker.instance].took(share_of(run.workflow) for run in claims.runs)
+        return claims
 
-    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
+    async def due(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`."""
-        return self._go_through(worker, limit, (), is_taking=False)
+        return self._go_through(request, is_taking=False)
 
-    def _go_through(self, worker: WorkerRow, limit: int, only: Sequence[str], *, is_taking: bool) -> Claims:
+    def _go_through(self, request: ClaimRequest, *, is_taking: bool) -> Claims:
+        worker = request.worker
         taken: list[RunRow] = []
         bounced: list[tuple[str, str]] = []
         with self._writing() as write:
-            has_suspect = any(run.suspicion.is_suspect for run in self._held_by(worker.instance))
             elsewhere = self._live_definitions()
-            due = [run for run in self._waiting(worker.queues) if run.available_at and run.available_at <= write.now]
-            for run in sorted(due, key=lambda run: (-run.priority, run.available_at, run.no)):
+            for run in self._in_order(request, write.now):
                 definition = (run.workflow, run.version)
-                if len(taken) == limit:
+                if len(taken) == request.limit:
                     break
-                if only and run.id not in only:
-                    continue
                 if definition in worker.definitions:
-                    if run.suspicion.is_suspect and has_suspect:
-                        continue
-                    has_suspect = has_suspect or run.suspicion.is_suspect
                     if is_taking:
                         run = write.hold(run, worker.instance, worker.worker, is_claim=True)  # noqa: PLW2901
                     taken.append(run)
@@ -258,6 +271,22 @@ class MemoryStore(Keeping, Looking):
                 default=None,
             )
         return Claims(taken, next_due, tuple(bounced))
+
+    def _in_order(self, request: ClaimRequest, now: datetime) -> Found:
+        """The runs that may begin, in the order of claims. Of suspects that the worker could have, one at most."""
+        worker, only = request.worker, request.only
+        may = [run for run in self._waiting(worker.queues) if may_begin(run, now) and (not only or run.id in only)]
+        suspects = [
+            run for run in may if run.suspicion.is_suspect and (run.workflow, run.version) in worker.definitions
+        ]
+        has_suspect = any(run.suspicion.is_suspect for run in self._held_by(worker.instance))
+        passed_over = {run.no for run in (suspects if has_suspect else sorted(suspects, key=_place)[1:])}
+        return fair_order(
+            [run for run in may if run.no not in passed_over],
+            share=lambda run: share_of(run.workflow),
+            place=_place,
+            ahead=self._claimers[worker.instance].ahead,
+        )
 
     async def acquit(self, run: int, *, epoch: int) -> bool:
         """See `ports.leases`."""
@@ -305,6 +334,7 @@ class MemoryStore(Keeping, Looking):
             if row.instance and not steal and self._is_live(row.instance):
                 return HeldBy(row.worker, row.instance, self._expiry(row.instance, write.now))
             known = self._tables.workers.get(instance)
+            self._claimers.count(instance, row.workflow)
             return Taken(write.hold(row, instance, known.worker.worker if known else "", is_claim=False))
 
     async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
@@ -325,6 +355,7 @@ class MemoryStore(Keeping, Looking):
             known = self._tables.workers.get(instance)
             if known is not None:
                 known.has_ended, known.seen_at = True, write.now
+            self._claimers.pop(instance, None)
             return len(runs)
 
     async def workers(self) -> Sequence[WorkerRow]:
@@ -384,6 +415,10 @@ class MemoryHeart:
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+def _place(run: RunRow) -> tuple[int, datetime | None, int]:
+    return -run.priority, run.available_at, run.no
 
 
 def _missing(run: RunRow) -> str:

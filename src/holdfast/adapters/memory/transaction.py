@@ -19,6 +19,7 @@ from holdfast.core.references import names_in
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
 from holdfast.core.turn import Row, instant
+from holdfast.ports.admission import may_begin
 from holdfast.ports.blobs import BlobData, BlobKind, Stub, kind_of
 from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
@@ -62,9 +63,10 @@ class Transaction:
     def insert(self, new: NewRun, instance: str = "", worker: str = "") -> RunRow:
         """The run's row and the first row of its journal."""
         tables, started = self.tables, new.started
-        available_at = started.available_at or self.now
-        claim = (instance, worker) if instance and available_at <= self.now else ()
-        run = row_of(new, tables.last_no + 1, available_at, *claim)
+        no, available_at = tables.last_no + 1, started.available_at or self.now
+        run = row_of(new, no, available_at)
+        if instance and may_begin(run, self.now):
+            run = row_of(new, no, available_at, instance, worker)
         tables.last_no = run.no
         tables.numbers[run.id] = run.no
         tables.runs[run.no] = run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 
 from holdfast.adapters.postgres import statements as sql
@@ -12,9 +12,10 @@ from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.sql.rows import encoded, maybe_instant, run_row, worker_row
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.instants import nearest_instant
+from holdfast.core.shares import Share
 from holdfast.core.turn import micros
 from holdfast.ports.inbox import Publication
-from holdfast.ports.leases import Claims, HeldBy, Lease, Over, Taken, TakeOver, Taking, WorkerRow
+from holdfast.ports.leases import ClaimRequest, Claims, HeldBy, Lease, Over, Taken, TakeOver, Taking, WorkerRow
 
 PROMOTED_A_CLAIM = 500
 BOUNCED_A_CLAIM = 100
@@ -61,10 +62,11 @@ def register(
 
 
 def claim(
-    link: Link, moments: Moments, worker: WorkerRow, limit: int, only: Sequence[str] = (), *, takes: bool = True
+    link: Link, moments: Moments, request: ClaimRequest, ahead: Mapping[Share, int], *, takes: bool = True
 ) -> Claims:
     """What the worker may advance now. Asked again after a lost answer, it would take other runs, and nobody would know
     of the first: whoever claims hears of it, and looks what is theirs."""
+    worker = request.worker
     values = (
         moments.wall(),
         *moments.lease(),
@@ -73,11 +75,13 @@ def claim(
         list(dict.fromkeys(worker.queues)),
         [workflow for workflow, _ in worker.definitions],
         [version for _, version in worker.definitions],
-        max(limit, 0),
-        list(only) or None,
+        max(request.limit, 0),
+        list(request.only) or None,
         PROMOTED_A_CLAIM,
         BOUNCED_A_CLAIM,
         takes,
+        list(ahead),
+        list(ahead.values()),
     )
     first, *taken = link.ask(sql.CLAIM, values, bears_repeating=not takes)
     delayed = iter(first[1] or ())

@@ -106,7 +106,7 @@ SELECT moment, has_lapsed, orphaned, next_expiry, quiet_until, hints FROM {s}.be
 CLAIM = """
 SELECT next_due, delayed, (run).* FROM {s}.claim(
     %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::text[], %b::text[], %b::text[], %b::integer, %b::text[],
-    %b::integer, %b::integer, %b::boolean)
+    %b::integer, %b::integer, %b::boolean, %b::text[], %b::integer[])
 """
 TAKE = """
 SELECT code, expires_at, (run).* FROM {s}.take(

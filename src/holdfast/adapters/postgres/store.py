@@ -36,6 +36,7 @@ from holdfast.adapters.sql.rows import backlog_row, counted, maybe_micros, run_r
 from holdfast.adapters.system.forked import belongs_to_this_process
 from holdfast.core.checksums import checked_shown
 from holdfast.core.instants import nearest_instant
+from holdfast.core.shares import Claimers, share_of
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
 from holdfast.errors import StoreRefused
@@ -43,8 +44,8 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition, Schema
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict
-from holdfast.ports.leases import Claims, Held, Lease, TakeOver, Taking, WorkerRow
-from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
+from holdfast.ports.leases import ClaimRequest, Claims, Held, Lease, Taken, TakeOver, Taking, WorkerRow
+from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
 from holdfast.ports.store import OTHERS
 
 T = TypeVar("T")
@@ -108,6 +109,7 @@ class PostgresStore(Keeping, Looking, Lending):
         belongs_to_this_process(self)
         self._texts = sql.Texts(address.quoted)
         self._listeners = Listeners()
+        self._claimers = Claimers()
         self._notices = Notices(address, dialler, lambda: self._listeners.tell((OTHERS,)))
         first = Link(dialler, self._texts, connection)
         self._links = [first]  # all of them: whoever lost one, closing the store closes its connection
@@ -207,6 +209,8 @@ class PostgresStore(Keeping, Looking, Lending):
     ) -> Creation:
         """See `ports.runs`."""
         creation: Creation = await self._enter(NewEntry(new, micros(key_since), instance, worker, first))
+        if instance and isinstance(creation, Made) and creation.run.instance:
+            self._claimers.count(instance, creation.run.workflow)
         return creation
 
     async def get(self, run: str) -> RunRow | None:
@@ -268,13 +272,18 @@ class PostgresStore(Keeping, Looking, Lending):
         self._check_process()
         return PostgresHeart(instance, ttl, self._link(), self._moments, self._tell)
 
-    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
+    async def claim(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
-        return await self._run(lambda link: leases.claim(link, self._moments, worker, limit, only))
+        shares = self._claimers[request.worker.instance]
+        ahead = shares.ahead
+        claims = await self._run(lambda link: leases.claim(link, self._moments, request, ahead))
+        shares.took(share_of(run.workflow) for run in claims.runs)
+        return claims
 
-    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
+    async def due(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`."""
-        return await self._run(lambda link: leases.claim(link, self._moments, worker, limit, takes=False))
+        ahead = self._claimers[request.worker.instance].ahead
+        return await self._run(lambda link: leases.claim(link, self._moments, request, ahead, takes=False))
 
     async def acquit(self, run: int, *, epoch: int) -> bool:
         """See `ports.leases`."""
@@ -295,7 +304,10 @@ class PostgresStore(Keeping, Looking, Lending):
 
     async def take(self, run: str, *, instance: str, steal: bool = False) -> Taking:
         """See `ports.leases`."""
-        return await self._run(lambda link: leases.take(link, self._moments, run, instance, steal=steal))
+        taking = await self._run(lambda link: leases.take(link, self._moments, run, instance, steal=steal))
+        if isinstance(taking, Taken):
+            self._claimers.count(instance, taking.run.workflow)
+        return taking
 
     async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
         """See `ports.leases`."""
@@ -307,6 +319,7 @@ class PostgresStore(Keeping, Looking, Lending):
 
     async def release_all(self, instance: str) -> int:
         """See `ports.leases`."""
+        self._claimers.pop(instance, None)
         ((released,),) = await self._rows(sql.RELEASE_ALL, self._moments.wall(), instance)
         self._tell(released)
         return len(released)

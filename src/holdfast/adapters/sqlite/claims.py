@@ -6,7 +6,7 @@ claim dearer. What has come due is promoted from one index to the other, a bound
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -19,8 +19,9 @@ from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite.connection import NotText, is_text
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.putting_off import put_off
+from holdfast.core.shares import Share, fair_order, share_of
 from holdfast.ports.clock import Clock
-from holdfast.ports.leases import Claims, WorkerRow
+from holdfast.ports.leases import ClaimRequest, Claims, WorkerRow
 from holdfast.ports.runs import RunRow
 
 PROMOTED_A_CLAIM = 500
@@ -28,7 +29,7 @@ BOUNCED_A_CLAIM = 100
 
 Ask: TypeAlias = Callable[[str, tuple[Any, ...]], list[Any]]
 Definition: TypeAlias = tuple[str, str]
-Candidate: TypeAlias = tuple[int, int, int, Definition]  # minus priority, available_at, no: in the order of claims
+Candidate: TypeAlias = tuple[int, int, int, Definition]  # minus priority, available_at, no: its place in its share
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -70,10 +71,11 @@ def survey(ask: Ask, worker: WorkerRow, clock: Clock, now: int) -> Prospect:
 class ClaimRuns:
     """`Leases.claim` as an operation of the writer. It remembers what it took, in case the answer is lost."""
 
-    def __init__(self, worker: WorkerRow, limit: int, only: Sequence[str]) -> None:
-        self._worker = worker
-        self._limit = limit
-        self._only = only
+    def __init__(self, request: ClaimRequest, ahead: Mapping[Share, int]) -> None:
+        self._worker = request.worker
+        self._limit = request.limit
+        self._only = request.only
+        self._ahead = ahead
         self._taken: list[RunRow] = []
         self._put_off: list[tuple[str, str]] = []
         self._suspects: set[int] = set()
@@ -114,20 +116,29 @@ class ClaimRuns:
     ) -> list[Candidate]:
         """Takes or puts off the candidates in their order until the limit is reached; returns what it left."""
         self._taken, self._put_off = [], []
-        candidates.sort()
-        has_suspect = bool(transaction.rows(suspects_sql.SUSPECTS_HELD, (self._worker.instance,)))
-        for place, (_, _, no, definition) in enumerate(candidates):
+        ordered = self._in_order(transaction, candidates)
+        for place, (_, _, no, definition) in enumerate(ordered):
             if len(self._taken) == self._limit:
-                return [each for each in candidates[place:] if each[2] not in self._suspects]
+                return [each for each in ordered[place:] if each[2] not in self._suspects]
             if definition in self._worker.definitions:
-                if no in self._suspects:
-                    if has_suspect:
-                        continue
-                    has_suspect = True
                 self._taken.append(self._take(transaction, no))
             elif definition not in elsewhere:
                 self._put_off.append(_put_off(transaction, no, definition))
         return []
+
+    def _in_order(self, transaction: Transaction, candidates: list[Candidate]) -> list[Candidate]:
+        """The order of claims. Of suspects that the worker could have, one at most."""
+        held = self._worker.definitions
+        suspects = sorted(each for each in candidates if each[2] in self._suspects and each[3] in held)
+        if not transaction.rows(suspects_sql.SUSPECTS_HELD, (self._worker.instance,)):
+            suspects = suspects[1:]
+        passed_over = {no for _, _, no, _ in suspects}
+        return fair_order(
+            [each for each in candidates if each[2] not in passed_over],
+            share=lambda each: share_of(each[3][0]),
+            place=lambda each: each[:3],
+            ahead=self._ahead,
+        )
 
     def _claim_these(self, transaction: Transaction) -> list[RunRow]:
         candidates: list[Candidate] = []

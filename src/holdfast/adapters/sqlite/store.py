@@ -43,6 +43,7 @@ from holdfast.adapters.system.clock import SystemClock
 from holdfast.adapters.system.forked import belongs_to_this_process
 from holdfast.core.checksums import checked_shown
 from holdfast.core.instants import nearest_instant
+from holdfast.core.shares import Claimers, share_of
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
 from holdfast.errors import NotAllowedHere, StoreRefused
@@ -50,8 +51,8 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict, answered
-from holdfast.ports.leases import Claims, Held, Lease, TakeOver, Taking, WorkerRow
-from holdfast.ports.runs import Creation, Filter, NewRun, Page, RunRow
+from holdfast.ports.leases import ClaimRequest, Claims, Held, Lease, Taken, TakeOver, Taking, WorkerRow
+from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
 from holdfast.ports.transactions import holding
 
 T = TypeVar("T")
@@ -89,6 +90,7 @@ class SqliteStore(Keeping, Looking):
         self._durability: Durability = durability
         self._pid = os.getpid()
         self._listeners = Listeners()
+        self._claimers = Claimers()
         self._readers = Readers(location.path, max_connections)
         link = self._link()
         link.connected()  # open as long as the store is: who closes last must be able to empty the log
@@ -183,7 +185,10 @@ class SqliteStore(Keeping, Looking):
         self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
     ) -> Creation:
         """See `ports.runs`."""
-        return await self._write(CreateRun(new, micros(key_since), instance, worker, first))
+        creation = await self._write(CreateRun(new, micros(key_since), instance, worker, first))
+        if instance and isinstance(creation, Made) and creation.run.instance:
+            self._claimers.count(instance, creation.run.workflow)
+        return creation
 
     async def get(self, run: str) -> RunRow | None:
         """See `ports.runs`."""
@@ -245,19 +250,24 @@ class SqliteStore(Keeping, Looking):
         self._check_process()
         return SqliteHeart(instance, ttl, self._link(), self._clock, self._listeners.tell)
 
-    async def claim(self, worker: WorkerRow, *, limit: int, max_claims: int, only: Sequence[str] = ()) -> Claims:
+    async def claim(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
-        if limit <= 0 or not only:
+        worker, limit = request.worker, request.limit
+        shares = self._claimers[worker.instance]
+        if limit <= 0 or not request.only:
             now = micros(self._clock.now())
             with suppress(NotText):  # the writer sets aside what cannot be read
                 prospect = self._read(lambda connection: survey(partial(fetch, connection), worker, self._clock, now))
                 if limit <= 0 or prospect.is_empty:
                     return Claims([], maybe_instant(prospect.next_due))
-        return await self._write(ClaimRuns(worker, limit, only), is_large=limit > _MANY)
+        claims = await self._write(ClaimRuns(request, shares.ahead), is_large=limit > _MANY)
+        shares.took(share_of(run.workflow) for run in claims.runs)
+        return claims
 
-    async def due(self, worker: WorkerRow, *, limit: int) -> Claims:
+    async def due(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`."""
-        return await self._write(DueRuns(worker, limit, ()), is_large=limit > _MANY)
+        ahead = self._claimers[request.worker.instance].ahead
+        return await self._write(DueRuns(request, ahead), is_large=request.limit > _MANY)
 
     async def acquit(self, run: int, *, epoch: int) -> bool:
         """See `ports.leases`."""
@@ -277,7 +287,10 @@ class SqliteStore(Keeping, Looking):
 
     async def take(self, run: str, *, instance: str, steal: bool = False) -> Taking:
         """See `ports.leases`."""
-        return await self._write(leases.Take(run, instance, steal=steal))
+        taking = await self._write(leases.Take(run, instance, steal=steal))
+        if isinstance(taking, Taken):
+            self._claimers.count(instance, taking.run.workflow)
+        return taking
 
     async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
         """See `ports.leases`."""
@@ -286,6 +299,7 @@ class SqliteStore(Keeping, Looking):
 
     async def release_all(self, instance: str) -> int:
         """See `ports.leases`."""
+        self._claimers.pop(instance, None)
         return await self._write(lambda transaction: leases.release_all(transaction, instance), is_large=True)
 
     async def workers(self) -> Sequence[WorkerRow]:

@@ -24,7 +24,7 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blob_home blobs checksums children claims damage grants hints inbox journal leases machine_logs overview "
-    "ownership parking receipts runs snapshots suite suspects transactions trees turn_rows turn_table upkeep world"
+    "ownership parking receipts runs shares snapshots suite suspects transactions trees turn_rows turn_table upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -46,6 +46,7 @@ from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.receipts import ReceiptsSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
+from holdfast.testing.conformance.shares import SharesSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
 from holdfast.testing.conformance.suspects import SuspectsSuite  # noqa: E402
@@ -73,6 +74,7 @@ __all__ = [
     "ParkingSuite",
     "ReceiptsSuite",
     "RunsSuite",
+    "SharesSuite",
     "SnapshotSuite",
     "StoreGrants",
     "StoreSuite",
@@ -100,6 +102,7 @@ class StoreSuite(
     ReceiptsSuite,
     ChecksumsSuite,
     ClaimSuite,
+    SharesSuite,
     LeasesSuite,
     OwnershipSuite,
     SuspectsSuite,

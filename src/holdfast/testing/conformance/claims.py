@@ -127,7 +127,7 @@ class ClaimSuite(Suite):
         for count in range(1, 8):
             worker = await world.worker(f"i{count}")
             world.store.heart(worker.instance, TTL).beat()
-            claims = await world.store.claim(worker, limit=10, max_claims=5)
+            claims = await world.claim(worker)
             assert [run.claims for run in claims.runs] == [count]
             world.clock.advance(TTL * 2)
 

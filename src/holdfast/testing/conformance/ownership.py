@@ -12,7 +12,7 @@ from holdfast.ports.journal import Committed, Fenced, Park
 from holdfast.ports.leases import HeldBy, Lease, Taken
 from holdfast.ports.runs import Filter
 from holdfast.testing.conformance.suite import Suite, shows
-from holdfast.testing.conformance.world import DONE, TTL, World, seconds
+from holdfast.testing.conformance.world import DONE, TTL, World, request, seconds
 
 OPEN = (Status.PENDING, Status.RUNNING)
 
@@ -227,21 +227,21 @@ class OwnershipSuite(Suite):
             await world.make(name, priority=priority)
         await world.make("later", available_at=world.clock.now() + seconds(60))
         before = await world.dump()
-        due = await world.store.due(worker, limit=2)
+        due = await world.store.due(request(worker, limit=2))
         assert [run.id for run in due.runs] == ["b", "c"]
         assert all((run.epoch, run.instance, run.claims) == (0, "", 0) for run in due.runs)
         assert await world.dump() == before
         assert [run.id for run in (await world.claim(worker, only=["b", "c"])).runs] == ["b", "c"]
-        assert [run.id for run in (await world.store.due(worker, limit=2)).runs] == ["a"]
+        assert [run.id for run in (await world.store.due(request(worker, limit=2))).runs] == ["a"]
 
     async def test_what_is_due_tells_when_the_next_is(self, world: World) -> None:
         """Contract: as a claim does."""
         worker = await world.worker("i1")
         later = world.clock.now() + seconds(60)
         await world.make("later", available_at=later)
-        assert (await world.store.due(worker, limit=5)).next_due == later
+        assert (await world.store.due(request(worker, limit=5))).next_due == later
         world.clock.advance(60)
-        assert [run.id for run in (await world.store.due(worker, limit=5)).runs] == ["later"]
+        assert [run.id for run in (await world.store.due(request(worker, limit=5))).runs] == ["later"]
 
     # -- owners whom the store forgot ----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from holdfast.ports.journal import Park
 from holdfast.ports.leases import Taken, WorkerRow
 from holdfast.ports.runs import Filter
 from holdfast.testing.conformance.suite import Suite
-from holdfast.testing.conformance.world import TTL, World, signal
+from holdfast.testing.conformance.world import TTL, World, request, signal
 
 NOTHING = (0, 0, 0)
 
@@ -92,11 +92,11 @@ class SuspectsSuite(Suite):
         """Contract: `only` changes nothing in it, and what is due is what a claim would take."""
         worker = await with_suspects(world, "a", "b")
         await world.make("fresh")
-        due = await world.store.due(worker, limit=10)
+        due = await world.store.due(request(worker, limit=10))
         assert [run.id for run in due.runs] == ["a", "fresh"]
         assert [run.id for run in (await world.claim(worker, only=["b", "a", "fresh"])).runs] == ["a", "fresh"]
         assert [run.id for run in (await world.claim(worker, only=["b"])).runs] == []
-        assert [run.id for run in (await world.store.due(worker, limit=10)).runs] == []
+        assert [run.id for run in (await world.store.due(request(worker, limit=10))).runs] == []
 
     async def test_progress_clears_a_suspect_and_the_next_is_taken(self, world: World) -> None:
         """Contract: a turn that is progress clears the run at once; one that only takes it up again does not."""

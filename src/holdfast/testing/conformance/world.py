@@ -34,7 +34,7 @@ from holdfast.core.turn import (
 )
 from holdfast.ports.inbox import Message, Publication, Unconsumed
 from holdfast.ports.journal import Commit, Committed, Exposure, Park, Verdict, sole_verdict
-from holdfast.ports.leases import Claims, TakeOver, WorkerRow
+from holdfast.ports.leases import ClaimRequest, Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
 from holdfast.ports.store import Store
 
@@ -96,6 +96,11 @@ def publication(
     """A message to the watchers of a topic, with the place of the wait's key left empty."""
     event = e.TopicReceived(key="", message=message, name=topic, value=msgspec.Raw(value))
     return Publication(topic=topic, id=message, body=msgspec.json.encode(event), blobs=blobs)
+
+
+def request(worker: WorkerRow, *, limit: int = 10, only: Sequence[str] = ()) -> ClaimRequest:
+    """What a worker asks for when it claims."""
+    return ClaimRequest(worker=worker, limit=limit, max_claims=5, only=tuple(only))
 
 
 def event_of(message: Unconsumed) -> Any:
@@ -240,7 +245,7 @@ class World:
         return row
 
     async def claim(self, worker: WorkerRow, *, limit: int = 10, only: Sequence[str] = ()) -> Claims:
-        return await self.store.claim(worker, limit=limit, max_claims=5, only=only)
+        return await self.store.claim(request(worker, limit=limit, only=only))
 
     async def claimed_ids(self, worker: WorkerRow, *, limit: int = 10) -> list[str]:
         """Claims, and says which runs were taken, in order."""

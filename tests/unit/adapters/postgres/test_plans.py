@@ -141,7 +141,7 @@ async def test_recovery_costs_what_the_worker_has(record_property: Callable[[str
         store = await open_postgres(address, clock=clock)
         begin = time.perf_counter()
         again = await World(store, clock).worker("again", "w0", definitions=(("order", ""),), takes_over="all")
-        taken = await store.claim(again, limit=100, max_claims=5, only=[f"held-{n * 100}" for n in range(1, 101)])
+        taken = await World(store, clock).claim(again, limit=100, only=[f"held-{n * 100}" for n in range(1, 101)])
         took = time.perf_counter() - begin
         await store.close()
         after, asked_then = await visits(connection, schema)

@@ -25,7 +25,7 @@ from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.core.turn import micros
 from holdfast.ports.runs import Filter
-from holdfast.testing.conformance.world import World
+from holdfast.testing.conformance.world import World, request
 
 HOT: dict[str, str] = {
     "FIRST_READY": "runs_ready",
@@ -144,7 +144,7 @@ async def test_a_claim_costs_the_same_among_any_number_of_runs(path: Path, clock
         steps = Steps()
         await store._writer.run(steps.attach)
         before = steps.count
-        taken = await store._writer.run(ClaimRuns(mine, 10, ()))
+        taken = await store._writer.run(ClaimRuns(request(mine), {}))
         costs.append(steps.count - before)
         assert len(taken.runs) == 10
         await store.close()
@@ -209,7 +209,7 @@ async def test_recovery_costs_what_the_worker_has(
         await store._writer.run(steps.attach)
         begin = time.perf_counter()
         again = await world.worker("again", "w0", definitions=(("order", ""),), takes_over="all")
-        taken = await store.claim(again, limit=100, max_claims=5, only=[f"held-{n * workers}" for n in range(1, 101)])
+        taken = await world.claim(again, limit=100, only=[f"held-{n * workers}" for n in range(1, 101)])
         took = time.perf_counter() - begin
         assert len(taken.runs) == 100
         costs.append(steps.count)

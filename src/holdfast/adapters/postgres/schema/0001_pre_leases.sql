@@ -198,14 +198,17 @@ BEGIN
 END
 $$;
 
--- claim: what has come due is promoted (a bounded number), then the first runs of the definitions held here are taken,
--- by priority and time, and runs that come before them and that nobody alive can run are put off. Answers with one row
--- that says when the next run comes due and what was put off (ids and notes in turn), then the runs taken, in order.
--- Locks exactly the rows it takes or puts off; what others have locked it passes over. Raises the epoch: the previous
--- holder's commits are fenced from here on. `takes` false: only says what it would take.
+-- claim: what has come due is promoted (a bounded number), then the first runs of the definitions held here are taken, in
+-- the order of `core.shares`: shares take turns, those that are ahead of others by so many turns (`shares`, `ahead`) later;
+-- within a turn and within a share it is by priority and time. A share is a workflow. Of suspects the first by priority and
+-- time has a place in the order, the others have none. Runs that come before those taken and that nobody alive can run are
+-- put off. Answers with one row that says when the next run comes due and what was put off (ids and notes in turn), then
+-- the runs taken, in order. Locks exactly the rows it takes or puts off; what others have locked it passes over. Raises the
+-- epoch: the previous holder's commits are fenced from here on. `takes` false: only says what it would take.
 CREATE FUNCTION claim(
     given bigint, given_boot text, given_second bigint, own text, own_worker text, queues text[], workflows text[],
-    versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean)
+    versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean, shares text[],
+    ahead integer[])
 RETURNS TABLE (next_due bigint, delayed text[], run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
@@ -213,7 +216,9 @@ DECLARE
     moment bigint := _now(given);
     candidates bigint[];
     is_mine boolean[];
+    are_suspects boolean[];
     times bigint[];
+    kinds text[];
     taken bigint[] := '{}';
     suspect bigint;  -- the one that this claim may take
     last_place integer;
@@ -226,20 +231,33 @@ BEGIN
                 ORDER BY available_at LIMIT promoted FOR NO KEY UPDATE SKIP LOCKED) AS found)
         UPDATE runs SET ready = 1 FROM due WHERE runs.no = due.no;
     END IF;
-    SELECT array_agg(c.no ORDER BY c.place), array_agg(c.mine ORDER BY c.place), array_agg(c.available_at ORDER BY c.place)
-    INTO candidates, is_mine, times
-    FROM (
-        SELECT no, mine, available_at, row_number() OVER (ORDER BY priority DESC, available_at, no) AS place
-        FROM _candidates(
-            moment, coalesce(given_boot, ''), _second(given_second), queues, workflows, versions, window_size, put_off,
-            only_ids)
-    ) AS c;
-    IF NOT EXISTS (SELECT 1 FROM runs WHERE deaths > 0 AND instance = own AND instance <> '' AND claims > 0) THEN
+    SELECT array_agg(c.no ORDER BY c.priority DESC, c.available_at, c.no),
+        array_agg(c.mine ORDER BY c.priority DESC, c.available_at, c.no),
+        array_agg(c.is_suspect ORDER BY c.priority DESC, c.available_at, c.no),
+        array_agg(c.available_at ORDER BY c.priority DESC, c.available_at, c.no),
+        array_agg(c.workflow ORDER BY c.priority DESC, c.available_at, c.no)
+    INTO candidates, is_mine, are_suspects, times, kinds
+    FROM _candidates(
+        moment, coalesce(given_boot, ''), _second(given_second), queues, workflows, versions, window_size, put_off,
+        only_ids) AS c;
+    IF true = ANY (are_suspects)
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE deaths > 0 AND instance = own AND instance <> '' AND claims > 0)
+    THEN
         SELECT runs.no INTO suspect
         FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
         WHERE c.mine AND deaths > 0 AND instance = '' AND status IN ('pending', 'running') AND runs.available_at <= moment
         ORDER BY c.place LIMIT 1 FOR NO KEY UPDATE OF runs SKIP LOCKED;
     END IF;
+    SELECT array_agg(o.no ORDER BY o.turn, o.place), array_agg(o.mine ORDER BY o.turn, o.place),
+        array_agg(o.available_at ORDER BY o.turn, o.place)
+    INTO candidates, is_mine, times
+    FROM (
+        SELECT c.no, c.mine, c.available_at, c.place,
+            coalesce(lead.turns, 0) + row_number() OVER (PARTITION BY c.workflow ORDER BY c.place) AS turn
+        FROM unnest(candidates, is_mine, are_suspects, times, kinds) WITH ORDINALITY
+            AS c(no, mine, is_suspect, available_at, workflow, place)
+        LEFT JOIN unnest(shares, ahead) AS lead(share, turns) ON lead.share = c.workflow
+        WHERE NOT (c.mine AND c.is_suspect) OR c.no = suspect) AS o;
     taken := ARRAY(
         SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
         WHERE c.mine AND instance = '' AND status NOT IN ('paused', 'completed', 'failed', 'cancelled')
@@ -283,14 +301,17 @@ $$;
 CREATE FUNCTION _candidates(
     moment bigint, boot text, second bigint, queues text[], workflows text[], versions text[], window_size integer,
     put_off integer, only_ids text[])
-RETURNS TABLE (no bigint, mine boolean, priority bigint, available_at bigint) LANGUAGE plpgsql STABLE AS $$
+RETURNS TABLE (
+    no bigint, mine boolean, priority bigint, available_at bigint, workflow text, is_suspect boolean)
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     kind record;
     own boolean;
 BEGIN
     IF only_ids IS NOT NULL THEN
         RETURN QUERY
-            SELECT r.no, own_kind.workflow IS NOT NULL, r.priority, r.available_at FROM runs AS r
+            SELECT r.no, own_kind.workflow IS NOT NULL, r.priority, r.available_at, r.workflow, r.deaths > 0
+            FROM runs AS r
             LEFT JOIN unnest(workflows, versions) AS own_kind(workflow, version)
                 ON own_kind.workflow = r.workflow AND own_kind.version = r.version
             WHERE r.id = ANY (only_ids) AND r.queue = ANY (queues) AND r.instance = ''
@@ -311,12 +332,12 @@ BEGIN
             WHERE h.workflow = kind.workflow AND h.version = kind.version)
         THEN
             RETURN QUERY
-                SELECT r.no, own, r.priority, r.available_at FROM runs AS r
+                SELECT r.no, own, r.priority, r.available_at, r.workflow, false FROM runs AS r
                 WHERE r.ready = 1 AND r.queue = kind.queue AND r.workflow = kind.workflow AND r.version = kind.version
                     AND r.available_at <= moment AND r.deaths = 0
                 ORDER BY r.priority DESC, r.available_at, r.no LIMIT CASE WHEN own THEN window_size ELSE put_off END;
             RETURN QUERY
-                SELECT r.no, own, r.priority, r.available_at FROM runs AS r
+                SELECT r.no, own, r.priority, r.available_at, r.workflow, true FROM runs AS r
                 WHERE r.deaths > 0 AND r.instance = '' AND r.queue = kind.queue AND r.workflow = kind.workflow
                     AND r.version = kind.version AND r.available_at <= moment AND r.ready = 1
                 ORDER BY r.priority DESC, r.available_at, r.no LIMIT CASE WHEN own THEN window_size ELSE put_off END;

@@ -1,0 +1,33 @@
+"""What a worker adds to admission (`ports.admission`): its slots, and the line of those that wait for them.
+
+Runs begin here through two doors, the claim loop and starts of this process, which are made already begun. Both ask
+here. A start of this process is written as pending, like any other, while runs may wait in line: it is then claimed in
+the store's fair order, and does not overtake them.
+"""
+
+from __future__ import annotations
+
+
+class Admission:
+    """How many runs may begin, and whether others wait for that."""
+
+    def __init__(self, slots: int, batch: int) -> None:
+        self._slots = slots
+        self._batch = batch
+        self.has_line = False
+        """Whether runs may be due that the last pass did not take: it took as many as it could."""
+        self.waits_for_slots = False
+
+    def limit(self, busy: int) -> int:
+        """How many runs a pass of the claim loop may take now."""
+        limit = min(self._slots - busy, self._batch)
+        self.waits_for_slots = limit <= 0
+        return limit
+
+    def passed(self, taken: int, limit: int) -> None:
+        """What a pass took. One that is not full left nobody in line."""
+        self.has_line = taken >= limit
+
+    def begins(self, busy: int) -> bool:
+        """Whether a run that is started here may begin at once."""
+        return busy < self._slots and not self.has_line
