@@ -173,6 +173,15 @@ def docs(arguments: list[str]) -> int:
     )
 
 
+@command("ui")
+def ui(arguments: list[str]) -> int:
+    """Check and build the page of ui/ into src/holdfast/web/static, with node from a wheel. The result is committed."""
+    if arguments:
+        return usage(f"ui takes no arguments, got {' '.join(arguments)}")
+    install("test", "lint")
+    return execute([PYTHON, "-m", "tests.page.bundle"])
+
+
 @command("bench")
 def bench(arguments: list[str]) -> int:
     """Run the benchmarks; arguments go to `python -m benchmarks`."""

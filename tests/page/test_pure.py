@@ -1,0 +1,180 @@
+"""What the page computes without a browser: sentences, durations, streams cut anywhere, timelines, graphs, forms."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any, get_args
+
+import msgspec
+
+from holdfast.core.doing import Doing, Kind, Occupation, describe
+from holdfast.core.durations import format_duration
+from tests.page.pure import evaluate
+
+NOW = datetime(2026, 11, 18, 12, 41, 7, 250_000, tzinfo=UTC)
+MS = NOW.timestamp() * 1000
+
+
+def test_the_page_says_what_the_command_line_says(rng: random.Random) -> None:
+    """Contract: one sentence for one state, wherever it is read."""
+    waits = [
+        None,
+        *(timedelta(milliseconds=rng.choice([1, -1]) * rng.randint(0, 10 ** rng.randint(1, 9))) for _ in range(60)),
+    ]
+    cases: list[Doing] = []
+    for kind in get_args(Kind):
+        for wait in waits:
+            until = None if wait is None else NOW + wait
+            attempt, of = rng.randint(1, 4), rng.choice([None, 5])
+            detail = rng.choice(["", "card network down"])
+            one = Occupation(kind, rng.choice(["", "charge:1"]), until, attempt, of, detail)
+            cases.append(Doing((one,) * rng.randint(1, 2), rng.choice([0, 3])))
+    said = evaluate(*(["sentence", {"more": 0, **msgspec.to_builtins(case)}, MS] for case in cases))
+    for case, text in zip(cases, said, strict=True):
+        assert text == describe(case, NOW), case
+
+
+def test_durations_read_as_on_the_command_line(rng: random.Random) -> None:
+    lengths = [
+        0,
+        1,
+        999,
+        1000,
+        1001,
+        59_999,
+        60_000,
+        *(rng.randint(0, 10**power) for power in range(1, 12) for _ in range(5)),
+    ]
+    said = evaluate(*(["duration", length] for length in lengths))
+    assert said == [format_duration(timedelta(milliseconds=length)) for length in lengths]
+
+
+def test_a_stream_is_read_the_same_wherever_it_is_cut(rng: random.Random) -> None:
+    """Contract: a message is neither lost nor doubled nor split, however the network delivers it."""
+    one = 'retry: 1000\n\n: still there\n\nevent: turn\nid: 17\ndata: {"a":\ndata: "é ✓"}\n\n'
+    whole = one + "id: 18\r\ndata: b\r\n\r\ndata: unfinished"
+    expected = [{"event": "turn", "id": "17", "data": '{"a":\n"é ✓"}'}, {"event": "message", "id": "18", "data": "b"}]
+    cuts = [sorted(rng.sample(range(len(whole) + 1), k=rng.randint(0, 12))) for _ in range(200)]
+    ways = [[whole[a:b] for a, b in pairwise([0, *places, len(whole)])] for places in cuts]
+    for found in evaluate(*(["parse", way] for way in ways)):
+        assert found == expected
+
+
+def test_text_that_would_act_is_shown_as_its_code() -> None:
+    hostile = "a\x1b[31mred\u202egnp.exe\u2066\x00\r\nשלום\t"
+    (shown,) = evaluate(["plain", hostile])
+    assert shown == "a\\u001b[31mred\\u202egnp.exe\\u2066\\u0000\\u000d\nשלום\t"
+
+
+# -- the timeline ------------------------------------------------------------------------------------------------------
+
+
+def at(seconds: float) -> str:
+    return (NOW + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+
+def entry(number: int, start: float, end: float | None, key: str, outcome: str, **more: Any) -> dict[str, Any]:
+    ended = None if end is None else at(end)
+    return {
+        "number": number, "ordinal": number, "at": at(start), "kind": "step", "key": key, "outcome": outcome,
+        "ended_at": ended, "text": key, **more,
+    }  # fmt: skip
+
+
+def crashed_story() -> dict[str, Any]:
+    return {
+        "run": {"created_at": at(0), "ended_at": None},
+        "timeline": [
+            entry(1, 0, 2, "charge", "completed", epoch=1),
+            entry(2, 2, None, "email", "cut off", epoch=1),
+            {"number": 3, "ordinal": 3, "at": at(9), "kind": "taken over", "text": "taken over"},
+            entry(4, 9, 10, "email", "failed", epoch=2, until=at(14), attempt=2),
+            entry(5, 14, None, "email", "open", epoch=2, attempt=3),
+            entry(6, 9, None, "nap", "open", kind="sleep", epoch=2),
+        ],
+        "holders": [
+            {"worker": "w1", "epoch": 1, "from": at(0), "until": at(9), "last_seen": at(3), "end": "crashed"},
+            {"worker": "w2", "epoch": 2, "from": at(9), "until": None, "last_seen": at(14), "end": "held"},
+        ],
+        "crashes": [
+            {
+                "worker": "w1", "epoch": 1, "last_seen": at(3), "cut": ["email"],
+                "taken_over_at": at(9), "by": "w2", "after_seconds": 6.0,
+            }
+        ],
+    }  # fmt: skip
+
+
+def test_a_crash_is_drawn_as_it_happened() -> None:
+    """Contract: an attempt that was cut off lasts until the take-over, and the next one begins there."""
+    (drawn,) = evaluate(["chart", crashed_story(), MS + 20_000])
+
+    def bars(key: str) -> list[tuple[str, float, float]]:
+        (row,) = [row for row in drawn["rows"] if row["key"] == key]
+        return [(bar["look"], (bar["from"] - MS) / 1000, (bar["to"] - MS) / 1000) for bar in row["bars"]]
+
+    assert bars("charge") == [("completed", 0, 2)]
+    assert bars("email") == [("cut", 2, 9), ("failed", 9, 10), ("retry", 10, 14), ("open", 14, 20)]
+    assert bars("nap") == [("wait", 9, 20)]
+    assert [(band["worker"], (band["from"] - MS) / 1000, (band["to"] - MS) / 1000) for band in drawn["bands"]] == [
+        ("w1", 0, 3),
+        ("w2", 9, 20),
+    ]
+    (silence,) = drawn["silences"]
+    assert (silence["died"][0], silence["tookOver"][0]) == ("w1 died, email cut off", "w2 took over after 6.0 s")
+
+
+def test_the_axis_has_round_steps_and_no_more_than_fit(rng: random.Random) -> None:
+    spans = [(rng.uniform(-5, 10 ** rng.randint(1, 9)), 10 ** rng.uniform(0.5, 10)) for _ in range(100)]
+    answers = evaluate(*(["ticks", start, start + length, 9] for start, length in spans))
+    for (start, length), marks in zip(spans, answers, strict=True):
+        assert len(marks) <= 10
+        assert all(start <= mark["at"] <= start + length for mark in marks)
+        assert len({mark["label"] for mark in marks}) == len(marks), marks
+
+
+# -- graphs and forms --------------------------------------------------------------------------------------------------
+
+
+def test_boxes_of_a_graph_never_overlap_and_follow_what_they_need(rng: random.Random) -> None:
+    graphs = []
+    for _ in range(40):
+        names = [f"n{number}" for number in range(rng.randint(1, 14))]
+        edges = [[a, b] for a in names for b in names if rng.random() < 0.15]
+        graphs.append(([{"name": name, "width": rng.randint(60, 180)} for name in names], edges))
+    for (nodes, edges), found in zip(graphs, evaluate(*(["laidOut", *graph] for graph in graphs)), strict=True):
+        placed = {node["name"]: node for node in found["nodes"]}
+        assert placed.keys() == {node["name"] for node in nodes}
+        for way in found["ways"]:
+            if not way["isBack"]:
+                assert placed[way["from"]]["layer"] < placed[way["to"]]["layer"]
+        assert len(found["ways"]) == len(edges)
+        rows: dict[int, list[tuple[float, float]]] = {}
+        for node in placed.values():
+            rows.setdefault(node["layer"], []).append((node["x"] - node["width"] / 2, node["x"] + node["width"] / 2))
+        for row in rows.values():
+            assert all(a[1] < b[0] for a, b in pairwise(sorted(row)))
+
+
+def test_a_form_begins_with_a_value_for_everything_required() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "order": {"$ref": "#/$defs/Order"},
+            "gift": {"type": "boolean", "default": True},
+            "speed": {"enum": ["slow", "fast"]},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        },
+        "required": ["order", "speed"],
+        "$defs": {
+            "Order": {
+                "type": "object",
+                "properties": {"id": {"type": "string"}, "cents": {"type": "integer"}, "tags": {"type": "array"}},
+                "required": ["id", "cents", "tags"],
+            }
+        },
+    }
+    (value,) = evaluate(["initial", schema, schema])
+    assert value == {"order": {"id": "", "cents": 0, "tags": []}, "gift": True, "speed": "slow", "note": None}

@@ -1,0 +1,147 @@
+import { useEffect, useState } from 'preact/hooks';
+import { ask } from '../api/client';
+import { isOpen, type Batch as BatchData } from '../api/types';
+import { Dialog } from '../parts/dialog';
+import { Top } from '../parts/frame';
+import { Mark, Pill } from '../parts/mark';
+import { usePolled } from '../parts/polled';
+import { Age } from '../parts/time';
+import { Items } from '../run/items';
+import { nav } from '../state/nav';
+import { can } from '../state/me';
+import { href } from '../state/route';
+import { toast } from '../state/toasts';
+import { plain } from '../text';
+import { count } from '../time';
+
+export function Batches() {
+  const { data, problem } = usePolled<{ batches: BatchData[]; next: string }>('batches', 3000);
+  useEffect(() => {
+    if (data) nav.value = { ...nav.value, batches: `${count(data.batches.length)}${data.next ? '+' : ''}` };
+  }, [data]);
+  return (
+    <>
+      <Top title="Batches" />
+      {problem && (
+        <p class="notice is-failed" role="alert">
+          <Mark status="failed" />
+          {problem.message}
+        </p>
+      )}
+      {data?.batches.length === 0 && (
+        <div class="card empty">
+          <h2>No batches yet</h2>
+          <p>A batch runs one workflow over many inputs, as many at once as you say.</p>
+          <pre tabIndex={0} aria-label="command">holdfast batch start MODULE:APP WORKFLOW inputs.jsonl</pre>
+        </div>
+      )}
+      {data && data.batches.length > 0 && (
+        <div class="card">
+          <table class="plain">
+            <thead>
+              <tr>
+                <th>Batch</th>
+                <th>Workflow</th>
+                <th>Progress</th>
+                <th class="right">Failed</th>
+                <th class="right">Age</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.batches.map((batch) => (
+                <tr>
+                  <td>
+                    <span class="crumb">
+                      <Mark status={batch.status} />
+                      <a class="id text" href={href('batch', { id: batch.id })}>
+                        {plain(batch.id)}
+                      </a>
+                    </span>
+                  </td>
+                  <td class="text">{plain(batch.workflow)}</td>
+                  <td>
+                    <Progress batch={batch} />
+                  </td>
+                  <td class="num right">{batch.counts.failed ? <span class="error-text">{count(batch.counts.failed)}</span> : '0'}</td>
+                  <td class="num right soft">
+                    <Age at={batch.created_at} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </>
+  );
+}
+
+function Progress({ batch }: { batch: BatchData }) {
+  const { counts } = batch;
+  const share = (value: number) => ({ width: `${(100 * value) / Math.max(1, counts.total)}%` });
+  return (
+    <>
+      <div class="bar-of" role="img" aria-label={`${counts.completed} of ${counts.total} completed, ${counts.failed} failed`}>
+        <span class="is-completed" style={share(counts.completed)} />
+        <span class="is-failed" style={share(counts.failed)} />
+        <span class="is-cancelled" style={share(counts.cancelled)} />
+        <span class="is-running" style={share(counts.running)} />
+      </div>
+      <span class="small dim num">
+        {count(counts.completed)} of {count(counts.total)}
+      </span>
+    </>
+  );
+}
+
+export function Batch({ id }: { id: string }) {
+  const { data, problem } = usePolled<BatchData>('batch', 2000, new URLSearchParams({ id }).toString());
+  const [verb, setVerb] = useState('');
+  const [reason, setReason] = useState('');
+  if (problem)
+    return (
+      <div class="card empty">
+        <h2>{problem.title}</h2>
+        <p class="text">{plain(problem.detail)}</p>
+      </div>
+    );
+  if (!data) return null;
+  const offered = (['pause', 'resume', 'cancel', 'retry'] as const).filter((one) => can(one) && (one === 'retry' ? !isOpen(data) && data.counts.failed + data.counts.cancelled > 0 : one === 'resume' ? data.status === 'paused' : isOpen(data)));
+  return (
+    <>
+      <Top title={id}>
+        <Pill status={data.status} />
+        {offered.map((one) => (
+          <button class="btn" onClick={() => setVerb(one)}>
+            {one[0]!.toUpperCase() + one.slice(1)}
+          </button>
+        ))}
+        <a class="btn" href={href('run', { id })}>
+          Its own run
+        </a>
+      </Top>
+      <p class="soft">
+        {plain(data.workflow)}, {count(data.concurrency)} at once
+      </p>
+      <div class="card">
+        <Items batch={id} turns={0} />
+      </div>
+      {verb && (
+        <Dialog
+          title={`${verb} the batch ${plain(id)}?`}
+          verb={verb}
+          close={() => setVerb('')}
+          act={async () => {
+            await ask(`batch/${verb}`, { query: new URLSearchParams({ id }), method: 'POST', body: verb === 'retry' || verb === 'resume' ? {} : { reason } });
+            toast(`${verb}: asked for`);
+          }}
+        >
+          <label class="line">
+            <span>Reason</span>
+            <input class="field" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+          </label>
+        </Dialog>
+      )}
+    </>
+  );
+}

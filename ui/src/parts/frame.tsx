@@ -1,0 +1,146 @@
+// What is around every page.
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { connection } from '../state/connection';
+import { now } from '../state/clock';
+import { isHelpOpen } from '../state/keys';
+import { me, signOut } from '../state/me';
+import { nav } from '../state/nav';
+import { href, page, type PageName } from '../state/route';
+import { isDark, toggleTheme } from '../state/theme';
+import { toastError, toasts } from '../state/toasts';
+import { plain } from '../text';
+import { ahead } from '../api/client';
+import { clock, duration } from '../time';
+import { Dialog } from './dialog';
+
+const PAGES: readonly [PageName, string, keyof typeof nav.value, string?][] = [
+  ['', 'Runs', 'runs'],
+  ['workflows', 'Workflows', 'workflows'],
+  ['batches', 'Batches', 'batches', 'batches'],
+  ['workers', 'Workers', 'workers'],
+  ['queues', 'Queues', 'queues'],
+];
+const PARENT: Partial<Record<PageName, PageName>> = { run: '', runs: '', workflow: 'workflows', batch: 'batches' };
+
+export function Frame({ children }: { children: ComponentChildren }) {
+  const here = PARENT[page.value] ?? page.value;
+  return (
+    <div class="frame">
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
+      <nav class="nav" aria-label="pages">
+        <a class="brand" href={href('')} aria-label="Holdfast">
+          <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true">
+            <path d="M9 2v7M5 7c0 5 2 8 4 9 2-1 4-4 4-9M2.5 9.5C4 9 5 8 5 7M15.5 9.5C14 9 13 8 13 7" fill="none" stroke="var(--accent)" stroke-width="1.8" stroke-linecap="round" />
+          </svg>
+          <span>Holdfast</span>
+        </a>
+        {PAGES.filter(([, , , feature]) => !feature || me.value?.features.includes(feature)).map(([name, label, figure]) => (
+          <a class="item" href={href(name)} aria-current={here === name ? 'page' : undefined}>
+            {label} <span class="num">{nav.value[figure]}</span>
+          </a>
+        ))}
+        <footer>
+          <button onClick={toggleTheme} aria-label={isDark() ? 'switch to light' : 'switch to dark'}>
+            {isDark() ? '☀ light' : '☾ dark'}
+          </button>
+          <button onClick={() => (isHelpOpen.value = true)} aria-label="keys">
+            <kbd>?</kbd> keys
+          </button>
+          {me.value && (
+            <>
+              <button onClick={() => void signOut().catch(toastError)}>Sign out</button>
+              <span class="clip" title={plain(me.value.store)}>
+                {plain(me.value.actor)} · {me.value.role}
+              </span>
+              <span class="clip" title={plain(me.value.store)}>
+                {me.value.engine} · {me.value.version}
+              </span>
+            </>
+          )}
+        </footer>
+      </nav>
+      <main class="content" id="content">
+        {children}
+      </main>
+      <Toasts />
+      {isHelpOpen.value && <Help />}
+    </div>
+  );
+}
+
+export function Top({ title, children }: { title: string; children?: ComponentChildren }) {
+  useEffect(() => {
+    document.title = `${title} · Holdfast`;
+  }, [title]);
+  return (
+    <div class="top">
+      <h1 class="text">{title}</h1>
+      <Live />
+      {children}
+    </div>
+  );
+}
+
+/** Whether the page is live. A lost connection says since when; trying again is the stream's own business. */
+export function Live() {
+  const { state, since, why } = connection.value;
+  const text = { connecting: 'connecting…', live: 'live', over: 'ended', lost: '' }[state];
+  return (
+    <span class={`live push ${state === 'lost' ? 'is-lost' : state === 'live' ? '' : 'is-over'}`} role="status" title={plain(why)}>
+      <i />
+      {state === 'lost' ? `not connected since ${clock(since)} (${duration(Math.max(0, Math.floor((now.value - ahead.value - since) / 1000) * 1000))}), trying again` : text}
+    </span>
+  );
+}
+
+function Toasts() {
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map((one) => (
+        <div class={`toast is-${one.status}`} key={one.number}>
+          {one.text}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+const KEYS: readonly [string, string][] = [
+  ['/', 'search'],
+  ['j k', 'next and previous row, or step'],
+  ['Enter', 'open'],
+  ['x', 'select a run'],
+  ['+ − 0', 'zoom the timeline in, out, and back'],
+  ['Esc', 'close, clear'],
+  ['g r', 'runs'],
+  ['g w', 'workflows'],
+  ['g b', 'batches'],
+  ['g k', 'workers'],
+  ['g q', 'queues'],
+  ['?', 'this help'],
+];
+
+function Help() {
+  return (
+    <Dialog title="Keys" close={() => (isHelpOpen.value = false)}>
+      <dl class="keys">
+        {KEYS.map(([keys, what]) => (
+          <>
+            <dt>
+              {keys.split(' ').map((key) => (
+                <>
+                  <kbd>{key}</kbd>{' '}
+                </>
+              ))}
+            </dt>
+            <dd>{what}</dd>
+          </>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}
+

@@ -1,0 +1,29 @@
+// The sign of a status: a shape of its own for each, so that colour never speaks alone.
+import type { Status } from '../api/types';
+
+const SHAPES: Record<string, string> = {
+  running: 'M5.4 4.2v5.6L10 7z',
+  completed: 'M4.2 7.3 6.2 9.3 9.9 4.9',
+  failed: 'M4.7 4.7l4.6 4.6M9.3 4.7 4.7 9.3',
+  paused: 'M5.4 4.6v4.8M8.6 4.6v4.8',
+  pending: 'M7 4.4V7l1.8 1.2',
+  cancelled: 'M4.4 9.6 9.6 4.4',
+};
+
+export function Mark({ status, size = 14 }: { status: string; size?: number }) {
+  return (
+    <svg class={`mark is-${status}`} width={size} height={size} viewBox="0 0 14 14" aria-hidden="true">
+      <circle cx="7" cy="7" r="6.1" fill="none" stroke="currentColor" stroke-width="1.5" stroke-dasharray={status === 'pending' ? '2.4 1.6' : undefined} />
+      <path d={SHAPES[status] ?? 'M7 5v4'} fill={status === 'running' ? 'currentColor' : 'none'} stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" />
+    </svg>
+  );
+}
+
+export function Pill({ status, children }: { status: Status | string; children?: string }) {
+  return (
+    <span class={`pill is-${status}`}>
+      <Mark status={status} size={13} />
+      {children ?? status}
+    </span>
+  );
+}

@@ -1,0 +1,28 @@
+// The filter of the list of runs: it lives in the address, and the API takes it in the same words.
+import { computed } from '@preact/signals';
+import { query } from '../state/route';
+
+export const RANGES: readonly [string, string][] = [['15m', 'last 15 min'], ['1h', 'last hour'], ['6h', 'last 6 h'], ['24h', 'last 24 h'], ['7d', 'last 7 d'], ['30d', 'last 30 d']];
+
+export const FIELDS = ['status', 'workflow', 'version', 'queue', 'worker', 'key', 'parent', 'root', 'attribute', 'q', 'since', 'until'] as const;
+
+/** What the API is asked for: the filter and nothing else of the address. */
+export const filter = computed(() => {
+  const chosen = new URLSearchParams();
+  for (const field of FIELDS) for (const value of query.value.getAll(field)) if (value) chosen.append(field, value);
+  return chosen;
+});
+
+/** The filter as text: two lists with the same text are the same list. */
+export const filterText = computed(() => filter.value.toString());
+
+/** The filter as the body of a bulk request has it. */
+export function filterBody(): Record<string, unknown> {
+  const body: Record<string, unknown> = {};
+  for (const [name, value] of filter.value) if (name !== 'status' && name !== 'attribute') body[name] = value;
+  const statuses = filter.value.getAll('status');
+  if (statuses.length) body['status'] = statuses;
+  const attributes = filter.value.getAll('attribute').map((text) => text.split(/=(.*)/s).slice(0, 2));
+  if (attributes.length) body['attribute'] = Object.fromEntries(attributes) as Record<string, string>;
+  return body;
+}

@@ -1,0 +1,144 @@
+// The rows of the list: pages loaded as they are needed, and what the stream says put in its place.
+import { signal } from '@preact/signals';
+import { ask, Problem } from '../api/client';
+import { follow, type Stream } from '../api/sse';
+import type { Run, RunList } from '../api/types';
+import { connected, disconnected } from '../state/connection';
+import { signedOut } from '../api/client';
+
+const PAGE = 500;
+const FIRST = 100;
+/** Rows kept at most: who looks for older ones narrows the filter. */
+export const MOST = 100_000;
+
+export class LiveList {
+  readonly rows = signal<readonly Run[]>([]);
+  readonly hasLoaded = signal(false);
+  readonly isAtEnd = signal(false);
+  readonly problem = signal<Problem | null>(null);
+  /** Ids that arrived while the reader watches, for a moment. */
+  readonly fresh = new Set<string>();
+  /** Counts every message: counts and histogram are asked for again after it. */
+  readonly changes = signal(0);
+
+  #next = '';
+  #isLoading = false;
+  #places = new Map<string, number>();
+  #stream: Stream | null = null;
+  #controller = new AbortController();
+
+  constructor(readonly filter: URLSearchParams) {
+    void this.#begin();
+  }
+
+  close(): void {
+    this.#controller.abort();
+    this.#stream?.close();
+  }
+
+  async more(): Promise<void> {
+    if (this.#isLoading || this.isAtEnd.value || !this.#next) return;
+    if (this.rows.value.length >= MOST) {
+      this.isAtEnd.value = true;
+      return;
+    }
+    this.#isLoading = true;
+    try {
+      const page = await this.#load(this.#next, PAGE);
+      this.#next = page.next;
+      const known = this.#places;
+      this.#replace([...this.rows.value, ...page.runs.filter((run) => !known.has(run.id))]);
+      this.isAtEnd.value = !page.next;
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      this.#isLoading = false;
+    }
+  }
+
+  get hasMore(): boolean {
+    return this.#next !== '';
+  }
+
+  async #begin(): Promise<void> {
+    try {
+      const seq = await this.#first();
+      const query = new URLSearchParams(this.filter);
+      query.set('after', seq);
+      this.#stream = follow('runs/events', query, {
+        opened: connected,
+        lost: (problem) => disconnected(problem),
+        message: ({ event, data }) => this.#take(event, data),
+      });
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  async #first(): Promise<string> {
+    const page = await this.#load('', FIRST);
+    this.#next = page.next;
+    this.#replace(page.runs);
+    this.isAtEnd.value = !page.next;
+    this.hasLoaded.value = true;
+    this.problem.value = null;
+    return page.seq;
+  }
+
+  #load(after: string, limit: number): Promise<RunList> {
+    const query = new URLSearchParams(this.filter);
+    query.set('limit', String(limit));
+    if (after) query.set('after', after);
+    return ask<RunList>('runs', { query, signal: this.#controller.signal });
+  }
+
+  #fail(error: unknown): void {
+    if (error instanceof Problem) this.problem.value = error;
+    else if (!(error instanceof DOMException)) throw error;
+    this.hasLoaded.value = true;
+  }
+
+  #take(event: string, data: string): void {
+    if (event === 'runs') {
+      const { runs, gone = [] } = JSON.parse(data) as { runs: Run[]; gone?: string[] };
+      this.#merge(runs, gone);
+      this.changes.value++;
+    } else if (event === 'reset') {
+      void this.#first().catch((error) => this.#fail(error));
+      this.changes.value++;
+    } else if (event === 'bye' && (JSON.parse(data) as { reason: string }).reason === 'revoked') {
+      this.close();
+      signedOut.value = true;
+    }
+  }
+
+  #merge(runs: readonly Run[], gone: readonly string[]): void {
+    const rows = [...this.rows.value];
+    const arrived: Run[] = [];
+    const oldest = rows.at(-1)?.created_at ?? '';
+    for (const run of runs) {
+      const place = this.#places.get(run.id);
+      if (place !== undefined) rows[place] = run;
+      else if (this.isAtEnd.value || run.created_at > oldest) arrived.push(run);
+    }
+    if (!arrived.length && !gone.length) {
+      this.rows.value = rows; // the places stay
+      return;
+    }
+    const left = new Set(gone);
+    for (const run of arrived) this.#welcome(run.id);
+    const all = [...arrived, ...rows].filter((run) => !left.has(run.id));
+    if (arrived.length) all.sort((a, b) => (a.created_at < b.created_at ? 1 : a.created_at > b.created_at ? -1 : 0));
+    this.#replace(all);
+  }
+
+  #welcome(id: string): void {
+    this.fresh.add(id);
+    window.setTimeout(() => this.fresh.delete(id), 1500);
+  }
+
+  #replace(rows: readonly Run[]): void {
+    this.#places = new Map(rows.map((run, place) => [run.id, place]));
+    this.rows.value = rows;
+  }
+}
