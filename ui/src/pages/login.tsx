@@ -5,7 +5,8 @@ import { signIn } from '../state/me';
 
 export function Login({ problem: given }: { problem: string }) {
   const [token, setToken] = useState('');
-  const [problem, setProblem] = useState(given);
+  const [refused, setProblem] = useState('');
+  const problem = refused || given;
   const [isBusy, setBusy] = useState(false);
   const submit = async (event: Event) => {
     event.preventDefault();

@@ -66,7 +66,7 @@ function Lane({ worker, from }: { worker: Worker; from: number }) {
         </div>
       </div>
       <div>
-        <svg role="img" aria-label={`${worker.is_live ? 'alive' : 'gone'} since ${clock(Date.parse(worker.started_at))}`}>
+        <svg class="life" role="img" aria-label={`${worker.is_live ? 'alive' : 'gone'} since ${clock(Date.parse(worker.started_at))}`}>
           <rect class={worker.is_live ? 'alive' : 'dead'} x={`${x(start)}%`} y="3" width={`${Math.max(0.6, x(end) - x(start))}%`} height="18" rx="5" />
           {worker.holds.map((run) => (
             <rect class="run-bar" x={`${x(Date.parse(run.started_at ?? run.created_at))}%`} y="8" width={`${Math.max(0.5, x(to) - x(Date.parse(run.started_at ?? run.created_at)))}%`} height="8" rx="3" opacity=".45">

@@ -140,7 +140,7 @@ function Spark({ stats }: { stats: Stats }) {
   const most = Math.max(...ends.map((one) => one.seconds), 0.001);
   const wide = 100 / ends.length;
   return (
-    <svg class="spark" role="img" aria-label={`the last ${ends.length} ends`}>
+    <svg class="spark" role="group" aria-label={`the last ${ends.length} ends`}>
       {ends.map((one, index) => {
         const height = Math.max(3, (one.seconds / most) * 28);
         return (

@@ -168,7 +168,7 @@ function Drawing({ chart: whole, width, height, span, scale, chosen, zoomTo, tel
         </g>
       ))}
       {whole.rows.map((row, index) => (
-        <a href={hrefWith({ step: row.key, tab: null })} tabIndex={-1} aria-hidden="true" onMouseEnter={() => (lit.value = row.key)} onMouseLeave={() => { lit.value = ''; tell(null); }}>
+        <a href={hrefWith({ step: row.key, tab: null })} tabindex={-1} aria-hidden="true" onMouseEnter={() => (lit.value = row.key)} onMouseLeave={() => { lit.value = ''; tell(null); }}>
           <rect class={`hit ${row.key === chosen ? 'on' : ''} ${lit.value === row.key ? 'lit' : ''}`} x="0" y={HEAD + index * STEP} width={width} height={STEP - 2} rx="5" />
           {row.bars.map((bar, place) => (
             <g onMouseMove={(event) => tell({ x: event.clientX, y: event.clientY, lines: describe(bar, row) })}>

@@ -1,0 +1,45 @@
+"""One browser for the tests of a process, a fresh profile and a fresh site for each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+
+from tests.page.chromium import FLAGS, find_browser
+from tests.page.fake import Site, serve
+
+
+@pytest.fixture(scope="session")
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    found = find_browser()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=found.program, args=FLAGS, env={**found.env})
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serve(Site()) as site:
+        yield site
+
+
+@pytest.fixture
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    """A page that must not raise, nor try what its content security policy forbids."""
+    context = await browser.new_context(viewport={"width": 1360, "height": 760}, reduced_motion="reduce")
+    page = await context.new_page()
+    page.set_default_timeout(15_000)
+    complaints: list[str] = []
+
+    def listen(message: ConsoleMessage) -> None:
+        if message.type == "error" and "Failed to load resource" not in message.text and "ERR_" not in message.text:
+            complaints.append(message.text)
+
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", listen)
+    yield page
+    await context.close()
+    assert not complaints

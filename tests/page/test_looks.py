@@ -1,0 +1,108 @@
+"""What the page looks like: axe finds nothing, in light and in dark, and the pictures of the docs come from here.
+
+`HOLDFAST_UPDATE_SNAPSHOTS=1 .venv/bin/pytest tests/page/test_looks.py` renews docs/images.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.page.bundle import MODULES, ROOT
+from tests.page.fake import Site
+from tests.page.test_other_pages import with_batch, with_queue, with_workers, with_workflows
+
+IMAGES = ROOT / "docs" / "images"
+MOST_BYTES = 200_000
+PLACES = {
+    "runs": "/",
+    "run": "/run?id=order-48213&step=charge%3A1",
+    "workflows": "/workflows",
+    "workflow": "/workflow?name=parcel",
+    "workers": "/workers",
+    "queues": "/queues",
+    "batches": "/batches",
+    "batch": "/batch?id=nightly",
+}
+KEPT = {"runs-light", "runs-dark", "runs-phone", "run-light", "run-dark", "run-phone"}
+"""The pictures that the docs show."""
+
+SIZES = {"light": (1360, 760), "dark": (1360, 760), "phone": (420, 800)}
+
+
+@pytest.fixture
+def full_site(site: Site) -> Site:
+    for fill in (with_workflows, with_workers, with_queue, with_batch):
+        fill(site)
+    return site
+
+
+async def settle(page: Page, address: str) -> None:
+    await page.goto(address)
+    await expect(page.locator(".live")).to_have_text("live")
+    await expect(page.locator(".card").first).to_be_visible()
+    if "/run?" in address:
+        await expect(page.locator(".journal-row").first).to_be_visible()
+    if "step=" in address:
+        await expect(page.get_by_text("idempotency key")).to_be_visible()
+
+
+async def complaints(page: Page) -> list[str]:
+    await page.evaluate((MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{one['impact']} {one['id']}: {node['target']} {node['failureSummary']}"
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("look", SIZES)
+async def test_axe_finds_nothing(browser: Browser, full_site: Site, look: str, tmp_path: Path) -> None:
+    """Contract: every page, in light, in dark and on a phone; and it is drawn, to be looked at."""
+    width, height = SIZES[look]
+    scheme: Literal["dark", "light"] = "dark" if look == "dark" else "light"
+    folder = IMAGES if os.environ.get("HOLDFAST_UPDATE_SNAPSHOTS") else tmp_path
+    context = await browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True
+    )
+    page = await context.new_page()
+    found: list[str] = []
+    for name, place in PLACES.items():
+        shown = place.partition("&")[0] if look == "phone" else place  # the inspector would be a sheet over it
+        await settle(page, full_site.url + shown)
+        found += [f"{name}: {text}" for text in await complaints(page)]
+        where = (folder if f"{name}-{look}" in KEPT else tmp_path) / f"{name}-{look}.png"
+        await page.screenshot(path=where)
+        assert where.stat().st_size <= MOST_BYTES
+        if look == "phone":
+            wide = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, f"{name} is {wide} pixels wider than a phone"
+    await context.close()
+    assert not found, "\n".join(found)
+
+
+async def test_axe_finds_nothing_in_front_of_the_page(page: Page, site: Site) -> None:
+    site.needs_login = True
+    await page.goto(site.url)
+    await expect(page.get_by_label("Token")).to_be_visible()
+    assert not await complaints(page)
+    site.needs_login = False
+    await page.goto(f"{site.url}/run?id=order-48212")
+    await page.get_by_role("button", name="Answer approved").click()
+    assert not await complaints(page)
+
+
+async def test_dark_and_light_are_remembered(page: Page, site: Site) -> None:
+    await page.goto(site.url)
+    await page.get_by_role("button", name="switch to dark").click()
+    await page.reload()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    ink, paper = await page.evaluate(
+        "['color', 'backgroundColor'].map(name => getComputedStyle(document.body)[name].match(/\\d+/g).map(Number))"
+    )
+    assert sum(ink) > 3 * sum(paper)

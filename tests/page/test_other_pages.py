@@ -1,0 +1,191 @@
+"""Workflows, workers, queues and batches in a real browser, and the form that starts a run."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from tests.page import samples
+from tests.page.fake import Site
+from tests.page.samples import Json, instant
+
+SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "order": {"$ref": "#/$defs/Order"},
+        "speed": {"enum": ["slow", "fast"]},
+        "gift": {"type": "boolean", "default": False},
+    },
+    "required": ["order", "speed"],
+    "$defs": {
+        "Order": {
+            "type": "object",
+            "properties": {"id": {"type": "string"}, "cents": {"type": "integer"}},
+            "required": ["id", "cents"],
+        }
+    },
+}
+
+
+def workflow(name: str, kind: str = "script", **more: Any) -> Json:
+    return {
+        "id": name, "name": name, "kind": kind, "version": "2", "definition": "abc", "description": "An order.",
+        "input": SCHEMA, "output": {}, "queue": "default", "retry": None, "timeout": None, "raises": [],
+        "is_remote": False, "steps": [], "states": [], "checkpoints": [],
+        "in_flight": [{"version": "2", "count": 12, "is_capped": False, "is_served": True}],
+    } | more  # fmt: skip
+
+
+def with_workflows(site: Site) -> None:
+    states = [
+        {"name": "Reserve", "kind": "step", "position": 0, "leads_to": ["Pack"]},
+        {"name": "Pack", "kind": "step", "position": 1, "leads_to": []},
+    ]
+    seen = [{"name": "charge", "kind": "step", "position": 0}]
+    old = [{"version": "1", "count": 3, "is_capped": False, "is_served": False}]
+    site.answers["workflows"] = {
+        "format": 1,
+        "workflows": [
+            workflow("fulfil", checkpoints=seen, in_flight=[*workflow("x")["in_flight"], *old]),
+            workflow("parcel", "machine", states=states),
+        ],
+    }
+    recent = [
+        {
+            "at": instant(-number),
+            "status": "failed" if number == 3 else "completed",
+            "seconds": 1.5,
+            "run": f"r{number}",
+        }
+        for number in range(10)
+    ]
+    site.answers["workflows/stats"] = {
+        "workflow": "fulfil", "version": None, "ended": 1000, "completed": 950, "failed": 40, "cancelled": 10,
+        "success_rate": 0.95, "p50_seconds": 1.2, "p95_seconds": 9.1, "p99_seconds": 20.0, "recent": recent,
+    }  # fmt: skip
+
+
+async def test_workflows_say_how_they_fare(page: Page, site: Site) -> None:
+    with_workflows(site)
+    await page.goto(f"{site.url}/workflows")
+    fulfil = page.get_by_label("fulfil", exact=True)
+    for text in ("95.0 %", "1.20 s", "9.10 s", "12", "in flight of v2", "in flight of v1, which no worker serves"):
+        await expect(fulfil).to_contain_text(text)
+    await expect(fulfil).to_contain_text("its runs have asked for")  # what was seen is never drawn as a plan
+    await fulfil.get_by_role("link", name="r3").click()
+    await expect(page).to_have_url(f"{site.url}/run?id=r3")
+
+
+async def test_a_machine_is_drawn_as_declared(page: Page, site: Site) -> None:
+    with_workflows(site)
+    await page.goto(f"{site.url}/workflow?name=parcel")
+    graph = page.get_by_label("states")
+    await expect(graph.locator(".node")).to_have_count(2)
+    await expect(graph.locator(".edge")).to_have_count(1)
+
+
+async def test_a_run_is_started_by_a_form_made_from_the_schema(page: Page, site: Site) -> None:
+    """Contract: what is typed into the fields is sent as the schema wants it."""
+    with_workflows(site)
+    await page.goto(f"{site.url}/workflows")
+    await page.get_by_label("fulfil", exact=True).get_by_role("button", name="Start a run").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("id", exact=True).fill("48300")
+    await dialog.get_by_label("cents").fill("250")
+    await dialog.get_by_label("speed").select_option("fast")
+    await dialog.get_by_label("gift").check()
+    await dialog.get_by_label(re.compile("^Id")).fill("order/48300")
+    await dialog.get_by_role("button", name="as JSON").click()
+    await dialog.get_by_role("button", name="as a form").click()
+    await dialog.get_by_role("button", name="Start", exact=True).click()
+    await expect(page).to_have_url(f"{site.url}/run?id=order%2F48300")
+    value = {"order": {"id": "48300", "cents": 250}, "speed": "fast", "gift": True}
+    assert site.posts == [("runs", {}, {"workflow": "fulfil", "version": "2", "input": value, "id": "order/48300"})]
+
+
+async def test_what_is_refused_is_said_in_the_dialog(page: Page, site: Site) -> None:
+    with_workflows(site)
+    refusal = {"title": "Invalid input", "detail": "$.order.cents: expected int", "status": 422}
+    await page.route(re.compile("/api/v1/runs$"), lambda route: route.fulfill(status=422, json=refusal))
+    await page.goto(f"{site.url}/workflows")
+    await page.get_by_label("fulfil", exact=True).get_by_role("button", name="Start a run").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Start", exact=True).click()
+    await expect(page.get_by_role("alert")).to_contain_text("$.order.cents: expected int")
+
+
+def worker(name: str, *, is_live: bool, holds: list[Json]) -> Json:
+    recovery: Json = {"counts": {}, "recent": [], "left": []}
+    if is_live:
+        recovery["recent"] = [{"run": "order-48213", "kind": "took over", "detail": "from worker-1"}]
+    return {
+        "instance": f"{name}-1", "worker": name, "queues": ["default"], "definitions": [["fulfil", "2"]], "pid": 41,
+        "host": "shop-1", "started_at": instant(-600), "is_live": is_live, "active": len(holds), "progress": "",
+        "recovery": recovery, "seen_at": instant(-200 if not is_live else -1), "damage": [], "holds": holds,
+    }  # fmt: skip
+
+
+def with_workers(site: Site) -> None:
+    live = worker("worker-2", is_live=True, holds=site.runs[1:3])
+    site.answers["workers"] = {"workers": [worker("worker-1", is_live=False, holds=[]), live]}
+
+
+async def test_workers_are_lanes_with_what_they_hold(page: Page, site: Site) -> None:
+    await page.goto(f"{site.url}/workers")
+    await expect(page.locator(".empty")).to_contain_text("holdfast worker MODULE:APP")
+    with_workers(site)
+    await expect(page.get_by_label("worker-2")).to_contain_text("took over order-48213 from worker-1")
+    await expect(page.get_by_label("worker-2").locator(".holding")).to_have_count(2)
+    await expect(page.get_by_label("worker-1")).to_contain_text(re.compile(r"gone.*last seen 3 min ago", re.DOTALL))
+
+
+def with_queue(site: Site) -> None:
+    site.answers["queues"] = {
+        "queues": [
+            {
+                "name": "mails", "waiting": 3, "oldest": "mail-99120", "since": instant(-90), "running": 10_000,
+                "paused": 0, "capped": ["running"], "workers": [],
+                "unserved": [{"workflow": "email", "version": "3", "count": 2}],
+            }
+        ]
+    }  # fmt: skip
+
+
+async def test_a_queue_without_worker_says_what_to_do(page: Page, site: Site) -> None:
+    with_queue(site)
+    await page.goto(f"{site.url}/queues")
+    line = page.locator("tbody tr")
+    for text in ("mail-99120", "10,000+", "--queue mails", "2 of email v3 wait for a worker that has this version"):
+        await expect(line).to_contain_text(text)
+
+
+def with_batch(site: Site) -> None:
+    statuses = ["completed"] * 6 + ["failed", "running", "pending", "pending"]
+    batch = {
+        "id": "nightly", "workflow": "price", "status": "running", "concurrency": 10, "order": "depth", "retries": "",
+        "created_at": instant(-60), "ended_at": None, "run": samples.run("nightly"),
+        "counts": {"total": 10, "completed": 6, "failed": 1, "cancelled": 0, "running": 1},
+    }  # fmt: skip
+    errors = {"failed": "no price"}
+    items = [
+        {"index": at, "status": status, "run": f"nightly/{at}", "result": None, "error": errors.get(status, "")}
+        for at, status in enumerate(statuses)
+    ]
+    site.answers |= {
+        "batches": {"batches": [batch], "next": ""}, "batch": batch, "batch/items": {"items": items, "next": ""},
+        "batch/cancel": {"batch": batch},
+    }  # fmt: skip
+
+
+async def test_a_batch_is_a_field_of_items(page: Page, site: Site) -> None:
+    with_batch(site)
+    await page.goto(f"{site.url}/batches")
+    await page.get_by_role("link", name="nightly").click()
+    await expect(page.locator(".counts")).to_contain_text("6 of 10 completed")
+    await expect(page.get_by_label("10 items, 1 failed")).to_be_visible()
+    await expect(page.locator("tbody")).to_contain_text("no price")
+    await page.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("dialog").get_by_role("button", name="cancel").click()
+    await expect(page.locator(".toast")).to_be_visible()
+    assert [path for path, _, _ in site.posts] == ["batch/cancel"]
