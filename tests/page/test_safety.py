@@ -46,8 +46,8 @@ async def test_two_megabytes_are_shown_a_screen_at_a_time(page: Page, site: Site
 
 async def test_a_large_payload_is_loaded_when_asked_for(page: Page, site: Site) -> None:
     order = next(run for run in site.runs if run["id"] == "order-48211")
-    site.answers["run/story"] = samples.story(order) | {"input": {"$blob": "abc", "size": 90_000}, "run": order}
-    site.answers["run/blob"] = {"order": "the large one"}
+    site.answers["run/story"] = samples.story(order) | {"input": {"$large": True, "size": 90_000}, "run": order}
+    site.answers["run/value"] = {"order": "the large one"}
     await page.goto(f"{site.url}/run?id=order-48211")
     await page.get_by_role("button", name="Load 90.0 KB").click()
     await expect(page.get_by_label("Input", exact=True).locator("pre")).to_contain_text("the large one")

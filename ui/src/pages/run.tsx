@@ -102,7 +102,9 @@ function Main({ story, live }: { story: Story; live: LiveRun }) {
 
 function Values({ story }: { story: Story }) {
   const { run } = story;
-  const values: [string, unknown][] = [['Input', story.input], ...(run.status === 'completed' ? ([['Result', story.result]] as [string, unknown][]) : []), ...Object.entries(story.exposed)];
+  const values: [string, unknown, string][] = [['Input', story.input, 'input']];
+  if (run.status === 'completed') values.push(['Result', story.result, 'result']);
+  for (const [name, value] of Object.entries(story.exposed)) values.push([name, value, `exposed:${name}`]);
   return (
     <div class="values">
       {story.failure && (
@@ -111,10 +113,10 @@ function Values({ story }: { story: Story }) {
           <FailureText failure={story.failure} />
         </section>
       )}
-      {values.map(([name, value]) => (
-        <section class="card pad" key={name} aria-label={plain(name)}>
+      {values.map(([name, value, of]) => (
+        <section class="card pad" key={of} aria-label={plain(name)}>
           <h2 class="text">{plain(name)}</h2>
-          <Value value={value} run={run.id} label={plain(name)} />
+          <Value value={value} run={run.id} label={plain(name)} source={{ of }} />
         </section>
       ))}
     </div>

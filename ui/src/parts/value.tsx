@@ -7,15 +7,18 @@ import { toastError } from '../state/toasts';
 
 const SHOWN = 6000;
 const COLOURED = 12_000;
+const INDENTED = 500_000;
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b/g;
 
-interface Reference {
-  $blob: string;
+interface Large {
+  $large: true;
   size: number;
 }
 
-const isReference = (value: unknown): value is Reference =>
-  typeof value === 'object' && value !== null && typeof (value as Reference).$blob === 'string' && Object.keys(value).length <= 2;
+const isLarge = (value: unknown): value is Large => typeof value === 'object' && value !== null && (value as Large).$large === true;
+
+/** Where a value that is too large for an answer is fetched: a value of the run by name, or a payload of its journal. */
+export type Source = { of: string } | { blob: string };
 
 function coloured(text: string) {
   if (text.length > COLOURED) return text;
@@ -55,23 +58,24 @@ function Lengthy({ text, label, colour }: { text: string; label: string; colour?
   );
 }
 
-export function Value({ value, run, label }: { value: unknown; run: string; label: string }) {
+export function Value({ value, run, label, source }: { value: unknown; run: string; label: string; source?: Source | undefined }) {
   const [fetched, setFetched] = useState<string | null>(null);
-  useEffect(() => setFetched(null), [value]);
-  if (isReference(value) && fetched === null) {
+  useEffect(() => setFetched(null), [JSON.stringify(source)]);
+  if (isLarge(value) && fetched === null) {
     const load = async () => {
-      const [path, query] = ofRun(run, 'blob', { name: value.$blob });
-      setFetched(await (await call(path, { query })).text());
+      const [path, query] = source && 'blob' in source ? ofRun(run, 'blob', { name: source.blob }) : ofRun(run, 'value', { of: source?.of ?? 'input' });
+      const text = await (await call(path, { query })).text();
+      setFetched(text.length < INDENTED ? json(JSON.parse(text)) : plain(text));
     };
     return (
       <div class="small">
-        <button class="btn" onClick={() => void load().catch(toastError)}>
-          Load {size(value.size)}
+        <button class="btn" disabled={!source} onClick={() => void load().catch(toastError)}>
+          Load {value.size ? size(value.size) : 'the payload'}
         </button>
       </div>
     );
   }
-  return <Lengthy text={fetched === null ? json(value) : plain(fetched)} label={label} colour />;
+  return <Lengthy text={fetched ?? json(value)} label={label} colour />;
 }
 
 export function FailureText({ failure }: { failure: Failure }) {

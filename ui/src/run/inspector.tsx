@@ -4,7 +4,7 @@ import { ask, ofRun, Problem } from '../api/client';
 import type { Attempt, Entry, StepDetail } from '../api/types';
 import { Mark, Pill } from '../parts/mark';
 import { Time, Took } from '../parts/time';
-import { FailureText, Value } from '../parts/value';
+import { FailureText, Value, type Source } from '../parts/value';
 import { current, now } from '../state/clock';
 import { go, href, hrefWith } from '../state/route';
 import { plain } from '../text';
@@ -80,13 +80,13 @@ function Detail({ detail, run }: { detail: StepDetail; run: string }) {
         )}
         <dt>input</dt>
         <dd>
-          <Value value={detail.input} run={run} label="input" />
+          <Value value={detail.input} run={run} label="input" source={payloadOf(detail, 'step')} />
         </dd>
         {detail.outcome === 'completed' && (
           <>
             <dt>output</dt>
             <dd>
-              <Value value={detail.output} run={run} label="output" />
+              <Value value={detail.output} run={run} label="output" source={payloadOf(detail, 'done')} />
             </dd>
           </>
         )}
@@ -117,6 +117,12 @@ function Detail({ detail, run }: { detail: StepDetail; run: string }) {
       </dl>
     </>
   );
+}
+
+/** The payload of one of the step's facts. */
+function payloadOf(detail: StepDetail, type: string): Source | undefined {
+  const blob = detail.events.findLast((event) => event.type === type)?.data['blob'];
+  return typeof blob === 'string' ? { blob } : undefined;
 }
 
 function OneAttempt({ attempt, of }: { attempt: Attempt; of: number | null }) {
@@ -181,6 +187,7 @@ function Fact({ run }: { run: string }) {
       </dt>
       <dd>
         <Value value={event.data} run={run} label="fact" />
+        {typeof event.data['blob'] === 'string' && event.data['blob'] && <Value value={{ $large: true, size: 0 }} run={run} label="payload" source={{ blob: event.data['blob'] }} />}
       </dd>
     </dl>
   );
