@@ -1,7 +1,8 @@
 """Who held a run, one after another, and what each crash cut off: read from its journal. Pure.
 
 A crash leaves no row. What is known is the last row that the worker wrote and the row of the worker that took over: the
-crash lies between the two.
+crash lies between the two. A run that only waits is let go without a row too: a claim that restarts no step follows no
+crash.
 """
 
 from __future__ import annotations
@@ -53,9 +54,11 @@ def holders(turns: Iterable[Turn]) -> tuple[list[Holder], list[Crash]]:
     for turn in turns:
         for event in turn.events:
             if isinstance(event, e.Claimed):
-                if held is not None:
+                if held is not None and event.restarted:
                     found.append(msgspec.structs.replace(held, until=turn.at, end="crashed"))
                     crashes.append(_crash(held, event, turn))
+                elif held is not None:
+                    found.append(msgspec.structs.replace(held, until=held.last_seen, end="released"))
                 held = Holder(worker=event.worker, epoch=turn.epoch, begin=turn.at, last_seen=turn.at)
         if held is not None:
             held = msgspec.structs.replace(held, last_seen=turn.at)

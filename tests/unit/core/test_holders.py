@@ -22,6 +22,15 @@ def test_a_run_that_was_parked_has_a_holder_for_each_claim() -> None:
     assert crashes == []
 
 
+def test_a_run_that_waits_is_let_go_without_a_crash() -> None:
+    """Promise: a claim that restarts no step says nothing of the holder before it but that it had let go."""
+    journal = Journal().claim(e.WaitStarted(key="approved", name="approved"))
+    journal.turn(e.Claimed(worker="w2"), when=9).turn(e.Completed(), when=10)
+    found, crashes = holders(journal.turns)
+    assert told(found) == [("w1", 1, 1, 1, "released"), ("w2", 2, 9, 10, "ended")]
+    assert crashes == []
+
+
 def test_a_claim_without_a_release_before_it_is_a_crash() -> None:
     """Promise: the crash names the worker, when it was last seen, what was cut off and who took over, when."""
     journal = Journal().claim(step("a"), step("b")).turn(done("a"))
