@@ -34,16 +34,14 @@ async def test_a_crash_and_the_take_over_are_in_the_picture(page: Page, site: Si
     await expect(chart).to_contain_text("worker-2 took over after 7.7 s")
     await expect(chart).to_contain_text(re.compile("died, 2 (steps )?cut off"))
     await expect(chart.locator("[fill='url(#cut)']")).to_have_count(2)
-    cut, again = [
-        await page.locator(".chart a", has=page.locator("[fill='url(#cut)']"))
-        .nth(0)
-        .locator(where)
-        .first.bounding_box()
-        for where in ("[fill='url(#cut)']", ".bar")
-    ]
-    assert cut
-    assert again
-    assert abs(cut["x"] + cut["width"] - again["x"]) < 1.5, "the next attempt begins where the take-over ends the first"
+    row = page.locator(".chart a", has=page.locator("[fill='url(#cut)']")).first
+    ends, begins = await row.evaluate(  # both at one moment: the picture moves with the time
+        """row => {
+            const cut = row.querySelector("[fill='url(#cut)']").getBoundingClientRect();
+            return [cut.right, row.querySelector('.bar').getBoundingClientRect().left];
+        }"""
+    )
+    assert abs(ends - begins) < 1.5, "the next attempt begins where the take-over ends the first"
 
 
 async def test_a_step_has_an_address_and_is_shown_whole(page: Page, site: Site) -> None:

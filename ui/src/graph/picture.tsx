@@ -22,7 +22,7 @@ export function Picture({ boxes, edges, taken, label }: { boxes: Box[]; edges: (
       <svg width={layout.width} height={layout.height} viewBox={`0 0 ${layout.width} ${layout.height}`}>
         <defs>
           {['', ' taken'].map((kind) => (
-            <marker id={`tip${kind.trim()}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+            <marker id={`tip${kind.trim()}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">
               <path class={`tip-end${kind}`} d="M0 0 8 4 0 8z" />
             </marker>
           ))}

@@ -2,7 +2,7 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { Actions } from '../run/actions';
 import { Family } from '../run/family';
-import { Facts, Headline } from '../run/headline';
+import { Facts, Headline, shownBy } from '../run/headline';
 import { Inspector } from '../run/inspector';
 import { Journal, opened } from '../run/journal';
 import { LiveRun } from '../run/live';
@@ -104,7 +104,7 @@ function Values({ story }: { story: Story }) {
   const { run } = story;
   const values: [string, unknown, string][] = [['Input', story.input, 'input']];
   if (run.status === 'completed') values.push(['Result', story.result, 'result']);
-  for (const [name, value] of Object.entries(story.exposed)) values.push([name, value, `exposed:${name}`]);
+  for (const [name, value] of shownBy(story)) values.push([name, value, `exposed:${name}`]);
   return (
     <div class="values">
       {story.failure && (

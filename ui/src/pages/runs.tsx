@@ -6,11 +6,12 @@ import { Top } from '../parts/frame';
 import { Mark } from '../parts/mark';
 import { Virtual } from '../parts/virtual';
 import { Bulk, type BulkVerb } from '../runs/bulk';
-import { filterBody, filterText, filter } from '../runs/filter';
+import { filterBody, filterText, filter, rangeFor } from '../runs/filter';
 import { Filters } from '../runs/filters';
 import { Histogram } from '../runs/histogram';
 import { LiveList, MOST } from '../runs/list';
 import { Row } from '../runs/row';
+import { current } from '../state/clock';
 import { useKeys } from '../state/keys';
 import { can } from '../state/me';
 import { go, href, hrefWith, parameter, query } from '../state/route';
@@ -48,6 +49,8 @@ export function Runs() {
   const lastPick = useRef(-1);
   const height = phone.matches ? 68 : 44;
   const canPick = can('bulk');
+  const oldest = list.isAtEnd.value && rows.length < MOST ? rows.at(-1) : undefined;
+  const fitting = rangeFor(oldest ? current() - Date.parse(oldest.created_at) : null);
 
   useEffect(() => {
     setPicked(new Set());
@@ -96,7 +99,7 @@ export function Runs() {
         <Search input={search} />
         <StartButton />
       </Top>
-      <Histogram changes={changes} />
+      <Histogram changes={changes} fitting={fitting} />
       <Filters changes={changes} counted={(text) => { setTotal(text); if (!filterText.value) nav.value = { ...nav.value, runs: text }; }} />
       {list.problem.value && (
         <p class="notice is-failed" role="alert">

@@ -74,12 +74,12 @@ function Lane({ worker, from }: { worker: Worker; from: number }) {
             </rect>
           ))}
           {!worker.is_live && (
-            <text x={`${Math.min(88, x(end))}%`} y="33">
+            <text x={`${x(end)}%`} y="33" text-anchor={x(end) > 85 ? 'end' : 'start'}>
               {`✕ last seen ${age(to - end)} ago`}
             </text>
           )}
-          <text x={`${Math.min(80, x(start))}%`} y="33" visibility={worker.is_live ? 'visible' : 'hidden'}>
-            {local(Date.parse(worker.started_at), to)}
+          <text x={`${x(start) > 85 ? x(end) : x(start)}%`} y="33" text-anchor={x(start) > 85 ? 'end' : 'start'} visibility={worker.is_live ? 'visible' : 'hidden'}>
+            {`since ${local(Date.parse(worker.started_at), to)}`}
           </text>
         </svg>
         <div class="holds">

@@ -56,8 +56,9 @@ export function Frame({ children }: { children: ComponentChildren }) {
                 {plain(me.value.actor)} · {me.value.role}
               </span>
               <span class="clip" title={plain(me.value.store)}>
-                {me.value.engine} · {me.value.version}
+                {me.value.engine}
               </span>
+              <span class="clip">{me.value.version}</span>
             </>
           )}
         </footer>

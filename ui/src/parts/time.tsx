@@ -1,6 +1,6 @@
 // Times that tick by themselves: only these small parts render each second.
 import { now } from '../state/clock';
-import { age, instant, local, took, utc } from '../time';
+import { age, duration, instant, local, took, utc } from '../time';
 
 /** A local time; UTC on hover. */
 export function Time({ at }: { at: string | null | undefined }) {
@@ -27,5 +27,5 @@ export function Took({ from, to }: { from: string | null | undefined; to: string
   const start = instant(from);
   if (start === null) return null;
   const end = instant(to);
-  return <span class="num">{end === null ? took(Math.max(0, Math.floor((now.value - start) / 1000) * 1000)) : took(Math.max(0, end - start))}</span>;
+  return <span class="num">{end === null ? duration(Math.max(0, Math.floor((now.value - start) / 1000) * 1000)) : took(Math.max(0, end - start))}</span>;
 }

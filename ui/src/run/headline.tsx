@@ -143,7 +143,7 @@ export function Facts({ story }: { story: Story }) {
           </a>
         </span>
       )}
-      {Object.entries(story.exposed).map(([name, value]) => (
+      {shownBy(story).map(([name, value]) => (
         <span>
           {plain(name)} <b class="text">{shown(value)}</b>
         </span>
@@ -159,6 +159,9 @@ export function Facts({ story }: { story: Story }) {
     </div>
   );
 }
+
+/** The values the run shows; those of Holdfast's own have a page of their own. */
+export const shownBy = (story: Story): [string, unknown][] => Object.entries(story.exposed).filter(([name]) => !name.startsWith('holdfast.'));
 
 function shown(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');

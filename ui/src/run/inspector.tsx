@@ -40,7 +40,7 @@ export function Inspector({ live, step }: { live: LiveRun; step: string }) {
         <span class="id clip text" title={plain(step)}>
           {plain(step)}
         </span>
-        {detail ? <Pill status={statusOf(detail.outcome)}>{detail.outcome === 'open' ? (detail.retry_at ? 'retrying' : 'running') : detail.outcome}</Pill> : last && <Pill status={statusOf(last.outcome ?? '')}>{last.outcome || last.kind}</Pill>}
+        {detail ? <Pill status={detail.retry_at ? 'running' : statusOf(detail.outcome)}>{detail.retry_at ? 'retrying' : detail.outcome === 'open' ? 'running' : detail.outcome}</Pill> : last && <Pill status={statusOf(last.outcome ?? '')}>{last.outcome || last.kind}</Pill>}
         <button class="btn bare" aria-label="close" onClick={() => go(hrefWith({ step: null }))}>
           ×
         </button>
@@ -102,7 +102,10 @@ function Detail({ detail, run }: { detail: StepDetail; run: string }) {
           <>
             <dt>code</dt>
             <dd class="mono text">
-              {plain(place.name)} <span class="dim">{plain(place.file)}:{place.line}</span>
+              {plain(place.name)}{' '}
+              <span class="dim" title={plain(place.file)}>
+                {plain(place.file.split(/[/\\]/).at(-1)!)}:{place.line}
+              </span>
             </dd>
           </>
         )}

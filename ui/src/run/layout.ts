@@ -50,6 +50,8 @@ export interface Chart {
   rows: Row[];
   moments: Moment[];
   bands: Band[];
+  /** The bands of one worker in a row as one: it has the run, though it lets go of it while the run only waits. */
+  strips: Band[];
   silences: Silence[];
   workers: string[];
 }
@@ -96,7 +98,18 @@ export function chart(story: Story, now: number): Chart {
   const silences = story.crashes.map((crash) => silenceOf(crash));
   for (const row of rows.values()) for (const bar of row.bars) to = Math.max(to, Math.min(bar.to, horizon));
   if (to - from < 10) to = from + 10;
-  return { from, to, rows: [...rows.values()], moments, bands, silences, workers };
+  return { from, to, rows: [...rows.values()], moments, bands, strips: stripsOf(bands, silences), silences, workers };
+}
+
+function stripsOf(bands: readonly Band[], silences: readonly Silence[]): Band[] {
+  const strips: Band[] = [];
+  for (const band of bands) {
+    const last = strips.at(-1);
+    const isCut = last && silences.some((silence) => silence.from >= last.from && silence.to <= band.from + 1);
+    if (last && last.worker === band.worker && !isCut) last.to = band.to;
+    else strips.push({ ...band });
+  }
+  return strips;
 }
 
 const endOf = (holder: Holder, horizon: number): number => (holder.until ? Date.parse(holder.until) : horizon);

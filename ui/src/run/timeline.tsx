@@ -204,17 +204,27 @@ function Bands({ chart: whole, scale, width, bottom }: { chart: Chart; scale: (m
         const left = Math.max(0, scale(band.from));
         const right = Math.min(width, scale(band.to));
         if (right - left < 0.5) return null;
-        const most = Math.floor((right - left - 12) / 6.4);
         return (
           <g>
             <rect x={left} y={22} width={right - left} height={bottom - 22} fill={`var(--w${band.hue})`} opacity=".6" rx="3" />
+            <title>{`${plain(band.worker)}, epoch ${band.epoch}`}</title>
+          </g>
+        );
+      })}
+      {whole.strips.map((band) => {
+        const left = Math.max(0, scale(band.from));
+        const right = Math.min(width, scale(band.to));
+        if (right - left < 0.5) return null;
+        const most = Math.floor((right - left - 12) / 6.4);
+        return (
+          <g>
             <rect x={left} y={0} width={right - left} height={18} fill={`var(--w${band.hue})`} rx="4" />
             {most > 2 && (
               <text x={left + 7} y={13}>
                 {short(band.worker, most)}
               </text>
             )}
-            <title>{`${plain(band.worker)}, epoch ${band.epoch}`}</title>
+            <title>{plain(band.worker)}</title>
           </g>
         );
       })}

@@ -13,9 +13,10 @@ const BUCKETS = 96;
 
 const total = (bucket: Bucket) => STACK.reduce((sum, status) => sum + bucket[status], 0);
 
-export function Histogram({ changes }: { changes: number }) {
+/** `fitting`: the range that holds every run, as far as that is known. */
+export function Histogram({ changes, fitting }: { changes: number; fitting: string }) {
   const [data, setData] = useState<Data | null>(null);
-  const range = parameter('range') || '24h';
+  const range = parameter('range') || fitting;
   const chosen = new URLSearchParams(filter.value);
   chosen.delete('since');
   chosen.delete('until');

@@ -45,9 +45,9 @@ export function go(target: string, options: { replace?: boolean } = {}): void {
 document.addEventListener('click', (event) => {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = (event.target as Element | null)?.closest?.('a');
-  if (!link || link.target || link.hasAttribute('download')) return;
-  const there = link instanceof SVGElement ? link.getAttribute('href') : (link as HTMLAnchorElement).href;
-  if (!there) return;
+  if (!link || link.hasAttribute('target') || link.hasAttribute('download')) return;
+  const there = link.getAttribute('href'); // as text: the properties of a link in a drawing are objects
+  if (!there || there.startsWith('#')) return;
   const to = new URL(there, location.href);
   if (to.origin !== location.origin || !to.pathname.startsWith(base) || to.pathname.startsWith(`${base}api/`)) return;
   event.preventDefault();
