@@ -113,6 +113,14 @@ async def test_too_much_news_loads_the_list_again(page: Page, site: Site) -> Non
     await expect(page.locator(".row").first).to_contain_text("after-the-flood")
 
 
+async def test_a_stream_that_begins_later_than_the_list_misses_nothing(page: Page, site: Site) -> None:
+    """Contract: a run that starts between the list and its stream is shown."""
+    await open_runs(page, site)
+    site.runs.insert(0, samples.run("in-between", age=1))
+    site.say(STREAM, "hello", {})
+    await expect(page.locator(".row").first).to_contain_text("in-between")
+
+
 async def test_keys_walk_the_list(page: Page, site: Site) -> None:
     await open_runs(page, site)
     for key in "jjk":

@@ -22,6 +22,7 @@ export class LiveList {
   readonly changes = signal(0);
 
   #next = '';
+  #seq = '';
   #isLoading = false;
   #places = new Map<string, number>();
   #stream: Stream | null = null;
@@ -82,6 +83,7 @@ export class LiveList {
     this.isAtEnd.value = !page.next;
     this.hasLoaded.value = true;
     this.problem.value = null;
+    this.#seq = page.seq;
     return page.seq;
   }
 
@@ -100,10 +102,13 @@ export class LiveList {
 
   #take(event: string, data: string): void {
     if (event === 'runs') {
-      const { runs, gone = [] } = JSON.parse(data) as { runs: Run[]; gone?: string[] };
+      const { seq, runs, gone = [] } = JSON.parse(data) as { seq: string; runs: Run[]; gone?: string[] };
       this.#merge(runs, gone);
+      this.#seq = seq;
       this.changes.value++;
-    } else if (event === 'reset') {
+    } else if (event === 'reset' || (event === 'hello' && (JSON.parse(data) as { seq: string }).seq !== this.#seq)) {
+      // Too much happened, or the stream begins elsewhere than the list ended.
+
       void this.#first().catch((error) => this.#fail(error));
       this.changes.value++;
     } else if (event === 'bye' && (JSON.parse(data) as { reason: string }).reason === 'revoked') {
