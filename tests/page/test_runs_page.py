@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from anyio import to_thread
 from playwright.async_api import Page, expect
@@ -38,11 +38,11 @@ async def test_every_run_says_what_it_does(page: Page, site: Site) -> None:
 
 
 async def test_the_time_that_is_left_ticks(page: Page, site: Site) -> None:
-    await page.clock.install(time=samples.NOW)
+    await page.clock.set_fixed_time(samples.NOW)
     await open_runs(page, site)
     row = page.locator("[data-run='order-48213']")
     await expect(row).to_contain_text("retrying in 1 h")
-    await page.clock.run_for(70_000)
+    await page.clock.set_fixed_time(samples.NOW + timedelta(seconds=70))
     await expect(row).to_contain_text("retrying in 58 min 50 s")
 
 

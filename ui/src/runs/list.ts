@@ -47,8 +47,10 @@ export class LiveList {
     try {
       const page = await this.#load(this.#next, PAGE);
       this.#next = page.next;
-      const known = this.#places;
-      this.#replace([...this.rows.value, ...page.runs.filter((run) => !known.has(run.id))]);
+      const fresh = page.runs.filter((run) => !this.#places.has(run.id));
+      const start = this.rows.value.length;
+      fresh.forEach((run, place) => this.#places.set(run.id, start + place));
+      this.rows.value = [...this.rows.value, ...fresh];
       this.isAtEnd.value = !page.next;
     } catch (error) {
       this.#fail(error);
