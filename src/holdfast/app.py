@@ -1,4 +1,4 @@
-"""`App`: the composition root. It says what is served, reads the environment, and builds the adapters when needed."""
+"""`App`: the composition root. It names what is served, reads the environment, and builds the adapters when needed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 class App:
-    """What is served, and where it is kept.
+    """The workflows to serve and the store that keeps their runs.
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; without it that of the
     configuration: `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
@@ -111,14 +111,14 @@ class App:
 
     @property
     def config(self) -> Configuration:
-        """The settings that hold here: file, environment, defaults."""
+        """The settings in effect: file, environment, defaults."""
         if self._config is None:
             self._config = load().settings
         return self._config
 
     @functools.cached_property
     def settings(self) -> Settings:
-        """What holds for all its runs: as it was said here, else as the configuration says."""
+        """Settings for all its runs: those given here, else those of the configuration."""
         upkeep = self.config.upkeep
         rows = {"snapshot_every": upkeep.snapshot_every, "compact_after": upkeep.compact_after or None}
         chosen: dict[str, Any] = {"keep": upkeep.keep, **rows, **self._said}
@@ -173,7 +173,7 @@ class App:
         return self._client is not None and self._pid == os.getpid()
 
     def _check_process(self) -> None:
-        """In a forked child what is open is the parent's: the child opens the store anew."""
+        """A forked child opens the store again: what is open belongs to the parent."""
         if self._pid == os.getpid():
             return
         if self._client is not None:
@@ -183,7 +183,8 @@ class App:
         self._users = 0
 
     async def close(self) -> None:
-        """Closes the store. The app opens it again when it is used again. In a forked child the parent's stays open."""
+        """Closes the store. The app opens it again when it is next used. In a forked child the parent's store stays
+        open."""
         if not self.is_open:
             return
         client, store = self._client, self._store
@@ -217,8 +218,8 @@ class App:
     ) -> AbstractAsyncContextManager[Worker]:
         """`async with app.worker():` — a worker in this process, for as long as the block lasts.
 
-        `ttl`, `poll` and how it recovers runs come from the configuration; what else `[worker]` says is for the process
-        of `holdfast worker`.
+        `ttl`, `poll` and how it recovers runs come from the configuration; the other keys of `[worker]` are for the
+        process of `holdfast worker`.
         """
         options = worker_options(
             id=id,
@@ -260,7 +261,7 @@ class App:
     # -- verbs ---------------------------------------------------------------------------------------------------------
 
     def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
-        """Like `asyncio.run`: starts the call with a worker of its own and returns its result. Same id: same result."""
+        """Like `asyncio.run`: starts the call with its own worker and returns its result. Same id: same result."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -296,10 +297,10 @@ class App:
         attributes: Mapping[str, str] | None = None,
         connection: object | None = None,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+        """Starts a run; it is durable when this returns. The same id, or key within 24 h, returns the existing run.
 
-        - `id`: names the run for ever; of another workflow: `Conflict`
-        - `key`: an idempotency key for 24 h; the same key with other input: `Conflict`
+        - `id`: names the run permanently; `Conflict` if another workflow uses it
+        - `key`: an idempotency key for 24 h; the same key with different input: `Conflict`
         - `delay`: begins later
         - `deadline`: ends a run that takes longer; instead of the workflow's own
         - `queue`, `priority`: which workers take it, and before which others of its workflow (higher first)
@@ -323,9 +324,9 @@ class App:
     async def connection(self) -> AsyncGenerator[Any]:
         """`async with app.connection() as connection:` — a transaction in the database of the journal, for your tables.
 
-        It commits at the end of the block and rolls back if that raises. Given to `start(…, connection=)`, run and rows
-        are there together, or neither is. On SQLite it is an `apsw.Connection`, and nobody else writes to the file
-        until the block ends: keep it short. On PostgreSQL it is a `psycopg.AsyncConnection`.
+        It commits at the end of the block and rolls back if the block raises. Given to `start(…, connection=)`, run
+        and rows are there together, or neither is. On SQLite it is an `apsw.Connection`, and nothing else can write
+        to the file until the block ends: keep it short. On PostgreSQL it is a `psycopg.AsyncConnection`.
         """
         async with lent((await self.client()).store) as connection:
             yield connection
@@ -339,7 +340,7 @@ class App:
         return web("asgi").asgi(self, tokens=tokens, authorize=authorize, allowed_hosts=allowed_hosts, prefix=prefix)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
-        """The run of that id, from anywhere; `RunNotFound`."""
+        """The run with that id; `RunNotFound` if there is none."""
         return await (await self.client()).get(id, workflow)
 
     async def start_batch(
@@ -357,12 +358,12 @@ class App:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> Batch[R]:
-        """Makes one run of N items: the workflow once for each input, at most `concurrency` at a time.
+        """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time.
 
         Inputs are read one by one, checked, and stored in chunks, so there may be very many; one that does not fit
         (`InvalidItem`) starts nothing. A call of the workflow is an input too, where an item takes several arguments.
         Items are finished one after the other; with `order="breadth"` each of them does its first step before any does
-        its second, in groups of 500. The same id gives the batch that is there; with other inputs: `Conflict`.
+        its second, in groups of 500. The same id returns the existing batch; different inputs raise `Conflict`.
         `deadline` is the whole batch's; the rest is as for `start`.
         """
         from holdfast.client.batches import start_batch
@@ -383,7 +384,7 @@ class App:
         )
 
     async def batch(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Batch[R]:
-        """The batch of that id, from anywhere; `RunNotFound`."""
+        """The batch with that id; `RunNotFound` if there is none."""
         from holdfast.client.batches import get_batch
 
         return await get_batch(await self.client(), id, workflow)
@@ -427,11 +428,11 @@ class App:
             yield view
 
     async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
-        """Sends to every run that waits on the topic now; returns whom it woke."""
+        """Sends to every run waiting on the topic now; returns the ids of those it woke."""
         return await (await self.client()).publish(topic, value, id=id)
 
     async def waiting(self, topic: Channel[Any]) -> list[str]:
-        """Ids of the runs that wait on the topic now."""
+        """Ids of the runs waiting on the topic now."""
         return await (await self.client()).watching(topic)
 
     async def manifest(self, *, observe: int = 20) -> Manifest:
@@ -446,5 +447,5 @@ class App:
         return await manifest(self.registry, self.settings.step_retry, client, observe)
 
     def replace(self, resource: Resource[T], value: T) -> None:
-        """Gives steps this value instead of opening the resource: for tests."""
+        """Gives steps this value instead of opening the resource. For tests."""
         self._replaced[id(resource)] = value

@@ -3,17 +3,17 @@
 ::
 
     HoldfastError
-    ├── UsageError                    the code is wrong; no data will mend it
+    ├── UsageError                    a bug in your code; retrying will not help
     │   ├── NotInRun                  a durable verb, or a workflow awaited, outside a run
     │   ├── NotAllowedHere            a verb in the wrong place: I/O in a workflow, sleep() in a step, …
     │   ├── NotAwaited                a step or child was called and never awaited
-    │   ├── InvalidState              a handler returned, or a log names, what is no state of its machine
-    │   └── DefinitionError           a step, workflow, signal, machine or app that cannot be
+    │   ├── InvalidState              a handler returned, or a log names, something that is not a state of its machine
+    │   └── DefinitionError           an invalid definition of a step, workflow, signal, machine or app
     │       └── InvalidFlow           everything that is wrong with a flow, each with file, line and column
-    ├── InvalidInput (ValueError)     a value was refused before anything was written
+    ├── InvalidInput (ValueError)     a value was rejected before anything was written
     │   ├── InvalidDuration · InvalidId · InvalidRetry · InvalidArguments
     │   ├── InvalidExpression         an expression of a flow that does not parse; carries its place in the text
-    │   ├── InvalidItem               an input of a batch was refused; carries its index and path
+    │   ├── InvalidItem               an input of a batch was rejected; carries its index and path
     │   ├── InvalidConfig             names the file or variable, and the key
     │   ├── NotEncodable              names the place: order.items[3].price
     │   ├── NotDecodable              stored bytes do not fit the annotation
@@ -23,24 +23,24 @@
     ├── RunFinished                   a signal, cancel or pause for a run that has ended
     ├── ItemsFailed                   a batch has ended, and some of its items failed
     ├── RunFailed · RunCancelled      how a run ended, seen from result() or a parent
-    ├── ResultTimeout (TimeoutError)  result(timeout=) ran out; the run goes on
+    ├── ResultTimeout (TimeoutError)  result(timeout=) ran out; the run continues
     ├── StepFailed                    a step's last failure, seen by its workflow
-    │   └── OutcomeUnknown            a once=True step whose only attempt was cut off
+    │   └── OutcomeUnknown            a once=True step whose only attempt was interrupted
     ├── ExpressionFailed              an expression of a flow that has no value: a missing field, text plus number
     ├── StateFailed                   a state's last failure: which state, which attempt, and the path to it
     ├── FlowFailed                    what ended a flow: which step, and its last failure
     ├── SplitFailed                   too few branches of a split succeeded
-    ├── VersionMismatch               a machine's log was written by another version of it
+    ├── VersionMismatch               a machine's log was written by a different version of it
     ├── CompensationFailed            undo steps of a saga that failed, collected
     ├── StepLimitExceeded · DeadlineExceeded · Diverged · NeverWaits
     ├── Permanent · RetryAfter        raised by authors in a step
     │   └── CircuitOpen               a circuit breaker refused the call (a Permanent)
     └── StoreError
         ├── StoreUnavailable          busy, locked or out of reach for too long
-        │   └── StoreContended        somebody holds what just this write needs; others may succeed
+        │   └── StoreContended        another transaction holds a lock that this write needs; others may succeed
         ├── StoreRefused              read-only folder, network filesystem, not a database, newer schema, …
         ├── DiskFull
-        └── CorruptJournal            a checksum or a payload does not hold
+        └── CorruptJournal            a checksum or a payload does not match
 
 A message says what happened, where, and what to do next; the same facts are attributes. Errors that cross a process
 boundary cross as data (`core.failure`), never as classes named by data.
@@ -111,7 +111,7 @@ class HoldfastError(Exception):
 
 
 class UsageError(HoldfastError):
-    """The code asks for something that cannot work, whatever the data."""
+    """A bug in the calling code; retrying will not help."""
 
 
 class NotInRun(UsageError):
@@ -119,7 +119,7 @@ class NotInRun(UsageError):
 
 
 class NotAllowedHere(UsageError):
-    """A verb or an operation in the wrong place, with what to use there instead."""
+    """A verb or an operation in the wrong place; the message says what to use instead."""
 
 
 class NotAwaited(UsageError):
@@ -127,13 +127,13 @@ class NotAwaited(UsageError):
 
 
 class DefinitionError(UsageError):
-    """A step, workflow, signal or app that cannot be, with the file and line."""
+    """An invalid definition of a step, workflow, signal or app; the message has the file and line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a flow, or, as a warning, that is probably not meant. Lines and columns count from
-    1; they are 0 where there is no file."""
+    """One problem in a flow, or a warning about something that is probably a mistake. Lines and columns count from 1;
+    they are 0 where there is no file."""
 
     message: str
     where: str = ""
@@ -148,7 +148,7 @@ class Problem:
 
 
 class InvalidFlow(DefinitionError):
-    """A flow that cannot be; `problems` has everything that is wrong with it, in the order of the file."""
+    """An invalid flow; `problems` lists everything that is wrong with it, in the order of the file."""
 
     def __init__(self, text: str, *, problems: Sequence[Problem] = ()) -> None:
         super().__init__(text)
@@ -156,11 +156,11 @@ class InvalidFlow(DefinitionError):
 
 
 class InvalidState(UsageError):
-    """What a handler returned, or a log names, is no state of its machine."""
+    """A handler returned, or a log names, something that is not a state of its machine."""
 
 
 class InvalidInput(HoldfastError, ValueError):
-    """A value was refused at the edge; nothing was written."""
+    """A value was rejected; nothing was written."""
 
 
 class InvalidDuration(InvalidInput):
@@ -172,7 +172,7 @@ class InvalidId(InvalidInput):
 
 
 class InvalidRetry(InvalidInput):
-    """A retry policy that cannot be."""
+    """An invalid retry policy."""
 
 
 class InvalidArguments(InvalidInput):
@@ -188,7 +188,7 @@ class InvalidExpression(InvalidInput):
 
 
 class InvalidItem(InvalidInput):
-    """An input of a batch was refused, and nothing was started. `index` says which, `path` where in it."""
+    """An input of a batch was rejected, and nothing was started. `index` says which, `path` where in it."""
 
     def __init__(self, text: str, *, index: int, path: str = "") -> None:
         super().__init__(text)
@@ -201,7 +201,7 @@ class InvalidConfig(InvalidInput):
 
 
 class NotEncodable(InvalidInput):
-    """A value that cannot be stored, or would not come back equal; `path` names the place."""
+    """A value that cannot be stored, or would not decode to an equal value; `path` names the place."""
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(message)
@@ -226,7 +226,7 @@ class PayloadTooLarge(InvalidInput):
 
 
 class Conflict(HoldfastError):
-    """An id in use by another workflow, or a key used before with other input."""
+    """An id that another workflow uses, or a key that was used with different input."""
 
 
 class RunNotFound(HoldfastError):
@@ -238,11 +238,11 @@ class UnknownWorkflow(HoldfastError):
 
 
 class BlobNotFound(HoldfastError):
-    """No blob of that hash in this store: never stored, or collected since nothing referred to it."""
+    """No blob with that hash in this store: it was never stored, or was removed because nothing referred to it."""
 
 
 class RunFinished(HoldfastError):
-    """The run has ended, so the message was refused, not swallowed."""
+    """The run has ended, so the message was not delivered."""
 
     def __init__(self, message: str, *, run_id: str, status: str) -> None:
         super().__init__(message)
@@ -251,7 +251,7 @@ class RunFinished(HoldfastError):
 
 
 class ItemsFailed(HoldfastError):
-    """A batch has ended, and `failed` of its `total` items failed. The others are not touched by it."""
+    """A batch has ended, and `failed` of its `total` items failed. The other items are not affected."""
 
     def __init__(self, text: str, *, failed: int, total: int) -> None:
         super().__init__(text)
@@ -280,11 +280,11 @@ class RunCancelled(HoldfastError):
 
 
 class ResultTimeout(HoldfastError, TimeoutError):
-    """`result(timeout=…)` ran out. The run itself goes on."""
+    """`result(timeout=…)` ran out. The run itself continues."""
 
 
 class StepFailed(HoldfastError):
-    """A step's last failure, as its workflow sees it, live and on replay alike."""
+    """A step's last failure, as its workflow sees it, both live and on replay."""
 
     def __init__(self, text: str, *, step: str, attempts: int, type: str, message: str, traceback: str = "") -> None:
         super().__init__(text)
@@ -296,11 +296,11 @@ class StepFailed(HoldfastError):
 
 
 class OutcomeUnknown(StepFailed):
-    """A `once=True` step was cut off by a crash: it may or may not have taken effect."""
+    """A crash interrupted a `once=True` step: it may or may not have taken effect."""
 
 
 class ExpressionFailed(HoldfastError):
-    """An expression of a flow has no value: a field is not there, or the types do not fit."""
+    """An expression of a flow has no value: a field is missing, or the types do not fit."""
 
 
 class StateFailed(HoldfastError):
@@ -346,7 +346,7 @@ class SplitFailed(HoldfastError):
 
 
 class VersionMismatch(HoldfastError):
-    """A machine's log was written by another version of it."""
+    """A machine's log was written by a different version of it."""
 
     def __init__(self, text: str, *, stored: str, expected: str) -> None:
         super().__init__(text)
@@ -356,16 +356,16 @@ class VersionMismatch(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Completed work that could not be undone: its state, and what it had returned, as stored."""
+    """Completed work that could not be undone: its state, and its stored result."""
 
     state: str
     output: bytes
 
 
 class CompensationFailed(HoldfastError):
-    """Some undo steps of a saga failed; the others ran. `failures` holds one line each, the error that set it off is
-    the `__cause__`. Of a standalone machine, `errors` has that error first and then those of the undos, in the order
-    in which they were tried, and `orphans` what was not undone."""
+    """Some undo steps of a saga failed; the others ran. `failures` has one line for each; `__cause__` is the error
+    that started the undo. For a standalone machine, `errors` has that error first and then those of the undos, in the
+    order they were tried, and `orphans` lists what was not undone."""
 
     def __init__(
         self,
@@ -382,7 +382,7 @@ class CompensationFailed(HoldfastError):
 
 
 class StepLimitExceeded(HoldfastError):
-    """The run used up its attempts of all kinds. It fails at once and no policy retries it."""
+    """The run used up its step attempts. It fails at once and is not retried."""
 
     def __init__(self, text: str, *, limit: int, count: int) -> None:
         super().__init__(text)
@@ -395,7 +395,7 @@ class DeadlineExceeded(HoldfastError):
 
 
 class Diverged(HoldfastError):
-    """The code asks for something else than the journal holds. Nothing was executed or written."""
+    """The code asks for something different from what the journal holds. Nothing was executed or written."""
 
     def __init__(self, message: str, *, row: int = 0, journal: str = "", code: str = "", where: str = "") -> None:
         super().__init__(message)
@@ -406,7 +406,7 @@ class Diverged(HoldfastError):
 
 
 class NeverWaits(HoldfastError):
-    """A workflow body kept its loop busy without ever waiting for something durable."""
+    """A workflow body kept its loop busy without waiting for anything durable."""
 
 
 class Permanent(HoldfastError):
@@ -418,7 +418,7 @@ class CircuitOpen(Permanent):
 
 
 class RetryAfter(HoldfastError):
-    """Raise it in a step: try again, but not before this long. Counts as a failed attempt."""
+    """Raise it in a step: retry, but not before this time has passed. Counts as a failed attempt."""
 
     def __init__(self, after: object, message: str = "") -> None:
         super().__init__(message or f"retry after {after}")
@@ -426,7 +426,7 @@ class RetryAfter(HoldfastError):
 
 
 class StoreError(HoldfastError):
-    """The store could not do what was asked."""
+    """The store could not carry out the request."""
 
 
 class StoreUnavailable(StoreError):
@@ -434,7 +434,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreContended(StoreUnavailable):
-    """Somebody holds a lock that this write needs, and nothing of it was written; writes of other runs may succeed."""
+    """Another transaction holds a lock that this write needs. Nothing was written; writes of other runs may succeed."""
 
 
 class StoreRefused(StoreError):
@@ -442,8 +442,8 @@ class StoreRefused(StoreError):
 
 
 class DiskFull(StoreError):
-    """No space left for the store; nothing of the refused write was kept."""
+    """No space left for the store; nothing of the failed write was kept."""
 
 
 class CorruptJournal(StoreError):
-    """A checksum or a stored payload does not hold; the run is paused, never repaired in silence."""
+    """A checksum or a stored payload does not match; the run is paused, never silently repaired."""

@@ -50,7 +50,7 @@ def home_of(url: str, address: str, *, is_shared: bool) -> BlobHome | None:
     if url.startswith("postgres") and not is_shared:
         raise InvalidInput(
             f"blobs={address!r}: on PostgreSQL workers are on many machines, and every one must see the same "
-            "folder. If they do, say [store] shared = true; if not, keep blobs in the store or in S3."
+            "folder. If they do, set [store] shared = true; if not, keep blobs in the store or in S3."
         )
     return FolderHome(folder_of(address))
 
@@ -157,5 +157,5 @@ async def missing_store(url: str) -> MissingStore | None:
 
             place = parse_address(url)
             text = f"there is no store in schema {place.schema!r} of {place.url}."
-            return MissingStore(text, "Is the address right? A worker, a start or `holdfast migrate` makes one.")
+            return MissingStore(text, "Is the address right? A worker, a start or `holdfast migrate` creates one.")
     return None

@@ -108,7 +108,7 @@ class _Portal:
         self._begin()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it there and waits here."""
+        """Runs it on that loop and waits for the result."""
         if find_program() is not None:
             work.close()
             raise NotAllowedHere("the app is for the outside: in a workflow use start(…), signals and children")
@@ -157,11 +157,11 @@ class Run(Generic[R_co]):
         return f"<Run {self.id}>"
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """Waits for the end: its value, or the error it ended with."""
+        """Waits for the end and returns the result, or raises the error the run ended with."""
         return self._call(self._run.result(timeout))
 
     def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end and says how it ended; None if the time ran out."""
+        """Waits for the end and returns how it ended; None if the time ran out."""
         return self._call(self._run.wait(timeout))
 
     def status(self) -> Status:
@@ -182,23 +182,23 @@ class Run(Generic[R_co]):
         return got
 
     def cancel(self, reason: str = "") -> None:
-        """Asks the run to stop."""
+        """Cancels the run: its code gets `CancelledError` and may clean up."""
         self._call(self._run.cancel(reason))
 
     def kill(self, reason: str = "") -> None:
-        """Ends the run at once: no author code, no undo."""
+        """Ends the run at once: none of its code runs, nothing is undone."""
         self._call(self._run.kill(reason))
 
     def pause(self, reason: str = "") -> None:
-        """Lets the run stand still until it is resumed."""
+        """Pauses the run until it is resumed."""
         self._call(self._run.pause(reason))
 
     def resume(self) -> None:
-        """Lets a paused run go on."""
+        """Resumes a paused run."""
         self._call(self._run.resume())
 
     def drop_message(self, number: int, reason: str = "") -> bool:
-        """Gives up a message that the run cannot read; True if nothing was lost."""
+        """Drops a message that the run cannot read; True if nothing was lost."""
         return bool(self._call(self._run.drop_message(number, reason)))
 
     def retry(self, *, id: str | None = None) -> Run[R_co]:
@@ -211,9 +211,9 @@ class Run(Generic[R_co]):
 
 
 class App:
-    """`holdfast.App`, blocking. Wraps an app you already have, or makes one.
+    """`holdfast.App`, blocking. Wraps an existing app, or creates one.
 
-    A forked child has a background thread of its own, and opens the store anew or says why it cannot."""
+    A forked child has its own background thread, and opens the store again or says why it cannot."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class App:
                 leak(inner)
 
     def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
-        """Starts the call with a worker of its own and returns its result. Same id: same result."""
+        """Starts the call with its own worker and returns its result. Same id: same result."""
         if self.app.is_open:  # on the loop that has it open: what is open belongs to one loop
             return self._portal.call(self.app.run_here(call, id=id, timeout=timeout))
         return self.app.run(call, id=id, timeout=timeout)
@@ -306,7 +306,7 @@ class App:
         attributes: Mapping[str, str] | None = None,
         connection: object | None = None,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+        """Starts a run; it is durable when this returns. The same id, or key within 24 h, returns the existing run.
 
         `connection` joins your open transaction, as that of `holdfast.App.start` does.
         """
@@ -345,7 +345,7 @@ class App:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> Batch[R]:
-        """Makes one run of N items: the workflow once for each input, at most `concurrency` at a time."""
+        """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time."""
         made = self.app.start_batch(
             workflow,
             inputs,
@@ -362,7 +362,7 @@ class App:
         return Batch(self._portal.call(made), self._portal)
 
     def batch(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Batch[R]:
-        """The batch of that id, from anywhere; `RunNotFound`."""
+        """The batch with that id; `RunNotFound` if there is none."""
         return Batch(self._portal.call(self.app.batch(id, workflow)), self._portal)
 
     @contextmanager
@@ -382,7 +382,7 @@ class App:
         self._portal.call(settle(transaction))
 
     def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
-        """The run of that id, from anywhere; `RunNotFound`."""
+        """The run with that id; `RunNotFound` if there is none."""
         return Run(self._portal.call(self.app.get(id, workflow)), self._portal)
 
     def runs(
@@ -411,11 +411,11 @@ class App:
         return iterate(views, self._portal.call)
 
     def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
-        """Sends to every run that waits on the topic now; returns whom it woke."""
+        """Sends to every run waiting on the topic now; returns the ids of those it woke."""
         return self._portal.call(self.app.publish(topic, value, id=id))
 
     def waiting(self, topic: Channel[Any]) -> list[str]:
-        """Ids of the runs that wait on the topic now."""
+        """Ids of the runs waiting on the topic now."""
         return self._portal.call(self.app.waiting(topic))
 
     def manifest(self, *, observe: int = 20) -> Manifest:

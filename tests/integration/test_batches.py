@@ -359,9 +359,9 @@ async def test_the_same_id_is_the_same_batch(world: World) -> None:
     first = await app.start_batch(sell, orders(3), id="b")
     again = await app.start_batch(sell, orders(3), id="b", concurrency=2)
     assert first.id == again.id
-    with pytest.raises(Conflict, match="other inputs"):
+    with pytest.raises(Conflict, match="different inputs"):
         await app.start_batch(sell, orders(4), id="b")
-    with pytest.raises(Conflict, match="other inputs"):
+    with pytest.raises(Conflict, match="different inputs"):
         await app.start_batch(inner, orders(3), id="b")
     same = await app.batch("b", sell)
     assert (await same.counts()).total == 3

@@ -104,7 +104,7 @@ async def test_a_key_lasts_a_day(still: World) -> None:
     await first.cancel()
     still.clock.advance(timedelta(hours=23, minutes=59))
     assert (await app.start(double(3), key="k")).id == first.id
-    with pytest.raises(Conflict, match="other input"):
+    with pytest.raises(Conflict, match="different input"):
         await app.start(double(4), key="k")
     assert (await app.start(other(3), key="k")).id != first.id, "a key belongs to its workflow"
     still.clock.advance(timedelta(minutes=2))

@@ -406,7 +406,7 @@ def test_flows_that_call_each_other_are_not_served(name: str) -> None:
     }
     around = {"self": "self → self"}.get(name, "ping → pong → ping")
     app = served(flows[name], flows["ping"], flows["pong"]) if name != "self" else served(flows["self"])
-    with pytest.raises(DefinitionError, match=f"flows call each other for ever: {around}"):
+    with pytest.raises(DefinitionError, match=f"flows call each other in a circle: {around}"):
         app.registry.find(name, "")
 
 

@@ -306,7 +306,7 @@ async def test_what_cannot_be_compensated_says_why(world: World) -> None:
             await app.compensate("clean")
         dirty = await app.start(script(), id="script")
         assert await dirty.wait("30s") is Status.FAILED
-        with pytest.raises(UnknownWorkflow, match="no machine"):
+        with pytest.raises(UnknownWorkflow, match="not a machine"):
             await app.compensate("script")
     waiting = App(workflows=[machine], store=world.store)
     await waiting.start(machine(Reserve("1")), id="open", delay="1h")

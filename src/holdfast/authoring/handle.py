@@ -1,4 +1,4 @@
-"""`Run[R]`: a run as seen by whoever started it, from a client or from inside a workflow."""
+"""`Run[R]`: a run as seen by its starter, from a client or from inside a workflow."""
 
 from __future__ import annotations
 
@@ -113,17 +113,16 @@ class Run(ABC, Generic[R_co]):
 
     @abstractmethod
     async def pause(self, reason: str = "") -> None:
-        """Lets the run stand still until it is resumed."""
+        """Pauses the run until it is resumed."""
 
     @abstractmethod
     async def resume(self) -> None:
-        """Lets a paused run go on, also one that was quarantined or had diverged."""
+        """Resumes a paused run, also one that was quarantined or has diverged."""
 
     @abstractmethod
     async def drop_message(self, number: int, reason: str = "") -> bool:
-        """Gives up a message that the run cannot read, so that it can go on once it is resumed.
-
-        Returns True if nothing was lost: the message was the end of a child, and is told again.
+        """Drops a message that the run cannot read, so that it can continue once it is resumed. Returns True if nothing
+        was lost: the message was the end of a child, and is sent again.
         """
 
     @abstractmethod

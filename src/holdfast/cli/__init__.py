@@ -25,7 +25,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The `holdfast` command: runs it and ends the process with its exit code, also when it is interrupted early."""
+    """Runs the `holdfast` command and exits with its exit code, even when it is interrupted early."""
     import holdfast
 
     if "App" not in getattr(holdfast, "__all__", ()):

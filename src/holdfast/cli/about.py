@@ -11,7 +11,7 @@ from holdfast.cli.root import HoldfastCommand
 
 
 @click.command("version", cls=HoldfastCommand)
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(is_json: bool) -> None:
     """Show which Holdfast this is, and the Python it runs on."""
     import holdfast

@@ -20,7 +20,7 @@ def asking(json_help: str = "One object.") -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         function = click.option("--json", "is_json", is_flag=True, help=json_help)(function)
-        function = click.option("--url", help="The store; else that of MODULE:APP, else the configured one.")(function)
+        function = click.option("--url", help="Store address. [that of MODULE:APP, or the configured one]")(function)
         return click.argument("target", metavar="[MODULE:APP]", required=False)(function)
 
     return decorate

@@ -1,4 +1,4 @@
-"""`holdfast batch`: a workflow over the lines of a file, its results in another; the same command again goes on."""
+"""`holdfast batch`: runs a workflow over the lines of a file and writes the results; the same command resumes it."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def batch_options(inputs_help: str) -> Callable[[Function], Function]:
     options = [
         click.option("--inputs", required=True, metavar="FILE", type=readable, help=inputs_help),
         click.option("--out", required=True, metavar="FILE",
-                     help="One result a line, as JSON, in the order of the inputs; - for stdout."),
-        click.option("--id", metavar="ID", help="Names the batch; else its id follows from workflow and inputs."),
-        click.option("--concurrency", "-c", type=at_once, default=10, show_default=True, help="Items at a time."),
+                     help="Output file: one JSON result per line, in input order; - for stdout."),
+        click.option("--id", metavar="ID", help="Id of the batch. [derived from workflow and inputs]"),
+        click.option("--concurrency", "-c", type=at_once, default=10, show_default=True, help="Maximum open items."),
         click.option("--order", type=click.Choice(["depth", "breadth"]), default="depth", show_default=True,
-                     help="Finish items one by one, or let each do its first step before any does its second."),
+                     help="depth: finish items one by one. breadth: first step of every item first."),
         click.option("--queue", default="default", show_default=True, metavar="NAME"),
-        click.option("--no-worker", "is_only_client", is_flag=True, help="Leave the work to workers elsewhere."),
-        click.option("--json", "is_json", is_flag=True, help="The counts, as one object."),
+        click.option("--no-worker", "is_only_client", is_flag=True, help="Leave the work to other workers."),
+        click.option("--json", "is_json", is_flag=True, help="Print the counts as one object."),
     ]  # fmt: skip
 
     def decorate(function: Function) -> Function:
@@ -79,8 +79,8 @@ def batch_options(inputs_help: str) -> Callable[[Function], Function]:
 @click.command("batch", cls=HoldfastCommand)
 @click.argument("place", metavar="[MODULE:APP] WORKFLOW")
 @click.argument("workflow", required=False, metavar="")
-@click.option("--version", metavar="VERSION", help="Which version of the workflow; else the one registered last.")
-@batch_options("One input a line, as JSON: an object (arguments by name) or an array (by position).")
+@click.option("--version", metavar="VERSION", help="Version of the workflow. [the one registered last]")
+@batch_options("Input file: one JSON value per line, an object (arguments by name) or an array (by position).")
 def command(
     place: str,
     workflow: str | None,
@@ -94,9 +94,9 @@ def command(
     is_only_client: bool,
     is_json: bool,
 ) -> int:
-    """Run WORKFLOW once for each line of a file, and write the results to another.
+    """Run WORKFLOW once for each line of a file, and write the results to another file.
 
-    The same command again goes on where it stopped: items that have ended are not run again. A line that does not fit
+    The same command resumes where it stopped: items that have ended do not run again. A line that does not fit
     starts nothing. The exit code is 1 if any item failed.
 
     \b

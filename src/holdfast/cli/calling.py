@@ -1,4 +1,4 @@
-"""How whoever reads our advice can call us: advice that cannot be typed as it stands needs a second page."""
+"""How a reader of our advice can call this command: advice should work exactly as printed."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from holdfast.config import load
 @click.command("compensate", cls=HoldfastCommand)
 @click.argument("run_id", metavar="RUN")
 @click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(run_id: str, target: str | None, is_json: bool) -> None:
     """Undo what the ended RUN of a machine left undone, and say what was undone.
 
     It is done here, by a run of its own (RUN~undo), with the code of MODULE:APP, which may be left out where the
-    configuration names the app. Mend what kept the undo from working first. Again, it does nothing twice.
+    configuration names the app. Fix what kept the undo from working first. Running it again does nothing twice.
     """
     app = app_to_serve(target, load())
     refuse_private(app.url)

@@ -16,7 +16,7 @@ _ADVICE = {
 
 @click.command("completion", cls=HoldfastCommand)
 @click.argument("shell", type=click.Choice(list(_ADVICE)))
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(shell: str, is_json: bool) -> None:
     """Print the script that makes a shell complete commands and options.
 

@@ -1,4 +1,4 @@
-"""`holdfast config`: every setting, its value, and who said so."""
+"""`holdfast config`: every setting, its value, and where it was set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.core.redaction import HIDDEN
 
 
 @click.command("config", cls=HoldfastCommand)
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(is_json: bool) -> None:
     """Show the value of every setting and where it came from: the file, a variable, or the default.
 

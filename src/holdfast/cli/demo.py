@@ -23,15 +23,15 @@ ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
 
 
 @click.command("demo", cls=HoldfastCommand)
-@click.option("--seed", type=click.IntRange(0, 2**32), metavar="N", help="Decides where the worker is killed.")
-@click.option("--fast", "is_fast", is_flag=True, help="In a few seconds.")
-@click.option("--json", "is_json", is_flag=True, help="One object, at the end.")
+@click.option("--seed", type=click.IntRange(0, 2**32), metavar="N", help="Decides where the worker gets killed.")
+@click.option("--fast", "is_fast", is_flag=True, help="Finish in a few seconds.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object at the end.")
 def command(seed: int | None, is_fast: bool, is_json: bool) -> int:
-    """See a worker killed in the middle of its work, and its run finished by another one.
+    """Watch a worker get killed in the middle of its work, and another one finish its run.
 
     An order (a charge that is retried, parallel notifications, a durable sleep, a signal, a child run) runs in a real
     worker process, which is killed with SIGKILL. At the end the journal is compared with a ledger of what the steps
-    really did. Exit code 0: the result is right, and nothing that was recorded as completed ran again.
+    really did. Exit code 0: the result is right, and no step recorded as completed ran again.
     """
     from holdfast.cli.demo_story import plan_for
 
@@ -43,7 +43,7 @@ def command(seed: int | None, is_fast: bool, is_json: bool) -> int:
     except asyncio.CancelledError:
         raise click.exceptions.Exit(128 + signal.SIGTERM) from None
     except BrokenPipeError:
-        raise click.exceptions.Exit(1) from None  # nobody saw how it ended
+        raise click.exceptions.Exit(1) from None  # its end is unknown
 
 
 async def _demo(plan: Plan, out: Output) -> int:
@@ -71,7 +71,7 @@ async def _demo(plan: Plan, out: Output) -> int:
 
 
 def _introduce(plan: Plan, screen: Screen) -> None:
-    screen.write("A worker fulfils an order. It will be killed in the middle, and another goes on.")
+    screen.write("A worker fulfils an order. It is killed in the middle; another one finishes it.")
     screen.write(f"Seed {plan.seed}; with --seed {plan.seed} it is killed at the same point again.", style="dim")
     screen.write()
 
@@ -95,11 +95,11 @@ def _conclude(plan: Plan, shown: Shown, screen: Screen) -> None:
     screen.write(_sentence(shown), style="bold green")
     screen.write(
         "The second worker is not the first one restarted: it waited for the first one's lease to run out, "
-        f"{plan.lease:g} s here, 15 s by default. A worker restarted under its own --id goes on at once.",
+        f"{plan.lease:g} s here, 15 s by default. A worker restarted under its own --id resumes at once.",
         style="dim",
     )
     screen.write()
-    screen.write(f"Next: {program()} init shop makes a small project that runs, and says how to go on.")
+    screen.write(f"Next: {program()} init shop creates a small project and says what to do next.")
 
 
 def _times(count: int) -> str:

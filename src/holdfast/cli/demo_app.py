@@ -154,7 +154,7 @@ def body() -> Generator[None]:
 
 async def side_effect(seconds: float) -> None:
     """The effect, at once, and then the time until the other side has answered: killed in between, it has happened,
-    and nobody knows."""
+    and that is unknown."""
     note("effect")
     await asyncio.sleep(seconds * PACE)
 

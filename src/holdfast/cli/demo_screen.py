@@ -53,11 +53,11 @@ class Screen(Protocol):
         ...
 
     def mark(self, line: Line) -> None:
-        """A line nobody overlooks."""
+        """A line that stands out."""
         ...
 
     def now(self, doing: Sequence[str]) -> None:
-        """What goes on at this moment."""
+        """What is happening now."""
         ...
 
     def write(self, text: str = "", *, hang: int = 0, style: str = "") -> None:
@@ -82,11 +82,11 @@ class PlainScreen:
         self._put(one_line(f"{line.head}{line.text}"))
 
     def mark(self, line: Line) -> None:
-        """A line nobody overlooks."""
+        """A line that stands out."""
         self._put(one_line(f"{line.head[:7]}  === {line.text} ==="))
 
     def now(self, doing: Sequence[str]) -> None:
-        """Nothing moves here: what goes on is seen when it has ended."""
+        """Nothing moves here: it is shown when it has ended."""
 
     def write(self, text: str = "", *, hang: int = 0, style: str = "") -> None:
         """A line of prose."""
@@ -136,13 +136,13 @@ class MovingScreen:
             self._print((head if number == 0 else " " * len(head), "dim"), (part, line.style))
 
     def mark(self, line: Line) -> None:
-        """A line nobody overlooks."""
+        """A line that stands out."""
         for number, part in enumerate(textwrap.wrap(one_line(line.text), max(20, self._width - 14))):
             head = f"{line.head[:7] if number == 0 else '':7}  "
             self._print((head, "dim"), (f"{self._bar * 2} {part} ".ljust(self._width - 9, self._bar), "bold red"))
 
     def now(self, doing: Sequence[str]) -> None:
-        """What goes on at this moment, below the lines that stay."""
+        """What is happening now, below the lines that stay."""
         self._doing = doing
         self._live.refresh()
 

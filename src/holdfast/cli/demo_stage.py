@@ -24,7 +24,7 @@ APP = "holdfast.cli.demo_app:app"
 """What the workers serve."""
 
 STOPPING = 3.0
-"""Seconds a worker has to stop in order."""
+"""Seconds a worker has to shut down gracefully."""
 
 
 class WorkerProcess:
@@ -56,7 +56,7 @@ class WorkerProcess:
         self._popen.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Lets it go on."""
+        """Continues it."""
         self._popen.send_signal(signal.SIGCONT)
 
     def kill(self) -> int:
@@ -68,7 +68,7 @@ class WorkerProcess:
         return code
 
     def end(self) -> None:
-        """Stops it in order, or else without."""
+        """Stops it gracefully, or kills it."""
         if self._popen.poll() is None:
             self._popen.terminate()
             with suppress(subprocess.TimeoutExpired):

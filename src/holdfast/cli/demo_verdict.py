@@ -165,10 +165,10 @@ def _of_each_step(end: Picture) -> Iterable[str]:
         if max(begun, default=0) > recorded.attempts:
             yield f"{key} ran as attempt {max(begun)}, after the attempt {recorded.attempts} that completed"
         if len({note.idempotency_key for note in end.notes if note.step == step}) > 1:
-            yield f"{key} had another idempotency key in another attempt"
+            yield f"{key} had a different idempotency key in a later attempt"
 
 
 def _of_the_dead(kill: Kill, end: Picture) -> Iterable[str]:
     later = end.notes[len(kill.picture.notes) :]
     if end.notes[: len(kill.picture.notes)] != kill.picture.notes or any(note.pid == kill.pid for note in later):
-        yield "the first worker went on after its death"
+        yield "the first worker kept working after its death"

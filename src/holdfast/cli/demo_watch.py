@@ -1,4 +1,5 @@
-"""The demo's eye on the journals of one order and its child: what they say becomes lines, and what goes on moves."""
+"""The demo's eye on the journals of one order and its child: what they say becomes lines; what is happening now
+moves."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class Watch:
     def __init__(self, client: Client, root: str, screen: Screen) -> None:
         self.pids: dict[str, int] = {}
         self.outage = ""
-        """Why nothing goes on, while no worker is there."""
+        """Why nothing happens while there is no worker."""
         self._client = client
         self._screen = screen
         self._root = root
@@ -48,7 +49,7 @@ class Watch:
         self._screen.say(Line(self._since(self._client.store.clock.now()), self._name(who), text, style))
 
     def mark(self, text: str) -> None:
-        """One that nobody overlooks."""
+        """One that stands out."""
         self._screen.mark(Line(self._since(self._client.store.clock.now()), "", text))
 
     def has_completed(self, key: str) -> bool:

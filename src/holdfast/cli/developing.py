@@ -30,7 +30,7 @@ LOOK = 0.3
 """Seconds between two looks at the files."""
 
 GRACE = 10.0
-"""Seconds that steps may go on before the worker is ended for a reload."""
+"""Seconds that steps may keep running before the worker is stopped for a reload."""
 
 SKIPPED = {"__pycache__", "node_modules", "build", "dist"}
 
@@ -57,7 +57,7 @@ def command(
     The address of the page is printed with a link that signs in whoever opens it first, within a minute. Without the
     packages of the page (the extra `dashboard`) there is only the worker.
 
-    With --paranoid every run is replayed whenever it is parked: code that is not deterministic pauses its run at once,
+    With --paranoid every run is replayed whenever it parks: code that is not deterministic pauses its run at once,
     as diverged, with the line.
     """
     chosen = {"--paranoid": paranoid, "--json": is_json}
@@ -90,7 +90,7 @@ def _watch(worker_words: list[str], page: Page | None, folder: Path, stop: threa
             now = dict(files(folder))
             if now != seen:
                 changed = sorted(str(path) for path, _ in now.items() ^ seen.items())
-                click.echo(f"{changed[0]} changed: the worker begins anew", err=True)
+                click.echo(f"{changed[0]} changed: restarting the worker", err=True)
                 seen = now
                 if page is not None:
                     page.end()

@@ -29,7 +29,7 @@ def discovered_app(loaded: Loaded) -> App:
     files = find_files(loaded.folder, settings.discover, settings.ignore)
     shown = ", ".join(settings.discover)
     if not files:
-        raise CommandError(f"discover: there is no Python file in {shown} (below {loaded.folder}) that is not ignored")
+        raise CommandError(f"discover: no Python file in {shown} (below {loaded.folder}) that is not ignored")
     add_folder(loaded.folder)
     if (loaded.folder / "src").is_dir() and not (loaded.folder / "src" / "__init__.py").exists():
         add_folder(loaded.folder / "src")
@@ -83,7 +83,7 @@ def _module_name(file: Path) -> str:
     for part in parts:
         if not part.isidentifier():
             raise CommandError(
-                f"discover: {file} cannot be imported: {part!r} is no name of a module. Rename or ignore it."
+                f"discover: {file} cannot be imported: {part!r} is not a module name. Rename or ignore it."
             )
     return ".".join(parts)
 
@@ -95,7 +95,7 @@ def _only_app(modules: Sequence[tuple[Path, ModuleType]]) -> App | None:
             found.setdefault(id(app), (app, f"{name} in {file}"))
     if len(found) > 1:
         places = " and ".join(place for _, place in found.values())
-        raise CommandError(f'discover: two apps, {places}: say which one with app = "MODULE:APP" instead of discover')
+        raise CommandError(f'discover: two apps, {places}: choose one with app = "MODULE:APP" instead of discover')
     return next((app for app, _ in found.values()), None)
 
 

@@ -28,10 +28,10 @@ _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 @click.command("doctor", cls=HoldfastCommand)
 @asking()
 def command(target: str | None, url: str | None, is_json: bool) -> int:
-    """Look for what is wrong: configuration, app, store, schema, clocks, workers, leases, runs that nobody serves
-    or that are paused.
+    """Check for problems: configuration, app, store, schema, clocks, workers, leases, runs that no worker serves,
+    paused runs.
 
-    Exit code 1 if there is a problem; warnings are no problems. Nothing is changed, and nothing is migrated.
+    Exit code 1 if there is a problem; warnings do not count. It changes and migrates nothing.
     """
     return run_async(_examine(target, url, Output(is_json=is_json)))
 

@@ -17,19 +17,19 @@ from holdfast.client.exporting import export_journal, holds_secrets, import_jour
 @click.command("export", cls=HoldfastCommand)
 @click.argument("run_id", metavar="RUN")
 @asking()
-@click.option("-o", "--output", "file", metavar="FILE", help="A new file; without it the journal goes to the output.")
+@click.option("-o", "--output", "file", metavar="FILE", help="File to create. [standard output]")
 def export(run_id: str, target: str | None, url: str | None, is_json: bool, file: str | None) -> None:
     """Write the journal of a run, and of its whole tree, as a file: a fixture for `holdfast.testing.replay`.
 
     \b
       holdfast export order-42 -o tests/journals/order.json
 
-    Payloads are in it as they are stored, secret variables of flows too: a warning says so. A file that is there
+    Payloads are included as stored, also secret variables of flows: a warning says so. A file that is there
     already is left as it is.
     """
     data = run_async(_export(run_id, target, url))
     if holds_secrets(data, run_id):
-        click.echo(f"warning: the journal of {run_id} has secret variables in it, as they are: keep it safe", err=True)
+        click.echo(f"warning: the journal of {run_id} contains secret variables in plain text: keep it safe", err=True)
     if file is None:
         sys.stdout.buffer.write(data)
         return
@@ -37,7 +37,7 @@ def export(run_id: str, target: str | None, url: str | None, is_json: bool, file
         with Path(file).open("xb") as new:
             new.write(data)
     except FileExistsError:
-        raise CommandError(f"{file} is there already: choose another name, or remove it") from None
+        raise CommandError(f"{file} already exists: choose a different name, or remove it") from None
     out = Output(is_json=is_json)
     if out.is_json:
         out.record({"run": run_id, "file": file, "bytes": len(data)})
@@ -49,9 +49,8 @@ def export(run_id: str, target: str | None, url: str | None, is_json: bool, file
 @click.argument("file", metavar="FILE")
 @asking()
 def import_(file: str, target: str | None, url: str | None, is_json: bool) -> None:
-    """Bring an exported journal into the store, each row as it was. A run that is there already is never overwritten.
-
-    Runs that have not ended are there to be looked at: no time wakes them.
+    """Import an exported journal into the store, each row unchanged. An existing run is never overwritten. Runs that
+    have not ended are only for viewing: no time wakes them.
     """
     made = run_async(_import(Path(file).read_bytes(), file, target, url))
     out = Output(is_json=is_json)

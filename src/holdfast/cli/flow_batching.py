@@ -1,4 +1,4 @@
-"""`holdfast flow batch`: a flow file over the lines of a file; the same command again goes on."""
+"""`holdfast flow batch`: runs a flow file over the lines of a file; the same command resumes it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.errors import InvalidInput
 @flow_file
 @click.argument("target", metavar="[MODULE:APP]", required=False)
 @variable_option
-@batch_options("One input of the flow a line, as JSON.")
+@batch_options("Input file: one JSON value per line.")
 def command(
     file: Path,
     target: str | None,
@@ -42,7 +42,7 @@ def command(
 ) -> int:
     """Run a flow FILE once for each line of a file, with the steps and workflows of an app; results go to another.
 
-    The same command again goes on where it stopped: items that have ended are not run again. A line that does not fit
+    The same command resumes where it stopped: items that have ended do not run again. A line that does not fit
     the flow's input starts nothing. The exit code is 1 if any item failed.
 
     \b
@@ -57,7 +57,7 @@ def command(
         try:
             return flow(msgspec.json.decode(line), vars=given)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"it is no JSON: {error}") from error
+            raise InvalidInput(f"it is not JSON: {error}") from error
 
     asked = Request(
         inputs, out, id or default_id(flow.spec, inputs, given), concurrency, order, queue, not is_only_client

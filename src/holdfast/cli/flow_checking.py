@@ -46,7 +46,7 @@ def _app(target: str | None) -> App | None:
 @click.command("check", cls=HoldfastCommand)
 @flow_file
 @click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def check(file: Path, target: str | None, is_json: bool) -> int:
     """Check a flow FILE (YAML, or JSON if it is named so) and print every problem with its line and column.
 
@@ -67,8 +67,8 @@ def check(file: Path, target: str | None, is_json: bool) -> int:
 
 @click.command("diagram", cls=HoldfastCommand)
 @flow_file
-@click.option("--svg", "is_svg", is_flag=True, help="SVG instead of Mermaid.")
-@click.option("--json", "is_json", is_flag=True, help="One object: the kind of picture, and its text.")
+@click.option("--svg", "is_svg", is_flag=True, help="Print SVG instead of Mermaid.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object: kind and text of the diagram.")
 def diagram(file: Path, is_svg: bool, is_json: bool) -> int:
     """Draw a flow FILE as Mermaid text, or as SVG."""
     definition = check_file(file).required()
@@ -81,7 +81,7 @@ def diagram(file: Path, is_svg: bool, is_json: bool) -> int:
 
 
 @click.command("schema", cls=HoldfastCommand)
-@click.option("--json", "_is_json", is_flag=True, help="As it is anyway.")
+@click.option("--json", "_is_json", is_flag=True, help="Accepted for consistency; the output is always JSON.")
 def schema(_is_json: bool) -> int:
     """Print the JSON Schema of flow files. Editors complete and check them with it.
 

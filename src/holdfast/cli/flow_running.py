@@ -30,19 +30,19 @@ def variable_option(function: Function) -> Function:
     """`--var NAME=VALUE`."""
     return click.option(
         "--var", "variables", type=pair, multiple=True, metavar="NAME=VALUE",
-        help="A variable: JSON, or just the text; @FILE keeps secrets off the command line. May be repeated.",
+        help="A variable: JSON or plain text; @FILE keeps secrets off the command line. Repeatable.",
     )(function)  # fmt: skip
 
 
 @click.command("run", cls=HoldfastCommand)
 @flow_file
 @click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--input", "given", metavar="JSON", default="null", help="The input; @FILE, or - for stdin.")
+@click.option("--input", "given", metavar="JSON", default="null", help="The input as JSON; @FILE, or - for stdin.")
 @variable_option
-@click.option("--id", metavar="ID", help="Names the run for ever: the same id again goes on with the same run.")
-@click.option("--detach", is_flag=True, help="Only start it and print its id: a worker of the app will take it.")
-@click.option("--timeout", type=duration, help="Wait no longer for the end; the run itself is not ended.")
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@click.option("--id", metavar="ID", help="Id of the run; the same id resumes the same run.")
+@click.option("--detach", is_flag=True, help="Only start the run and print its id; a worker of the app runs it.")
+@click.option("--timeout", type=duration, help="Maximum time to wait; the run itself continues.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(
     file: Path,
     target: str | None,
@@ -55,7 +55,7 @@ def command(
 ) -> int:
     """Run a flow FILE with the steps and workflows of an app, and print its result as JSON.
 
-    The run is durable: killed in the middle, the same command with the same --id goes on where it was.
+    The run is durable: after a kill, the same command with the same --id resumes it.
 
     \b
       holdfast flow run order.yaml shop:app --input '{"id": 1}' --id order-1
@@ -100,4 +100,4 @@ def _json(data: bytes, what: str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{what} is no JSON: {error}") from error
+        raise click.UsageError(f"{what} is not JSON: {error}") from error

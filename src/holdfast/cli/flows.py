@@ -18,10 +18,10 @@ class FlowGroup(LazyGroup):
         "schema": "flow_checking:schema",
     }
     summaries: Mapping[str, str] = {
-        "check": "Check a flow file: every problem at once.",
-        "run": "Run a flow file to its end and print the result.",
-        "batch": "Run a flow file once for each line of another.",
-        "diagram": "Draw a flow file.",
+        "check": "Check a flow file and report every problem.",
+        "run": "Run a flow file and print the result.",
+        "batch": "Run a flow file once for each line of a file.",
+        "diagram": "Draw a diagram of a flow file.",
         "schema": "Print the JSON Schema of flow files.",
     }
 

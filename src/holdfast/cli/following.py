@@ -20,9 +20,9 @@ from holdfast.core.timeline import Timeline
 @click.command("follow", cls=HoldfastCommand)
 @click.argument("run_id", metavar="RUN")
 @asking("One object per event.")
-@click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Leave out rows up to this seq.")
+@click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Start after this seq.")
 def command(run_id: str, target: str | None, url: str | None, is_json: bool, after: int) -> None:
-    """Show what a run has done and does, as it happens, until it ends. Ctrl-C stops looking, not the run.
+    """Show what a run did and does, as it happens, until it ends. Ctrl-C stops following, not the run.
 
     Each line says when, since the run was created, and what; with --json each event has its seq, for --after.
     """

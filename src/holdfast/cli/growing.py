@@ -1,4 +1,4 @@
-"""`holdfast gc`, `compact` and `space`: what keeps a store small, and where its room goes."""
+"""`holdfast gc`, `compact` and `space`: keep a store small, and show what uses its space."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from holdfast.errors import BlobNotFound, CorruptJournal
 ROWS = 1_000
 """Journals with fewer rows are not worth compacting unless one is named."""
 
-_DRY = click.option("--dry-run", "is_dry", is_flag=True, help="Say what would be done, and do nothing.")
+_DRY = click.option("--dry-run", "is_dry", is_flag=True, help="Only report; change nothing.")
 _KEEP = click.option(
     "--keep",
     type=duration,
     metavar="DURATION",
-    help="How long ended runs stay that do not say it themselves; without it as the app says (30d).",
+    help="Retention for ended runs that set none. [that of the app, 30d]",
 )
 
 
 @click.command("gc", cls=HoldfastCommand)
 @asking()
 @_KEEP
-@click.option("--grace", type=duration, metavar="DURATION", help="How long unused blobs stay; else as configured (1d).")
+@click.option("--grace", type=duration, metavar="DURATION", help="Retention for unused blobs. [as configured, 1d]")
 @_DRY
 def gc(
     target: str | None, url: str | None, is_json: bool, keep: timedelta | None, grace: timedelta | None, is_dry: bool
 ) -> None:
     """Remove runs that ended long ago, with their children, and blobs that nothing refers to.
 
-    Workers do this by themselves, every few minutes. A run goes with its whole tree, when all of it has ended.
+    Workers do this by themselves, every few minutes. A run is removed with its whole tree, when all of it has ended.
     """
     run_async(_gc(target, url, keep, grace, is_dry, Output(is_json=is_json)))
 
@@ -79,15 +79,15 @@ def _say_swept(swept: Swept, out: Output, *, is_dry: bool) -> None:
 
 @click.command("compact", cls=HoldfastCommand)
 @click.argument("run_id", metavar="[RUN]", required=False)
-@asking("One object per run, the sum last.")
-@click.option("--rows", type=click.IntRange(min=2), default=ROWS, show_default=True, help="The least a journal has.")
+@asking("Print one object per run, then the total.")
+@click.option("--rows", type=click.IntRange(min=2), default=ROWS, show_default=True, help="Minimum number of rows.")
 @_DRY
 def compact(run_id: str | None, target: str | None, url: str | None, is_json: bool, rows: int, is_dry: bool) -> int:
-    """Replace the rows of long journals by one row each, holding all that a run needs to go on.
+    """Replace the rows of each long journal by one row with everything the run needs to continue.
 
-    RUN compacts that one, whatever its length. What is lost is who worked when: `show` begins where the journal now
-    begins. Workers do this by themselves for runs that grow past 10,000 rows. A journal that is damaged is named and
-    left as it is; exit code 1.
+    RUN compacts that run, whatever its length. Only the record of which worker did what is lost: `show` begins where
+    the journal now begins. Workers do this by themselves for runs that grow past 10,000 rows. A damaged journal is
+    named and left unchanged; exit code 1.
     """
     if run_id is not None and ":" in run_id and target is None:
         run_id, target = None, run_id
@@ -119,7 +119,7 @@ async def _compact(
         out.line(f"{'would compact' if is_dry else 'compacted'} {runs} runs, {gone} journal rows less")
         if problems:
             count = "1 run is" if problems == 1 else f"{problems} runs are"
-            out.line((f"{count} damaged and left alone. See: holdfast verify", "red"))
+            out.line((f"{count} damaged and unchanged. See: holdfast verify", "red"))
     return 1 if problems else 0
 
 
@@ -133,9 +133,9 @@ def _say_damaged(run: str, problem: str, out: Output) -> None:
 @click.command("space", cls=HoldfastCommand)
 @asking()
 @_KEEP
-@click.option("--largest", type=click.IntRange(min=0), default=10, show_default=True, help="Runs to list.")
+@click.option("--largest", type=click.IntRange(min=0), default=10, show_default=True, help="Number of runs to list.")
 def space(target: str | None, url: str | None, is_json: bool, keep: timedelta | None, largest: int) -> None:
-    """Show where the room goes: rows and bytes by table and kind, the largest runs, and what `gc` would take."""
+    """Show what uses the space: rows and bytes by table and kind, the largest runs, and what `gc` would remove."""
     run_async(_space(target, url, keep, largest, Output(is_json=is_json)))
 
 

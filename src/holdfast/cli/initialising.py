@@ -17,11 +17,11 @@ from holdfast.cli.root import HoldfastCommand
 
 @click.command("init", cls=HoldfastCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(folder: Path, is_json: bool) -> None:
-    """Make a small project in DIR: an app with a workflow, its configuration, an example, a test.
+    """Create a small project in DIR: an app with a workflow, its configuration, an example, a test.
 
-    DIR is made if it is missing. If one of the files is there already, nothing is written.
+    DIR is created if it is missing. If one of the files already exists, nothing is written.
     """
     _refuse_existing(folder)
     written = _write(folder)
@@ -42,25 +42,25 @@ def _first(folder: Path) -> list[tuple[str, str]]:
     """What has to be done for the rest to work as it is written."""
     words = activation()
     return [
-        *([("the environment that Holdfast is in", words)] if words is not None else []),
-        *([("into the project", f"cd {shlex.quote(str(folder))}")] if folder.resolve() != Path.cwd() else []),
+        *([("activate Holdfast's environment", words)] if words is not None else []),
+        *([("change into the project", f"cd {shlex.quote(str(folder))}")] if folder.resolve() != Path.cwd() else []),
     ]
 
 
 def _last() -> list[tuple[str, str]]:
     missing = "" if find_spec("pytest") is not None else "; they need pytest, to be installed first"
-    return [(f"its tests, on virtual time{missing}", "pytest")]
+    return [(f"run its tests, on virtual time{missing}", "pytest")]
 
 
 NEXT = [
-    ("an order from start to end", "python example.py"),
-    ("a worker that serves app.py until Ctrl-C", "holdfast worker"),
+    ("run an order from start to end", "python example.py"),
+    ("start a worker that serves app.py until Ctrl-C", "holdfast worker"),
     (
-        "a run for it, from another terminal in this folder",
+        "start a run, from another terminal in this folder",
         """holdfast start fulfil order='{"id": "42", "cents": 999}' --id order-42""",
     ),
-    ("what the run waits for", "holdfast signal order-42 approved true"),
-    ("what it did", "holdfast show order-42"),
+    ("send what the run waits for", "holdfast signal order-42 approved true"),
+    ("show what it did", "holdfast show order-42"),
 ]
 
 
@@ -79,7 +79,7 @@ def _write(folder: Path) -> list[Path]:
     written: list[Path] = []
     for name, text in FILES.items():
         path = folder / name
-        with path.open("x", encoding="utf-8") as file:  # made by somebody else meanwhile: theirs stays
+        with path.open("x", encoding="utf-8") as file:  # created by another process meanwhile: theirs stays
             file.write(text)
         written.append(path)
     return written

@@ -14,12 +14,12 @@ from holdfast.config import load
 
 @click.command("lint", cls=HoldfastCommand)
 @click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(target: str | None, is_json: bool) -> int:
-    """Read the body of every workflow, and the helpers of yours that it calls, for what would come out differently on
-    replay: clocks, chance, the environment, sets, I/O, threads, what is never awaited, globals, swallowed cancellation.
+    """Find code in workflow bodies, and in your functions that they call, that may vary on replay: clocks,
+    randomness, the environment, sets, I/O, threads, what is never awaited, globals, swallowed cancellation.
 
-    Nothing is executed but the import of the app. A line that is right all the same says `# holdfast: allow RULE`. Exit
+    It imports the app and executes nothing else. Allow a line with the comment `# holdfast: allow RULE`. Exit
     code 1 if something was found.
     """
     from holdfast.lint import lint

@@ -22,21 +22,21 @@ PAGE = 500
 
 @click.command("runs", cls=HoldfastCommand)
 @click.option("--workflow", metavar="NAME")
-@click.option("--version", metavar="VERSION", help="Of the workflow.")
-@click.option("--status", "statuses", type=status, multiple=True, help="May be repeated.")
+@click.option("--version", metavar="VERSION", help="Version of the workflow.")
+@click.option("--status", "statuses", type=status, multiple=True, help="Repeatable.")
 @click.option("--queue", metavar="NAME")
 @click.option("--parent", metavar="RUN", help="Children of this run.")
-@click.option("--root", metavar="RUN", help="This run's whole tree, without itself.")
-@click.option("--key", metavar="KEY", help="Started with this idempotency key.")
-@click.option("--worker", metavar="ID", help="Held last by this worker.")
+@click.option("--root", metavar="RUN", help="Descendants of this run.")
+@click.option("--key", metavar="KEY", help="Runs started with this idempotency key.")
+@click.option("--worker", metavar="ID", help="Last held by this worker.")
 @click.option(
-    "--attribute", "attributes", type=pair, multiple=True, metavar="NAME=VALUE", help="May be repeated: all must match."
+    "--attribute", "attributes", type=pair, multiple=True, metavar="NAME=VALUE", help="Repeatable; all must match."
 )
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="At most so many."
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="Maximum number of runs."
 )
-@click.option("--after", default="", metavar="CURSOR", help="Go on where an earlier list ended.")
-@asking("One object per line, the cursor last.")
+@click.option("--after", default="", metavar="CURSOR", help="Continue after this cursor.")
+@asking("Print one object per line, then the cursor.")
 def command(
     target: str | None,
     url: str | None,

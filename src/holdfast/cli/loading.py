@@ -38,7 +38,7 @@ def load_app(target: str, folder: Path | None = None) -> App:
     Python's own."""
     name, colon, attribute = target.partition(":")
     if not colon or not name or not attribute:
-        raise click.UsageError(f"{target!r} names no app. {EXAMPLE}")
+        raise click.UsageError(f"{target!r} does not name an app. {EXAMPLE}")
     if name.endswith(".py") or "/" in name:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")
         raise click.UsageError(f"{target!r} is a path. Write {dotted}:{attribute}.")
@@ -84,7 +84,7 @@ async def opened_client(target: str | None, url: str | None) -> AsyncGenerator[C
 
 
 def store_app(target: str | None, url: str | None) -> tuple[App, bool]:
-    """An app whose store is meant, and whether nobody has said which."""
+    """The app whose store to use, and whether no store was named."""
     if target and url:
         raise click.UsageError("give MODULE:APP or --url, not both")
     if target or url:
@@ -96,7 +96,7 @@ def store_app(target: str | None, url: str | None) -> tuple[App, bool]:
 
 
 def _refuse_other_store(app: App, loaded: Loaded) -> None:
-    """Two addresses in one project: whoever reads only one of them looks at the wrong store."""
+    """Two addresses in one project: a reader of only one of them would look at the wrong store."""
     said, origin = loaded.settings.store.url, loaded.origins["store.url"]
     if app.given_url and origin == str(loaded.file) and _resolved(app.given_url) != _resolved(said):
         raise CommandError(f"the app says {app.given_url!r}, and [store] url in {origin} says {said!r}: say it once")

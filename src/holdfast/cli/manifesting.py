@@ -20,14 +20,14 @@ from holdfast.core.manifest import Manifest, ManifestEntry
     default=20,
     show_default=True,
     metavar="RUNS",
-    help="How many runs of each script to look at for what it asked for; 0 does not open the store.",
+    help="Number of recent runs of each script to read steps from; 0 does not open the store.",
 )
-@click.option("--json", "is_json", is_flag=True, help="The whole manifest, as one object.")
+@click.option("--json", "is_json", is_flag=True, help="Print the whole manifest as one object.")
 def command(target: str | None, observe: int, is_json: bool) -> None:
     """Show what an app can run: every workflow, how it is written, and what it is made of.
 
-    A machine's states and a flow's steps are its plan. A script's code is its plan: what its runs have asked for so far
-    is shown as seen. Schemas of input and output, retries and timeouts are in --json.
+    A machine declares its states and a flow its steps. A script declares nothing: the steps that its runs asked for
+    so far are shown. Schemas of input and output, retries and timeouts are in --json.
 
     In a pipe one line each, tab-separated: name, version, kind, id, definition, parts.
     """

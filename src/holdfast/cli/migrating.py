@@ -15,9 +15,9 @@ from holdfast.config.addresses import without_secrets
 
 @click.command("migrate", cls=HoldfastCommand)
 @asking()
-@click.option("--check", "is_check", is_flag=True, help="Change nothing; exit code 1 if a migration is missing.")
+@click.option("--check", "is_check", is_flag=True, help="Only check; exit code 1 if a migration is missing.")
 def command(target: str | None, url: str | None, is_json: bool, is_check: bool) -> int:
-    """Bring the store's schema up to date, whatever `auto_migrate` says. A store that is not there yet is made.
+    """Migrate the store's schema, whatever `auto_migrate` says. A missing store is created.
 
     Each migration is one transaction; two that migrate at once wait for each other.
     """

@@ -1,4 +1,4 @@
-"""`holdfast cancel`, `kill`, `pause`, `resume`, `drop`, `retry`: what an operator does to a run. Each is signed."""
+"""`holdfast cancel`, `kill`, `pause`, `resume`, `drop`, `retry`: an operator's actions, recorded with their name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.client.inspect import remarks
 from holdfast.client.inspect.objects import run_object
 from holdfast.client.run import ClientRun
 
-_REASON = click.option("--reason", default="", metavar="TEXT", help="Kept in the journal with your name.")
+_REASON = click.option("--reason", default="", metavar="TEXT", help="Reason, recorded in the journal with your name.")
 
 
 @click.command("cancel", cls=HoldfastCommand)
@@ -50,9 +50,9 @@ def pause(run_id: str, target: str | None, url: str | None, is_json: bool, reaso
 @click.argument("run_id", metavar="RUN")
 @asking()
 def resume(run_id: str, target: str | None, url: str | None, is_json: bool) -> None:
-    """Let a paused run go on, whatever paused it: an operator, quarantine, or code that diverged from its journal.
+    """Resume a paused run, whatever paused it: an operator, quarantine, or code that diverged from its journal.
 
-    Mend the cause first: a run that kills its worker, or whose code still differs, is paused again.
+    Fix the cause first: a run that kills its worker, or whose code still differs, is paused again.
     """
     run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.resume(), remarks.resumed))
 
@@ -63,8 +63,8 @@ def resume(run_id: str, target: str | None, url: str | None, is_json: bool) -> N
 @asking()
 @_REASON
 def drop(run_id: str, number: int, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
-    """Give up a message that a run cannot read: one that was changed, damaged, or is missing. `show` and `verify` say
-    which. The message is lost, unless it was the end of a child, which is told again from the child's journal.
+    """Drop a message that a run cannot read: one that was changed, damaged, or is missing. `show` and `verify` say
+    which. The message is lost, unless it was the end of a child, which is read again from the child's journal.
 
     The run stays paused: resume it then.
     """
@@ -74,9 +74,9 @@ def drop(run_id: str, number: int, target: str | None, url: str | None, is_json:
 @click.command("retry", cls=HoldfastCommand)
 @click.argument("run_id", metavar="RUN")
 @asking()
-@click.option("--id", metavar="ID", help="The id of the new run.")
+@click.option("--id", metavar="ID", help="Id of the new run.")
 def retry(run_id: str, target: str | None, url: str | None, is_json: bool, id: str | None) -> None:
-    """Start an ended run again, as a new run: same input, and what the old one completed is taken over, not done again.
+    """Retry an ended run as a new run: same input, and completed steps are taken over, not run again.
 
     Prints the id of the new run.
     """

@@ -56,7 +56,7 @@ def has_color(stream: IO[str]) -> bool:
 
 
 def open_missing_streams() -> None:
-    """Python has no stream where whoever started us closed it (`>&-`): what is written there goes nowhere instead."""
+    """Python has no stream where the caller closed it (`>&-`): discard what is written there."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 as long as the process

@@ -1,7 +1,7 @@
 """The command itself: which commands there are, and how every one of them ends.
 
 Exit codes: 0 done, 1 an error (one sentence on standard error), 2 wrong usage, 130 interrupted. A reader that went away
-(`holdfast runs | head -1`) is no error. `--debug`, before or after the command's name, shows tracebacks.
+(`holdfast runs | head -1`) is not an error. `--debug`, before or after the command's name, shows tracebacks.
 """
 
 from __future__ import annotations
@@ -75,31 +75,31 @@ SUMMARIES = {
     "start": "Start a run.",
     "batch": "Run a workflow once for each line of a file.",
     "runs": "List runs, newest first.",
-    "show": "Show one run: what it does, and how it got there.",
-    "follow": "Show what a run does, as it happens.",
+    "show": "Show one run: what it is doing and what it did.",
+    "follow": "Follow a run as it happens.",
     "signal": "Send a signal to a run.",
-    "publish": "Publish to every run that waits on a topic.",
-    "cancel": "Ask a run to stop; its clean-up runs.",
+    "publish": "Publish to every run waiting on a topic.",
+    "cancel": "Cancel a run; its clean-up code runs.",
     "kill": "End a run at once, without clean-up.",
-    "pause": "Let a run stand still.",
-    "resume": "Let a paused run go on, also a quarantined or diverged one.",
-    "drop": "Give up a message that a run cannot read.",
-    "retry": "Start an ended run again from what it has completed.",
+    "pause": "Pause a run.",
+    "resume": "Resume a paused run, also a quarantined or diverged one.",
+    "drop": "Drop a message that a run cannot read.",
+    "retry": "Retry an ended run, keeping its completed steps.",
     "compensate": "Finish the rollback of a machine's run.",
     "workers": "List workers and what they serve.",
     "manifest": "Show what an app can run.",
     "flow": "Check, draw and run flow files.",
-    "doctor": "Look for what is wrong with store, workers and runs.",
+    "doctor": "Check store, workers and runs for problems.",
     "export": "Write the journal of a run to a file.",
-    "import": "Bring an exported journal into the store.",
-    "verify": "Check every journal: checksums, and rows against their fold.",
-    "lint": "Read workflow bodies for what would not replay.",
+    "import": "Import an exported journal.",
+    "verify": "Check stored runs for damage.",
+    "lint": "Find code in workflow bodies that would not replay.",
     "config": "Show every setting and where it came from.",
-    "gc": "Remove runs that ended long ago, and blobs nobody needs.",
-    "compact": "Make long journals short.",
-    "space": "Show where the store's room goes.",
-    "migrate": "Bring the store's schema up to date.",
-    "completion": "Print the completion script of a shell.",
+    "gc": "Remove runs that ended long ago, and unused blobs.",
+    "compact": "Compact long journals.",
+    "space": "Show what uses the store's space.",
+    "migrate": "Migrate the store's schema.",
+    "completion": "Print the shell completion script.",
     "version": "Show the version.",
 }
 """What the list of commands says of each: known without loading any. A command that is not here says it itself."""
@@ -119,7 +119,7 @@ def _set_config(context: click.Context, _: click.Parameter, value: str | None) -
 def _common_options() -> list[click.Option]:
     return [
         click.Option(["--config"], metavar="FILE", expose_value=False, is_eager=True, callback=_set_config,
-                     help="The configuration, instead of the one found from here upwards."),
+                     help="Configuration file. [nearest one, from here upwards]"),
         _debug_option(),
     ]  # fmt: skip
 
@@ -146,7 +146,7 @@ class LazyGroup(click.Group):
     summaries: Mapping[str, str] = SUMMARIES
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which people meet them."""
+        """In the order a newcomer needs them."""
         return list(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -168,7 +168,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's; whoever types nothing more wants to know what there is."""
+        """As click's; without a command it shows the help."""
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
@@ -177,11 +177,11 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, with a hint for a word that is no command."""
+        """As click's, with a hint for an unknown command."""
         if args and args[0] not in self.places and not args[0].startswith("-"):
             from holdfast.core.hints import did_you_mean
 
-            raise click.UsageError(f"there is no command {args[0]!r}.{did_you_mean(args[0], list(self.places))}", ctx)
+            raise click.UsageError(f"no command {args[0]!r}.{did_you_mean(args[0], list(self.places))}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -253,7 +253,7 @@ def _guarded(work: Callable[[], int], is_debug: Callable[[], bool]) -> int:
         )
         return 1
     except Exception as error:  # noqa: BLE001 a bug: say so in a line, and how to see more
-        text = f"this should not have happened: {type(error).__name__}: {error} (--debug shows where)"
+        text = f"unexpected error: {type(error).__name__}: {error} (--debug shows where)"
         _complain(error, text, is_debug=is_debug())
         return 1
 

@@ -17,7 +17,7 @@ from holdfast.client.run import ClientRun
 from holdfast.core.hints import did_you_mean
 from holdfast.errors import InvalidInput
 
-_ID = click.option("--id", metavar="ID", help="Of the message: the same one again counts once.")
+_ID = click.option("--id", metavar="ID", help="Id of the message; the same id counts once.")
 
 
 @click.command("signal", cls=HoldfastCommand)
@@ -60,7 +60,7 @@ async def _signal(
     if out.is_json:
         out.record({"run": run_id, "signal": channel.name, "awaited": is_awaited})
         return
-    hint = "" if is_awaited else f"; it is kept until the run asks for it.{did_you_mean(channel.name, awaited)}"
+    hint = "" if is_awaited else f"; it is kept until the run waits for it.{did_you_mean(channel.name, awaited)}"
     out.line(("run ", "dim"), (run_id, "bold"), f": signal {channel.name} sent{hint}")
 
 
@@ -91,4 +91,4 @@ def _decoded(given: str) -> Any:
     try:
         return cast(object, msgspec.json.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise click.UsageError(f"the value is not JSON: {error}. A text is written '\"so\"'.") from None
+        raise click.UsageError(f"the value is not JSON: {error}. Quote strings as JSON: '\"hello\"'.") from None

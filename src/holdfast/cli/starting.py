@@ -28,21 +28,26 @@ from holdfast.errors import HoldfastError, InvalidInput
 @click.argument("place", metavar="[MODULE:APP] WORKFLOW")
 @click.argument("rest", metavar="[NAME=VALUE]...", nargs=-1)
 @click.option(
-    "--input", "given", metavar="JSON", help="All arguments: an object by name, or an array; @FILE, or - for stdin."
+    "--input", "given", metavar="JSON", help="All arguments as a JSON object or array; @FILE, or - for stdin."
 )
-@click.option("--version", metavar="VERSION", help="Which version of the workflow; else the one registered last.")
-@click.option("--id", metavar="ID", help="Names the run for ever: the same id again is the same run.")
+@click.option("--version", metavar="VERSION", help="Version of the workflow. [the one registered last]")
+@click.option("--id", metavar="ID", help="Id of the run; starting the same id again returns that run.")
 @click.option("--key", metavar="KEY", help="Idempotency key, for 24 hours.")
 @click.option("--delay", type=duration, help="Start later.")
-@click.option("--deadline", type=moment, metavar="DURATION|INSTANT", help="When it must have ended.")
+@click.option("--deadline", type=moment, metavar="DURATION|INSTANT", help="Latest time for the run to end.")
 @click.option("--queue", default="default", show_default=True, metavar="NAME")
-@click.option("--priority", type=int, default=0, show_default=True, help="Higher comes first within its queue.")
+@click.option("--priority", type=int, default=0, show_default=True, help="Higher runs first within its queue.")
 @click.option(
-    "--attribute", "attributes", type=pair, multiple=True, metavar="NAME=VALUE", help="To find it by; may be repeated."
+    "--attribute",
+    "attributes",
+    type=pair,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Attribute to filter by. Repeatable.",
 )
-@click.option("--wait", "is_waiting", is_flag=True, help="Wait for the end and print the result, as JSON.")
-@click.option("--timeout", type=duration, help="With --wait: for how long.")
-@click.option("--json", "is_json", is_flag=True, help="One object.")
+@click.option("--wait", "is_waiting", is_flag=True, help="Wait for the end and print the result as JSON.")
+@click.option("--timeout", type=duration, help="Maximum time to wait, with --wait.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(
     place: str,
     rest: tuple[str, ...],
@@ -122,7 +127,7 @@ async def end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timede
 
 
 async def _warn_without_worker(app: App, run: Run[Any], target: str | None) -> None:
-    """Waiting for a run that nobody will take is the first mistake everybody makes."""
+    """Waiting for a run that no worker serves is a common first mistake."""
     view = await run.view()
     if view.status.is_terminal:
         return

@@ -29,7 +29,7 @@ class Counting(Protocol):
 
 @click.command("verify", cls=HoldfastCommand)
 @asking()
-@click.option("--run", "run_id", metavar="RUN", help="Only this run.")
+@click.option("--run", "run_id", metavar="RUN", help="Check only this run.")
 def command(target: str | None, url: str | None, is_json: bool, run_id: str | None) -> int:
     """Check that the store holds what it promises: of every run the checksums of its journal, one row after another,
     those of its messages and of the values it shows, that everything else that is kept of it says what its journal

@@ -17,7 +17,7 @@ from holdfast.ports.leases import WorkerRow
 
 @click.command("workers", cls=HoldfastCommand)
 @asking("One object per line.")
-@click.option("--all", "is_all", is_flag=True, help="Also those that have gone, as long as the store knows them.")
+@click.option("--all", "is_all", is_flag=True, help="Include workers that have gone, as long as the store knows them.")
 def command(target: str | None, url: str | None, is_json: bool, is_all: bool) -> None:
     """List workers: whether they live, the runs they hold, their queues, host and process, and what they serve.
 

@@ -42,12 +42,14 @@ THREADS_END = 1.0
 
 @click.command("worker", cls=HoldfastCommand)
 @click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; may be repeated. [default]")
-@click.option("-c", "--concurrency", type=click.IntRange(min=1), metavar="N", help="Runs at a time. [100]")
-@click.option("--id", metavar="ID", help="A name of its own: after a restart its runs come back at once.")
-@click.option("--ttl", type=duration, help="How long a silent worker keeps its runs. [15s]")
-@click.option("--poll", type=duration, help="How often to look without being told. [1s]")
-@click.option("--grace", type=duration, help="How long bodies may go on after a stop. [30s]")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Queue to serve. Repeatable. [default]")
+@click.option(
+    "-c", "--concurrency", type=click.IntRange(min=1), metavar="N", help="Maximum number of runs at a time. [100]"
+)
+@click.option("--id", metavar="ID", help="Id of the worker; restarted with it, it resumes its runs at once.")
+@click.option("--ttl", type=duration, help="Lease: how long a silent worker keeps its runs. [15s]")
+@click.option("--poll", type=duration, help="Poll interval. [1s]")
+@click.option("--grace", type=duration, help="How long step bodies may keep running after a stop. [30s]")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -72,7 +74,7 @@ def command(
     """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
 
     Without MODULE:APP the configuration names the app, or the folders whose workflows are found and served. Options
-    cover what `[worker]` and `[leases]` say; in brackets is what holds if nobody says anything.
+    cover what `[worker]` and `[leases]` say; defaults are in brackets.
 
     The first signal lets running steps end and hands the runs on; a second one exits at once. The log goes to standard
     error, one line for each event.
@@ -107,7 +109,7 @@ class StopSignals:
         self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def install(self) -> None:
-        """Takes the signals over, except those that whoever started us (nohup, a shell) wants ignored."""
+        """Takes the signals over, except those that the parent process (nohup, a shell) ignores."""
         for number in STOPPING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._received)
@@ -134,7 +136,7 @@ class StopSignals:
     def _exit_now(self, received: signal.Signals) -> None:
         """Writes past the logging, which this handler may have interrupted, and is gone."""
         lease = format_duration(self._ttl)
-        text = f"{received.name} again: exiting now; runs in flight go on elsewhere when the lease of {lease} ends"
+        text = f"{received.name} again: exiting now; other workers resume its runs when its lease of {lease} ends"
         record = logging.makeLogRecord(
             {"name": LOG.name, "levelno": logging.WARNING, "levelname": "WARNING", "msg": text}
         )
@@ -161,7 +163,7 @@ async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | 
             name = (await signals.wait()).name
         held = len(worker.engine.sessions)
         LOG.info(
-            "worker %s: stopping (%s), %d run(s) in hand; a second signal exits now",
+            "worker %s: stopping (%s), %d run(s) still held; a second signal exits at once",
             worker.options.id,
             name,
             held,

@@ -68,16 +68,16 @@ class Batch(Generic[R]):
         return f"<Batch {self.id} of {self._plan.total} {self.workflow}>"
 
     async def status(self) -> Status:
-        """The lifecycle word of the whole: failed if any item failed, once all have ended."""
+        """The status of the whole batch: failed if any item failed, once all have ended."""
         return await self._run.status()
 
     async def counts(self) -> Counts:
-        """How many items are how far. Kept with every turn of the batch: asking reads one value."""
+        """How many items are completed, failed, cancelled, running and pending. Reads one value."""
         found = await self._client.store.exposed(self.id, ITEMS)
         return COUNTS.decode(found[0]) if found is not None else Counts(self._plan.total)
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end of the whole and says how it ended; None if the time ran out."""
+        """Waits for the end of the batch and returns how it ended; None if the time ran out."""
         return await self._run.wait(timeout)
 
     async def result(self, timeout: Duration | None = None) -> Counts:
@@ -108,21 +108,21 @@ class Batch(Generic[R]):
         return self._items.standing(after)
 
     async def cancel(self, reason: str = "") -> None:
-        """Stops the rest: what has ended stays as it is, running items are cancelled, others are never started."""
+        """Stops the rest: ended items stay as they are, running items are cancelled, others never start."""
         await self._run.cancel(reason)
 
     async def pause(self, reason: str = "") -> None:
-        """Starts no further items until it is resumed; those that run go on."""
+        """Starts no further items until it is resumed; running items continue."""
         await self._run.pause(reason)
 
     async def resume(self) -> None:
-        """Lets a paused batch go on."""
+        """Resumes a paused batch."""
         await self._run.resume()
 
     async def retry(self, *, id: str | None = None, concurrency: int | None = None) -> Batch[R]:
         """Starts a new batch of the items that did not complete: failed, cancelled, or never started.
 
-        They keep their indexes and inputs and begin anew. `Conflict` while this batch goes on.
+        They keep their indexes and inputs and restart. `Conflict` while this batch is running.
         """
         status = await self.status()
         if not status.is_terminal:
@@ -240,7 +240,7 @@ async def get_batch(
     if row is None:
         raise RunNotFound(f"no batch {id!r} in {client.store.url}; list what is there with app.runs(workflow={NAME!r})")
     if row.workflow != NAME:
-        raise Conflict(f"run {id!r} is of workflow {row.workflow!r} and no batch: ask for it with app.get({id!r})")
+        raise Conflict(f"run {id!r} is of workflow {row.workflow!r}, not a batch: get it with app.get({id!r})")
     plan = await _plan_of(client, id)
     if workflow is not None and workflow.name != plan.workflow:
         raise Conflict(f"batch {id!r} is of workflow {plan.workflow!r}, not {workflow.name!r}")
@@ -263,7 +263,8 @@ async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: 
     stored = await _plan_of(client, run.id)
     if (stored.workflow, stored.version, stored.index) != (plan.workflow, plan.version, plan.index):
         raise Conflict(
-            f"id {run.id!r} belongs to a batch of {stored.total} {stored.workflow} with other inputs: choose another id"
+            f"id {run.id!r} belongs to a batch of {stored.total} {stored.workflow} with different inputs; "
+            "choose a different id"
         )
     return Batch(client, run.id, spec, stored)
 

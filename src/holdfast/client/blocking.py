@@ -21,7 +21,7 @@ class Portal(Protocol):
     """A way from plain code to an event loop."""
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it there and waits here."""
+        """Runs it on that loop and waits for the result."""
         ...
 
 
@@ -39,15 +39,15 @@ class Batch(Generic[R]):
         return repr(self._batch)
 
     def status(self) -> Status:
-        """The lifecycle word of the whole."""
+        """The status of the whole batch."""
         return self._call(self._batch.status())
 
     def counts(self) -> Counts:
-        """How many items are how far."""
+        """How many items are completed, failed, cancelled, running and pending."""
         return self._call(self._batch.counts())
 
     def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end of the whole and says how it ended; None if the time ran out."""
+        """Waits for the end of the batch and returns how it ended; None if the time ran out."""
         return self._call(self._batch.wait(timeout))
 
     def result(self, timeout: Duration | None = None) -> Counts:
@@ -63,7 +63,7 @@ class Batch(Generic[R]):
         return self._call(self._batch.item(index))
 
     def cancel(self, reason: str = "") -> None:
-        """Stops the rest: running items are cancelled, others are never started."""
+        """Stops the rest: running items are cancelled, others never start."""
         self._call(self._batch.cancel(reason))
 
     def pause(self, reason: str = "") -> None:
@@ -71,7 +71,7 @@ class Batch(Generic[R]):
         self._call(self._batch.pause(reason))
 
     def resume(self) -> None:
-        """Lets a paused batch go on."""
+        """Resumes a paused batch."""
         self._call(self._batch.resume())
 
     def retry(self, *, id: str | None = None, concurrency: int | None = None) -> Batch[R]:

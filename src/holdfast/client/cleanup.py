@@ -20,7 +20,7 @@ PAGE = 500
 async def clean(
     client: Client, keep: timedelta | None, grace: timedelta, tell: Callable[[Swept], None] = lambda _: None
 ) -> Swept:
-    """Removes what may go. `Conflict` if a worker is at it."""
+    """Removes expired runs and unused blobs. `Conflict` if a worker is sweeping now."""
     store, holder = client.store, f"gc-{secrets.token_hex(8)}"
 
     async def is_mine() -> bool:
@@ -35,12 +35,12 @@ async def clean(
 
 
 async def compact(client: Client, row: RunRow) -> int:
-    """Makes the journal of a run short; the rows it has less."""
+    """Compacts the journal of a run; returns how many rows were removed."""
     return await compact_rows(client.store, row.id, row.no, row.next_ordinal - 1)
 
 
 async def long_journals(client: Client, run_id: str | None, least: int) -> AsyncIterator[tuple[RunRow, int]]:
-    """Runs and the rows of their journals: the one that is named, whatever its length, or all with so many rows."""
+    """Runs and the rows of their journals: the named run, whatever its length, or all with at least that many rows."""
     if run_id is not None:
         row = await find_run(client, run_id)
         yield row, await _length(client, row)

@@ -46,7 +46,7 @@ _LACKING = (
 
 
 class Client:
-    """Starts runs and asks after them."""
+    """Starts and queries runs."""
 
     def __init__(self, store: Store, registry: Registry, keep: timedelta | None = None) -> None:
         self.store = store
@@ -104,7 +104,7 @@ class Client:
         needs: tuple[str, ...] = (),
         by_hand: bool = False,
     ) -> Run[R]:
-        """Makes a run, durable when this returns. The same id, or key within 24 h, gives the run that is there.
+        """Starts a run; it is durable when this returns. The same id, or key within 24 h, returns the existing run.
 
         With `connection` it is made in the open transaction of that, and is there when the caller commits. `brings`:
         blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored before.
@@ -154,7 +154,7 @@ class Client:
         return run
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
-        """The run of that id, from anywhere."""
+        """The run with that id."""
         row = await self.store.get(check_id(id, "run id"))
         if row is None:
             raise RunNotFound(f"no run {id!r} in {self.store.url}; list what is there with app.runs()")
@@ -207,7 +207,7 @@ class Client:
         return [view_of(row, now, errors.get(row.no, "")) for row in rows]
 
     async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
-        """Sends to every run that waits on the topic now; returns their ids."""
+        """Sends to every run waiting on the topic now; returns their ids."""
         blobs: dict[str, bytes] = {}
         raw, blob = carry(topic.encode(value), blobs)
         message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
@@ -216,7 +216,7 @@ class Client:
         return list(await self.store.publish(publication))
 
     async def watching(self, topic: Channel[Any]) -> list[str]:
-        """Ids of the runs that wait on the topic now."""
+        """Ids of the runs waiting on the topic now."""
         return [watcher.run for watcher in await self.store.watchers(topic.name)]
 
 
@@ -239,11 +239,11 @@ def _check_existing(made: Existing, spec: WorkflowSpec, digest: str, id: str | N
     if made.by_key:
         if row.input_hash != digest:
             raise Conflict(
-                f"key {row.key!r} was used for run {row.id} with other input less than 24 h ago; use another key for "
-                "another request"
+                f"key {row.key!r} was used for run {row.id} with different input less than 24 h ago; use a different "
+                "key for a different request"
             )
     elif row.workflow != spec.name:
-        raise Conflict(f"id {id!r} belongs to a run of workflow {row.workflow!r}; choose another id for {spec.name!r}")
+        raise Conflict(f"id {id!r} belongs to a run of workflow {row.workflow!r}; choose another for {spec.name!r}")
 
 
 def _priority(value: int) -> int:

@@ -30,7 +30,7 @@ async def compensate(client: Client, run_id: str) -> Run[list[str]]:
     spec = client.registry.find(f"{row.workflow}{SUFFIX}", row.version)
     if spec is None:
         raise UnknownWorkflow(
-            f"run {run_id} is of {row.workflow!r}, which is no machine of this app: it has no undo here"
+            f"run {run_id} is of {row.workflow!r}, which is not a machine of this app, so it has no undo here"
         )
     call: Call[list[str]] = Call(spec, spec.arguments.encode((run_id, left), {}), place(1))
     number = 1

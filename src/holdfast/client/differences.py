@@ -122,7 +122,7 @@ def _of_shown(run: Run, contents: Contents) -> Iterator[str]:
 
 
 def notes_on(row: RunRow, run: Run, contents: Contents) -> Iterator[str]:
-    """What holds as far as anybody can tell, and is worth a word."""
+    """What cannot be checked and is worth a note."""
     old = [message.no for message in contents.messages if not message.checksum]
     if old:
         yield f"{len(old)} message(s) in its inbox were written before checksums: nothing can tell whether they hold"

@@ -152,7 +152,7 @@ class _Importing:
         commit = _commit(run, no, row, turn, Park(None) if is_last else None)
         verdict = sole_verdict(await self._store.commit([commit]))
         if not isinstance(verdict, Committed):
-            raise Conflict(f"run {row.run}: somebody else took it while row {row.ordinal} was imported: {verdict}")
+            raise Conflict(f"run {row.run}: another worker took it while row {row.ordinal} was imported: {verdict}")
 
     async def _make(self, row: Row, turn: Turn) -> None:
         started = turn.events[0]
@@ -176,7 +176,7 @@ class _Importing:
     async def _held(self, run: str) -> RunRow:
         taken = await self._store.take(run, instance=self.instance, steal=True)
         if not isinstance(taken, Taken):
-            raise Conflict(f"run {run}: somebody else took it while it was imported")
+            raise Conflict(f"run {run}: another worker took it while it was imported")
         return taken.run
 
     async def _input_hash(self, started: e.Started) -> str:

@@ -115,7 +115,7 @@ class MachineLogs:
                 verdict = sole_verdict(await client.store.commit([commit]))
                 if isinstance(verdict, Committed):
                     return
-                life.row = life.run = None  # somebody else has it: look again
+                life.row = life.run = None  # another process has it: look again
         raise StoreUnavailable(f"log of run {run_id}: others keep taking it; is it run twice?")
 
     async def _hold(self, client: Client, life: _Life) -> tuple[Fold, RunRow]:

@@ -24,7 +24,7 @@ _END_OF = "end of "
 
 
 async def drop_message(client: Access, run_id: str, number: int, reason: str) -> bool:
-    """Gives up the message of that number. True if nothing was lost: it was the end of a child, and is told again."""
+    """Drops the message with that number. True if nothing was lost: it was the end of a child, and is sent again."""
     row = await client.store.get(run_id)
     if row is None:
         raise RunNotFound(f"no run {run_id!r} in {client.store.url}")

@@ -35,7 +35,7 @@ TRIES = 5
 
 
 async def cancel(client: Access, run: Addressee, reason: str) -> None:
-    """Asks a run to stop; one that never began ends at once."""
+    """Cancels a run; one that has not started ends at once."""
     row = await _row(client, run.id)
     if row.status is Status.CANCELLED:
         return
@@ -53,7 +53,7 @@ async def cancel(client: Access, run: Addressee, reason: str) -> None:
 
 
 async def kill(client: Access, run_id: str, reason: str) -> None:
-    """Terminal at once, whoever holds the run; what was left undone is listed."""
+    """Ends the run at once, even if another worker holds it; lists what was left undone."""
 
     def end(run: Fold) -> list[e.AnyEvent]:
         left = tuple(step.key for step in run.in_flight)
@@ -69,7 +69,7 @@ async def kill(client: Access, run_id: str, reason: str) -> None:
 
 
 async def pause(client: Access, run: Addressee, reason: str) -> None:
-    """At once if nobody holds the run, else by its holder at the next quiet moment."""
+    """At once if no worker holds the run, else by its holder when its running steps end."""
     event = e.Paused(reason="operator", detail=reason, actor=client.actor)
     if (await _row(client, run.id)).status is Status.PAUSED:
         return
@@ -80,7 +80,7 @@ async def pause(client: Access, run: Addressee, reason: str) -> None:
 
 
 async def resume(client: Access, run_id: str) -> None:
-    """Lets a paused run go on."""
+    """Resumes a paused run."""
     row = await _row(client, run_id)
     if row.status.is_terminal:
         raise RunFinished(
@@ -89,7 +89,7 @@ async def resume(client: Access, run_id: str) -> None:
             run_id=run_id,
             status=row.status.value,
         )
-    if row.status is Status.PAUSED:  # nobody holds a paused run, and one that goes on is not disturbed
+    if row.status is Status.PAUSED:  # a paused run has no holder, and a running one is not disturbed
         await _append(client, run_id, lambda _: [e.Resumed(actor=client.actor)], steal=False, only=Status.PAUSED)
 
 
@@ -118,7 +118,7 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
     new, _ = new_run(chosen, again, now, input_hash=row.input_hash, adopted=e.Adopted(facts=facts) if facts else None)
     made = await client.store.create(new, key_since=now)
     if not isinstance(made, Made):
-        raise Conflict(f"id {chosen!r} is in use; choose another id for the retry of {run_id}")
+        raise Conflict(f"id {chosen!r} is in use; choose a different id for the retry of {run_id}")
     return chosen
 
 

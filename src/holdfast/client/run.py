@@ -77,7 +77,7 @@ class ClientRun(Run[R]):
         return row
 
     async def status(self) -> Status:
-        """The lifecycle word."""
+        """The run's status."""
         return (await self._row()).status
 
     async def view(self) -> RunView:
@@ -86,12 +86,12 @@ class ClientRun(Run[R]):
         return view_of(row, store.clock.now(), (await read_errors(store, [row])).get(row.no, ""))
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end and says how it ended; None if the time ran out."""
+        """Waits for the end and returns how it ended; None if the time ran out."""
         found = await self._waited(timeout)
         return None if found is None else Status(found.status)
 
     async def _waited(self, timeout: Duration | None) -> e.ChildEnded | RunRow | None:
-        """Its end if that was told, so that nobody has to ask the store; or its row; None if the time ran out."""
+        """The run's end if this process already knows it, else its row; None if the time ran out."""
         if find_program() is not None:
             raise NotAllowedHere("waiting for a run through the app in a workflow: await the workflow itself (a child)")
         loop = asyncio.get_running_loop()
@@ -117,13 +117,13 @@ class ClientRun(Run[R]):
                 await news.next(left)
 
     async def result(self, timeout: Duration | None = None) -> R:
-        """Waits for the end: its value, or the error it ended with."""
+        """Waits for the end and returns the result, or raises the error the run ended with."""
         found = await self._waited(timeout)
         if found is None:
             assert timeout is not None
             limit = format_duration(parse_duration(timeout, what="timeout"))
             doing = (await self.view()).waiting
-            raise ResultTimeout(f"run {self.id} has not ended within {limit}: {doing}. It goes on; ask again later.")
+            raise ResultTimeout(f"run {self.id} has not ended within {limit}: {doing}. It continues; ask again later.")
         end = await self._with_value(await self._stored_end(found) if isinstance(found, RunRow) else found)
         if end.status == "completed":
             return cast("R", self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value))
@@ -174,24 +174,24 @@ class ClientRun(Run[R]):
         return var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
 
     async def cancel(self, reason: str = "") -> None:
-        """Asks the run to stop. Again, or after it was cancelled: nothing happens."""
+        """Cancels the run. Does nothing if it was already cancelled."""
         await operating.cancel(self._client, self, reason)
 
     async def kill(self, reason: str = "") -> None:
-        """Ends the run at once: no author code, no undo."""
+        """Ends the run at once: none of its code runs, nothing is undone."""
         self._is_expected = False
         await operating.kill(self._client, self.id, reason)
 
     async def pause(self, reason: str = "") -> None:
-        """Lets the run stand still until it is resumed."""
+        """Pauses the run until it is resumed."""
         await operating.pause(self._client, self, reason)
 
     async def resume(self) -> None:
-        """Lets a paused run go on."""
+        """Resumes a paused run."""
         await operating.resume(self._client, self.id)
 
     async def drop_message(self, number: int, reason: str = "") -> bool:
-        """Gives up a message that the run cannot read."""
+        """Drops a message that the run cannot read."""
         return await drop_message(self._client, self.id, number, reason)
 
     async def retry(self, *, id: str | None = None) -> Run[R]:

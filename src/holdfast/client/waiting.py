@@ -45,7 +45,7 @@ class Waiting:
         self._unsubscribe = store.subscribe(self._hinted)
         self.is_settled_here: Callable[[str], bool] = nowhere
         """Whether a worker of this process is about to hear what was written of the run: if that is its end, it tells
-        it, and nobody has to ask the store."""
+        it, and there is no need to ask the store."""
         self.is_held_here: Callable[[str], bool] = nowhere
         """Whether a worker of this process advances the run."""
 
@@ -54,7 +54,7 @@ class Waiting:
         self._unsubscribe()
 
     def expect(self, handle: Handle) -> None:
-        """Whoever holds the handle of a run that begins here is told of its end, also before they ask."""
+        """The handle of a run that begins here is told of its end, even before it asks."""
         self._handles[handle.id] = handle
 
     def ended(self, end: e.ChildEnded) -> None:
@@ -134,8 +134,8 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class _Looker:
-    """One per event loop on which somebody waits: looks for what others wrote, less often while all is quiet. Once a
-    second everybody is woken, whatever it sees, but for those whose run is advanced in this process: its worker tells
+    """One per event loop with waiters: looks for what others wrote, less often while nothing changes. Once a second
+    all waiters are woken, whatever it sees, but for those whose run is advanced in this process: its worker tells
     them, and looks after what it holds by itself."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, waiting: Waiting) -> None:
@@ -150,11 +150,11 @@ class _Looker:
         self._handle = loop.call_later(FIRST_LOOK, self._look)
 
     def add(self, listening: Listening) -> None:
-        """Somebody waits."""
+        """Adds a waiter."""
         self._listening.add(listening)
 
     def remove(self, listening: Listening) -> bool:
-        """Whether nobody waits any more."""
+        """Removes a waiter; True if none is left."""
         self._listening.discard(listening)
         if self._listening:
             return False
@@ -162,10 +162,10 @@ class _Looker:
         return True
 
     def others_wrote(self) -> None:
-        """From any thread. However often that is said, nobody is woken more often than without."""
+        """From any thread. Repeated calls do not wake waiters more often."""
         if not self._is_told:
             self._is_told = True
-            with suppress(RuntimeError):  # the loop was closed: nobody waits there any more
+            with suppress(RuntimeError):  # the loop was closed: it has no waiters
                 self._loop.call_soon_threadsafe(self._sooner)
 
     @property

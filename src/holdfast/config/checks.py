@@ -1,4 +1,4 @@
-"""What settings must not say together, and what nothing honours yet: refused by name, before anything is opened."""
+"""Contradictions between settings, and keys that have no effect yet: rejected by name before anything is opened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
 def check(settings: Configuration, origins: Mapping[str, str]) -> None:
-    """`InvalidConfig` names the keys and where each was said."""
+    """Raises `InvalidConfig`, which names the keys and where each was set."""
 
     def said(name: str) -> str:
         value = settings
@@ -27,14 +27,14 @@ def check(settings: Configuration, origins: Mapping[str, str]) -> None:
         return f"{keys()[name].label} = {shown(value)} ({origins[name]})"
 
     if settings.app and settings.discover:
-        raise InvalidConfig(f"{said('app')} contradicts {said('discover')}: name an app, or let workflows be found")
+        raise InvalidConfig(f"{said('app')} contradicts {said('discover')}: set one of them")
     _check_blobs(settings.store.blobs, said, origins)
     if settings.store.shared and not settings.store.blobs.startswith("file:"):
         raise InvalidConfig(f"{said('store.shared')} is about a folder of blobs, and blobs are kept elsewhere")
     _check_leases(settings.leases, said)
     for name, length in _lengths(settings).items():
         if length <= timedelta(0):
-            raise InvalidConfig(f"{said(name)}: longer than nothing")
+            raise InvalidConfig(f"{said(name)}: must be longer than zero")
     if settings.worker.poll * 2 > settings.leases.ttl:
         raise InvalidConfig(
             f"{said('leases.ttl')} contradicts {said('worker.poll')}: a lease of "
@@ -53,7 +53,7 @@ def _check_blobs(blobs: str, said: Callable[[str], str], origins: Mapping[str, s
             f'{said("store.blobs")}: "store", a folder such as "file:///shared/folder", or "s3://bucket/prefix"'
         )
     if "@" in blobs.partition("?")[0]:  # not repeated: it may be a secret
-        raise InvalidConfig(f"[store] blobs ({origins['store.blobs']}): an s3:// address takes no keys")
+        raise InvalidConfig(f"[store] blobs ({origins['store.blobs']}): an s3:// address must not contain keys")
 
 
 def _check_leases(leases: LeaseSettings, said: Callable[[str], str]) -> None:
@@ -63,7 +63,7 @@ def _check_leases(leases: LeaseSettings, said: Callable[[str], str]) -> None:
                 raise InvalidConfig(f"{said(f'leases.{name}')} contradicts {said('leases.type')}: the store has none")
         return
     if leases.type == "nats":
-        raise InvalidConfig(f'{said("leases.type")}: leases by NATS are not there yet; use "store" or "etcd"')
+        raise InvalidConfig(f'{said("leases.type")}: leases by NATS are not implemented yet; use "store" or "etcd"')
     if not leases.endpoints:
         raise InvalidConfig(f'{said("leases.type")} needs [leases] endpoints, such as ["http://etcd-1:2379"]')
     if not PREFIX.fullmatch(leases.prefix):

@@ -114,7 +114,7 @@ def flattened(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def refuse_unknown_variables(names: Mapping[str, str]) -> None:
-    """A variable that is nearly one of ours is a slip of the pen; any other is not ours to judge."""
+    """Rejects a variable that is nearly one of ours, as a typo; others are ignored."""
     ours = {key.variable for key in keys().values()}
     for name in names:
         if not name.startswith(PREFIX) or name in ours or _KUBERNETES.search(name):
@@ -167,7 +167,7 @@ def _known(name: str, where: str) -> str:
 
 
 def _words(problem: str) -> str:
-    """What msgspec says, for people who know no types."""
+    """msgspec's message in words for people who do not know its types."""
     text = problem.partition(" - at `$")[0]
     for type_name, words in _WORDS:
         text = text.replace(f"`{type_name}`", words)

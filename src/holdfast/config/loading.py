@@ -1,4 +1,4 @@
-"""From files, environment and flags to settings. Every value remembers who said it.
+"""From files, environment and flags to settings. Every value remembers where it was set.
 
 Looked for from the current folder upwards: the first folder with a `holdfast.toml`, or with a `pyproject.toml` that has
 `[tool.holdfast]`, is the project's, and paths in the file are relative to it. `HOLDFAST_CONFIG` (or `--config`) names
@@ -36,7 +36,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     file: Path | None = None
 
     def is_given(self, name: str) -> bool:
-        """Whether anybody has said it."""
+        """Whether it was set anywhere."""
         return self.origins[name] != DEFAULT
 
 
@@ -87,10 +87,10 @@ def find_file(folder: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def _trusted(path: Path, folder: Path) -> Path:
-    """A file further up that somebody else could have put there does not decide what is imported here."""
+    """A file in a parent folder that another user could have written must not decide what is imported here."""
     owner = path.stat().st_uid
     if path.parent != folder and hasattr(os, "getuid") and owner not in {0, os.getuid()}:
-        raise InvalidConfig(f"{path} belongs to another user; if it is meant, name it: --config {path}")
+        raise InvalidConfig(f"{path} belongs to another user; to use it all the same, name it: --config {path}")
     return path
 
 
@@ -121,7 +121,7 @@ def _parse(file: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidConfig(f"{file} is no TOML: {error}") from None
+        raise InvalidConfig(f"{file} is not TOML: {error}") from None
     if file.name != PROJECT:
         return table
     tool: dict[str, Any] = table.get("tool", {})

@@ -45,7 +45,7 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker takes over the runs of others. Heartbeats and start-up recovery go on whatever `enabled` says.
+    """How a worker takes over the runs of others. Heartbeats and start-up recovery continue whatever `enabled` says.
 
     The figures bound one pass; passes follow each other without waiting while slots are free and work is left. Without
     start-up recovery (0) a restarted worker waits for its earlier lease to end, like any other.

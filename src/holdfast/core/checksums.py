@@ -1,4 +1,4 @@
-"""Checksums of what a store keeps beside journals: messages that nobody has read, and values that runs show.
+"""Checksums of what a store keeps beside journals: unread messages, and values that runs show.
 
 The parts are hashed with their lengths, so that no two lists of parts read the same. The last part is for explicit
 references to blobs, which nothing has today. SHA-256 is what a server can compute too: it fills keys into messages

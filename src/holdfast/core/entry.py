@@ -27,9 +27,9 @@ Outcome: TypeAlias = Literal[
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """One thing that happened, or goes on.
+    """One thing that happened, or is happening.
 
-    `number` counts the entries of a run from 1 and stays while an entry goes on. `at` is when it happened or began: for
+    `number` counts the entries of a run from 1 and stays while an entry is open. `at` is when it happened or began: for
     an attempt, when its body could begin. `outcome` is empty for what happens in a moment. `worker` and `epoch` are
     those under which it began, `until` is when it ends by itself at the latest, or, after a failure, when the next
     attempt or pass begins. `run` is the other run: a child, a parent, whom a message went to.

@@ -79,8 +79,8 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Compacted(Event, frozen=True, tag="compacted", kw_only=True):
     """Stands in the place of the rows 1 to `rows`: the fold after them, and what a replay needs of them.
 
-    The row keeps the ordinal, epoch, time and checksum of the last row it replaces, so the chain goes on; `seal` binds
-    what is said here to them (`core.turn.sealed`), and is always the last field.
+    The row keeps the ordinal, epoch, time and checksum of the last row it replaces, so the chain continues; `seal`
+    binds what is said here to them (`core.turn.sealed`), and is always the last field.
     """
 
     rows: int
@@ -90,7 +90,7 @@ class Compacted(Event, frozen=True, tag="compacted", kw_only=True):
 
 
 class Adopted(Event, frozen=True, tag="adopted", kw_only=True):
-    """A retried run takes over the settled facts of the run it retries, and the signals nobody took."""
+    """A retried run takes over the settled facts of the run it retries, and untaken signals."""
 
     facts: tuple[Fact, ...]
 
@@ -192,7 +192,7 @@ class ChildEnded(Carrier, frozen=True, tag="child_ended", kw_only=True):
 
 
 class CancelRequested(Event, frozen=True, tag="cancel", kw_only=True):
-    """Somebody asked the run to stop; its clean-up has until `grace_until`."""
+    """A cancel was requested; the run's clean-up has until `grace_until`."""
 
     message: str = ""
     reason: str = ""
@@ -213,7 +213,7 @@ class PassStarted(Event, frozen=True, tag="pass", kw_only=True):
 
 
 class Paused(Event, frozen=True, tag="paused", kw_only=True):
-    """The run stands still until somebody resumes it."""
+    """The run is paused until it is resumed."""
 
     reason: PauseReason
     detail: str = ""
@@ -221,7 +221,7 @@ class Paused(Event, frozen=True, tag="paused", kw_only=True):
 
 
 class Resumed(Event, frozen=True, tag="resumed", kw_only=True):
-    """Somebody let a paused run go on."""
+    """A paused run was resumed."""
 
     actor: str = ""
 

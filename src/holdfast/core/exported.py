@@ -65,7 +65,7 @@ def decode_export(data: bytes, source: str) -> tuple[str, list[Row], dict[str, b
     try:
         file = msgspec.json.decode(data, type=Exported)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"{source} is no exported journal: {error}. `holdfast export RUN` writes one.") from error
+        raise InvalidInput(f"{source} is not an exported journal: {error}. Use `holdfast export RUN`.") from error
     if file.holdfast_journal > FORMAT:
         raise InvalidInput(
             f"{source} has format {file.holdfast_journal}, this code reads up to {FORMAT}: a newer Holdfast wrote it"

@@ -77,7 +77,7 @@ class Past:
     """What a log says, folded."""
 
     last: LogRow
-    """The last entry: where a resumed run goes on."""
+    """The last entry: where a resumed run continues."""
     final: LogRow
     """The last row of all."""
     path: list[str] = field(default_factory=list[str])

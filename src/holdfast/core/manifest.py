@@ -2,7 +2,7 @@
 
 One entry for each workflow of each version. What is *declared* and what was only *observed* are kept apart: a machine
 has `states` and a flow has `steps`, which are its plan; a script has neither, for its code is the plan, and what its
-runs have asked for so far stands in `checkpoints`. Pure: whoever asks brings the definitions, and the turns that were
+runs have asked for so far stands in `checkpoints`. Pure: the caller brings the definitions, and the turns that were
 looked at.
 """
 

@@ -32,7 +32,7 @@ def decode_event(body: bytes) -> e.AnyEvent:
 
 
 def ended(run: str, event: e.Terminal, at: datetime | None, key: str) -> e.ChildEnded:
-    """A run's end, as whoever waits for it under `key` sees it."""
+    """A run's end, as a run that waits for it under `key` sees it."""
     match event:
         case e.Completed():
             return e.ChildEnded(key=key, run=run, status="completed", value=event.value, blob=event.blob, ended_at=at)

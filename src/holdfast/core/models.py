@@ -1,4 +1,4 @@
-"""Pydantic models, without importing Pydantic: if nobody imported it, nothing is a model of it.
+"""Pydantic models, without importing Pydantic: if it was not imported, nothing is a model of it.
 
 These are msgspec's hooks for types it does not know: `encode_hook` for values, `decode_hook` for annotations.
 """

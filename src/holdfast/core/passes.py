@@ -122,7 +122,7 @@ def last_start(run: str, turns: Sequence[Turn]) -> e.Started:
 
 def settled_prefix(turns: Sequence[Turn]) -> tuple[e.Fact, ...]:
     """What a retry of a finished run takes over, since its last `continue_as`: completed steps, sleeps that ended,
-    children that completed, messages that waits took, and the signals nobody took. Not failures, not time-outs, and
+    children that completed, messages that waits took, and untaken signals. Not failures, not time-outs, and
     not what was undone."""
     past = _Past()
     for turn in turns:

@@ -258,7 +258,7 @@ def hash_of(data: bytes) -> str:
 
 def input_hash(args: bytes) -> str:
     """Tells the inputs of two runs apart. It stands in every run's row, so it has 128 bits: no two inputs meet in it by
-    chance, and whoever makes two that do deceives nobody but themselves."""
+    chance, and a user who constructs a collision only harms themselves."""
     return hash_of(canonical(args))[:32]
 
 

@@ -1,4 +1,4 @@
-"""How long a run waits that nobody could take on, for want of its definition or of something that it needs."""
+"""How long a run is delayed if no worker has its definition or something that it needs."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from typing import Literal, TypeAlias
 import msgspec
 
 Kind: TypeAlias = Literal["own", "taken over", "contended", "missing definition", "undecodable", "failed"]
-"""`own`: a run of this worker's earlier instance, taken back. `taken over`: one that somebody was cut off from.
-`contended`: somebody else had it. The others: what kept a run from going on."""
+"""`own`: a run of this worker's earlier instance, taken back. `taken over`: one of a worker that was cut off.
+`contended`: another worker had it. The others: what kept a run from continuing."""
 
 REMEMBERED = 10
 
 
 class Met(msgspec.Struct, frozen=True):
-    """One run that recovery could not simply go on with."""
+    """One run that recovery could not simply resume."""
 
     kind: Kind
     run: str
@@ -24,20 +24,22 @@ class Met(msgspec.Struct, frozen=True):
 
 
 class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How often each was met since the worker started, the last few that need somebody, and what is left behind now."""
+    """How often each was met since the worker started, the last few that need attention, and what is left behind
+    now."""
 
     counts: dict[Kind, int] = {}
     recent: tuple[Met, ...] = ()
     left: tuple[tuple[str, str], ...] = ()
-    """Threads of steps that nobody waits for, by run and key: each is one thread less for others until it returns."""
+    """Threads of steps whose result is no longer needed, by run and key: each is one thread less for others until it
+    returns."""
 
     def count(self, kind: Kind) -> int:
         """How often that was met."""
         return self.counts.get(kind, 0)
 
     def with_one(self, kind: Kind, run: str, detail: str, at: datetime) -> Recovery:
-        """This, and one more. Runs that simply went on are counted and not named; those that somebody else had are
-        forgotten before those that need somebody."""
+        """This, and one more. Runs that simply continued are counted and not named; those of other workers are
+        forgotten before those that need attention."""
         counts: dict[Kind, int] = {**self.counts, kind: self.count(kind) + 1}
         if kind in {"own", "taken over"}:
             return msgspec.structs.replace(self, counts=counts)

@@ -22,7 +22,7 @@ SHORTEST = 4
 """A shorter secret is hidden where it stands alone, not inside other text."""
 
 _STARTS: Final = b"secrets"
-"""A payload without it holds nobody's start."""
+"""A payload without it holds no start."""
 
 
 class Redaction:

@@ -2,10 +2,10 @@
 
 A run in rounds begins the first steps it asks for. Those it asks for later wait: it gives itself back, naming them, and
 its parent hears of it. Their bodies begin when the parent has given it the next round. One that is cancelled, or past
-its deadline, waits for nobody: it cleans up. What is no step, a sleep, a signal or a child, belongs to no round.
+its deadline, does not wait: it cleans up. Sleeps, signals and children belong to no round.
 
 A parent that gives no more rounds says so, and if it ends, however it does, its last turn says so for it: from then on
-the run is in no rounds and goes on by itself. Pure.
+the run is in no rounds and continues by itself. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROUND = "holdfast.round"
 """The signal that gives a round, and the one that asks for it."""
 
 NO_MORE = b'"no more"'
-"""The value of the last signal of a parent: nobody gives rounds from now on."""
+"""The value of a parent's last signal: there are no more rounds."""
 
 Round: TypeAlias = Literal["", "free", "used", "due"]
 """Where a run stands: in no rounds; before the first steps; they were asked for; steps wait for the next round."""

@@ -68,7 +68,7 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
     paused: e.Paused | None = None
     end: e.Terminal | None = None
     retries: dict[str, datetime] = {}  # when open steps that failed and are wanted begin their next attempt, by key
-    abandoned: int = 0  # how many of the open steps nobody wants any more
+    abandoned: int = 0  # how many of the open steps are no longer wanted
 
     def apply(self, turn: Turn) -> None:
         """Takes the next row."""
@@ -141,7 +141,7 @@ def folded(run: Run) -> msgspec.Raw:
 
 
 def unfolded(run_id: str, data: msgspec.Raw) -> Run:
-    """The inverse of `folded`; it must be the fold of that run. Whoever stored it has bound it to its last row."""
+    """The inverse of `folded`; it must be the fold of that run. When stored, it was bound to its last row."""
     try:
         run = _decoder.decode(data)
     except UNREADABLE as error:
@@ -297,7 +297,7 @@ def _child(run: Run, event: e.ChildStarted, at: datetime) -> None:
 def _settled(run: Run, event: e.TimerFired | e.WaitEnded | e.TopicReceived, at: datetime) -> None:
     wait = run.waits.get(event.key)
     if wait is not None and wait.kind == "child":
-        wait.awaited = False  # the wait is over, the child goes on
+        wait.awaited = False  # the wait is over, the child continues
     else:
         run.waits.pop(event.key, None)
     if isinstance(event, e.WaitEnded):

@@ -3,7 +3,7 @@
 The fold is not the program: a script is rebuilt by going through its turns again. So a snapshot holds both. Of the
 turns it keeps what a replay reads or compares, in the order of delivery: outcomes, messages, firings, and what the code
 asked for. It leaves out who claimed, what was released, paused and resumed, attempts that failed before another, and
-everything before the last `continue_as` but the start, the signals nobody took, and the children a cancel is to reach.
+everything before the last `continue_as` but the start, untaken signals, and the children a cancel is to reach.
 
 Turns are packed in segments, one for each snapshot, and a segment is never written again: what a snapshot costs depends
 on the rows since the last one, not on the length of the run.

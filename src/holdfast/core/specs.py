@@ -68,7 +68,7 @@ class WorkflowSpec(msgspec.Struct, frozen=True, eq=False):
     style: Literal["", "machine", "flow"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
     replayed: tuple[Callable[..., Any], ...] = ()  # those of them that run again on every replay
-    parts: Callable[[], tuple[Part, ...]] = tuple  # what it declares, read when somebody asks
+    parts: Callable[[], tuple[Part, ...]] = tuple  # what it declares, read on request
     definition: bytes = b""  # of a flow: what its runs execute, stored with each of them; `code` is its hash
     declared: int = 0  # how many steps a flow names: they may all run, whatever the app's step limit
     brings: tuple[Any, ...] = ()  # steps and workflows that came with it, and that it may call by name
@@ -89,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True):
     step_limit: int | None = 1000
     cancel_grace: timedelta = timedelta(minutes=5)
     activation_budget: int = 100_000
-    max_claims: int = 20  # claims without progress that quarantine a run, whoever is to blame
+    max_claims: int = 20  # claims without progress that quarantine a run, whatever the cause
     snapshot_every: int = 1000  # rows of a run between two snapshots; 0: none
     compact_after: int | None = 10_000  # rows of a journal before it is compacted; None: only when asked for
     keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: for ever

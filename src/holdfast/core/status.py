@@ -62,7 +62,7 @@ RUN_TRANSITIONS: Mapping[Status, Mapping[str, Status]] = {
 }
 """From a status, by the tag of an event, to the next. What is not here cannot happen.
 
-Whoever is not the holder may send twice: a second pause or resume changes nothing.
+A sender that is not the holder may send twice: a second pause or resume changes nothing.
 """
 
 ATTEMPT_TRANSITIONS: Mapping[str, Mapping[str, str]] = {

@@ -14,7 +14,8 @@ from typing import TypeAlias
 import msgspec
 
 ALONE, SOLO = 2, 4
-"""So many deaths quarantine a run: while its worker held nothing else, and while it was the only suspect there."""
+"""The number of deaths that quarantine a run: while its worker held nothing else, and while it was the only suspect
+there."""
 
 FIRST_TRIAL, MOST_DOUBLINGS = timedelta(minutes=1), 10
 FIRST_SUSPECT = 2

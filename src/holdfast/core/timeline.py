@@ -1,8 +1,8 @@
 """How a run got here: its journal as entries that people read, for `show`, `follow` and the dashboard.
 
 One entry for each attempt of a step, each sleep, wait, child and pause, and one for each thing that happened in a
-moment. What goes on begins in one row and ends in a later one; until then its outcome is "open". Pure and bounded: at
-most `most` entries are kept (what ended longest ago goes first, and is counted), and texts are cut.
+moment. What takes time begins in one row and ends in a later one; until then its outcome is "open". Pure and bounded:
+at most `most` entries are kept (what ended longest ago goes first, and is counted), and texts are cut.
 
 A duration is what the journal can know: from the row after which an attempt could begin to the row that holds its
 outcome. An attempt that was cut off with its worker has none.
@@ -44,7 +44,7 @@ class Timeline:
         self._over: deque[int] = deque()
         self._changed: dict[int, Entry] = {}
         self._count = 0
-        self._known: dict[str, Entry] = {}  # by key: what goes on, or may still have something to come
+        self._known: dict[str, Entry] = {}  # by key: what is open, or may still change
         self._pause: Entry | None = None
         self._signals: dict[str, str] = {}
         self._worker = ""
@@ -250,7 +250,7 @@ class Timeline:
     # -- entries -------------------------------------------------------------------------------------------------------
 
     def _begin(self, kind: Kind, name: str, *, key: str = "", **more: Any) -> Entry:
-        """Adds an entry that goes on."""
+        """Adds an open entry."""
         entry = self._add(kind, name, key=key, outcome="open", **more)
         if key:
             self._known[key] = entry
@@ -262,7 +262,7 @@ class Timeline:
         self._forget()
 
     def _end(self, key: str, outcome: Outcome, **more: Any) -> Entry | None:
-        """Ends what goes on under that key; more may come. What had ended keeps its outcome."""
+        """Ends what is open under that key; more may come. What had ended keeps its outcome."""
         entry = self._known.get(key)
         if entry is None or not entry.goes_on:
             return entry
@@ -280,7 +280,7 @@ class Timeline:
         del self._known[key]
 
     def _leave(self, kind: Kind | None = None) -> None:
-        """The body has ended: what goes on has nobody to wait for it. Steps are remembered, for a later pass."""
+        """The body has ended: nothing waits for what is open. Steps are remembered, for a later pass."""
         for entry in list(self._known.values()):
             if kind is None or entry.kind == kind:
                 self._end(entry.key, "left", ended_at=None)

@@ -94,7 +94,7 @@ def name_of(value: Any) -> str:
 
 
 def _module(value: Any) -> str:
-    """Modules in C have an underscore that nobody writes; `posix` is what `os` shows."""
+    """Modules in C have an underscore that authors do not write; `posix` is what `os` shows."""
     module = value.__module__
     module = module if isinstance(module, str) and module else "builtins"
     return {"posix": "os", "nt": "os", "_io": "io", "_random": "random"}.get(module, module)

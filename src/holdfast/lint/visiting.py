@@ -101,7 +101,7 @@ class Body(ast.NodeVisitor):
             return
         target = self._names.value(node.args[0]) if node.args else UNKNOWN
         if target is not UNKNOWN and not is_a(target, (AnyStep, SyncStepWithOptions)):
-            self._tell(node, "threads", f"{_said(node.args[0])} in a thread is no step", "decorate it with @step")
+            self._tell(node, "threads", f"{_said(node.args[0])} in a thread is not a step", "decorate it with @step")
 
     # -- values --------------------------------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class Body(ast.NodeVisitor):
         if isinstance(function, ast.Name) and function.id == "next" and node.args:
             root = _root(node.args[0])
             if root is not None and self._names.is_outer(root.id):
-                self._tell(node, "globals", f"{_said(node.args[0])} goes on from call to call", _KEEP)
+                self._tell(node, "globals", f"{_said(node.args[0])} keeps its value from call to call", _KEEP)
         if not isinstance(function, ast.Attribute) or function.attr not in MUTATORS:
             return
         root = _root(function.value)

@@ -65,11 +65,11 @@ class BlobHome(Protocol):
 
     async def old(self, after: str, before: datetime, limit: int) -> OldBlobs:
         """Some `limit` names of blobs that were stored before that time, from the cursor on. It may find a few more or
-        fewer. On its way it clears what crashes left and nobody can need."""
+        fewer. On its way it clears what crashes left behind."""
         ...
 
     async def warnings(self) -> Sequence[str]:
-        """What somebody should look after, in sentences, for `holdfast doctor`."""
+        """What needs attention, in sentences, for `holdfast doctor`."""
         ...
 
     async def close(self) -> None:

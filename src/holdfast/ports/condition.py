@@ -25,7 +25,7 @@ class Schema(msgspec.Struct, frozen=True, gc=False):
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What stands behind the store. `durability` in words: what a crash or power cut can take. `faults` are reasons
-    not to trust it, `warnings` what somebody should look after."""
+    not to trust it, `warnings` what needs attention."""
 
     engine: str
     durability: str
@@ -34,7 +34,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Runs of one definition and queue that wait for a worker: due and held by nobody, or put off because no worker
+    """Runs of one definition and queue that wait for a worker: due and not held, or delayed because no worker
     had their code. `oldest` is the one that waits longest, since `since`."""
 
     workflow: str

@@ -1,4 +1,4 @@
-"""What a store keeps of one run beside its row and its journal, as it is stored: for whoever verifies it."""
+"""What a store keeps of one run beside its row and its journal, as it is stored, for verification."""
 
 from __future__ import annotations
 

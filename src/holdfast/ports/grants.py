@@ -36,7 +36,7 @@ class OwnedBy(msgspec.Struct, frozen=True, gc=False):
 
 
 class Released(msgspec.Struct, frozen=True, gc=False):
-    """The run is free. (Also if nobody had it.)"""
+    """The run is free, also if it was not held."""
 
 
 class NotOwner(msgspec.Struct, frozen=True, gc=False):
@@ -101,7 +101,8 @@ class Grants(Protocol):
         ...
 
     async def release_all(self, worker: str) -> Sequence[str]:
-        """Gives back every grant of the worker and forgets its heartbeat; nobody else's change. Returns the runs."""
+        """Gives back every grant of the worker and forgets its heartbeat; other workers' grants stay. Returns the
+        runs."""
         ...
 
     def heartbeat(self, worker: str, ttl: timedelta) -> None:

@@ -1,4 +1,4 @@
-"""Transactions shared with the store: somebody's own writes and the store's are durable together, or neither is."""
+"""Transactions shared with the store: a user's writes and the store's are durable together, or neither is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Settlement: TypeAlias = Verdict | RolledBack
 
 
 class OpenTransaction(Protocol):
-    """A write transaction of the store's own database, lent to somebody who writes to their own tables in it."""
+    """A write transaction of the store's own database, lent to a user for writes to their own tables."""
 
     @property
     def connection(self) -> Any:
@@ -46,7 +46,7 @@ class OpenTransaction(Protocol):
         the run's lock, whether the turn is stored, for as long as it takes. Without a turn the answer is `Committed`
         with no numbers, and a lost answer is the driver's error in `RolledBack`.
 
-        Whoever asks may give up waiting; what was begun is finished.
+        The caller may give up waiting; what was begun is finished.
         """
         ...
 
@@ -68,7 +68,7 @@ class Transactions(Protocol):
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether nobody else can write while a transaction of `transact` is open."""
+        """Whether nothing else can write while a transaction of `transact` is open."""
         ...
 
     async def transact(self, *, is_async: bool) -> OpenTransaction:
@@ -81,7 +81,7 @@ class Transactions(Protocol):
 
         `connection` is one of this very database: of a transaction of `transact`, or where the driver allows it the
         caller's own. Anything else is an `InvalidInput` with the reason, and nothing is written. A refusal leaves the
-        caller's transaction as it was. Nobody is woken before the caller's commit.
+        caller's transaction as it was. No run is woken before the caller's commit.
         """
         ...
 

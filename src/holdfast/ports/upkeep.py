@@ -66,7 +66,7 @@ class Upkeep(Protocol):
     """Retention, garbage collection, the report of space."""
 
     async def take_duty(self, duty: str, *, holder: str, ttl: timedelta) -> bool:
-        """Whether the holder now has the duty, which nobody else has before `ttl` is over or it is dropped.
+        """Whether the holder now has the duty; no other gets it before `ttl` is over or it is dropped.
 
         Asked again by its holder it is prolonged. Expiry is judged as that of a lease: by the store's clock, and where
         leases end with the boot of their host, so does a duty.
@@ -74,7 +74,7 @@ class Upkeep(Protocol):
         ...
 
     async def drop_duty(self, duty: str, *, holder: str) -> None:
-        """Gives the duty back. Somebody else's stays theirs."""
+        """Gives the duty back, if this holder has it."""
         ...
 
     async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:

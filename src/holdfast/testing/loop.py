@@ -30,7 +30,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 TURN = 1.0
-"""Real seconds a thread works alone before the loop goes on beside it."""
+"""Real seconds a thread works alone before the loop continues beside it."""
 
 THREADS = 60.0
 """Real seconds after which a thread or process that says nothing is no longer waited for."""

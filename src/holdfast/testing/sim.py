@@ -373,7 +373,7 @@ def _way(a: Occupation, now: datetime) -> str:
             send = f"run.signal({a.name}, …)" if a.kind == "signal" else f"sim.publish({a.name}, …)"
             return f"Send it with {send}" + (f", or let it time out with {left}." if left else ".")
         case "paused":
-            return "Mend what it says, then call run.resume()."
+            return "Fix what it says, then call run.resume()."
         case "step":
             return f"The body of {a.name} has not returned: fake it with sim.use(Fake({a.name}, …))" + (
                 f", or let time pass with {left}." if left else ", or let the time pass that it waits for."

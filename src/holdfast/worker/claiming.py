@@ -37,13 +37,13 @@ async def claim_until_stopped(worker: Seat) -> None:
             try:
                 claims = await _pass(worker, limit)
             except StoreError as error:
-                LOG.warning("claiming not possible, trying again in %.1f s: %s", pause, error)
+                LOG.warning("claiming failed, retrying in %.1f s: %s", pause, error)
                 worker.engine.doubt()
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
             except Exception:
-                LOG.exception("claiming broke, trying again in %.1f s", LONGEST_PAUSE)
+                LOG.exception("claiming failed unexpectedly, retrying in %.1f s", LONGEST_PAUSE)
                 worker.engine.doubt()
                 await asyncio.sleep(LONGEST_PAUSE)
                 continue

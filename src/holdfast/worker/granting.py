@@ -1,6 +1,6 @@
 """Claims of a worker whose leases are granted outside the store.
 
-A grant is asked for before the claim: whoever is refused has raised no epoch and fenced nobody. It writes nothing
+A worker asks for a grant before the claim: a refused worker has raised no epoch and fenced no other. It writes nothing
 either. The owner that the manager names may be about to claim the run, or have given it back while the answer was on
 its way; so a worker that is refused leaves the run alone for a moment, and asks again. The owner itself heals what is
 wrong: it claims what it was granted, and writes itself back into a row that the store freed by mistake.
@@ -96,7 +96,7 @@ class Granted:
         self._pulse.tell()
 
     def beat(self) -> None:
-        """One heartbeat. What goes wrong is the manager's: the store's own heartbeat goes on."""
+        """One heartbeat. Errors are the manager's: the store's own heartbeat continues."""
         try:
             self._grants.heartbeat(self._worker.options.id, self._ttl)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
@@ -204,7 +204,7 @@ class Granted:
     def _leave(self, answers: Mapping[str, Acquiring], epochs: Mapping[str, int]) -> bool:
         """Runs that others have rest for a while. Whether there are any.
 
-        Two workers that ask for a new run are no news. An owner that has not claimed it until we ask again is."""
+        That two workers ask for a new run is normal. That its owner has not claimed it by the next time is not."""
         is_refused = False
         for run, answer in answers.items():
             known = self._left.pop(run, None)
@@ -246,8 +246,8 @@ class Granted:
 
     async def keep(self, lost: Mapping[str, int]) -> Collection[str]:
         """Of runs that execute here and that the store no longer counts as ours, those that stay. The store may have
-        freed them by mistake; whose they are is the manager's word. As long as it says nothing they stay too, unless
-        somebody has claimed them: then a write of ours would be fenced."""
+        freed them by mistake; whose they are is the manager's word. While it does not answer they stay too, unless
+        another worker has claimed them: then our write would be fenced."""
         worker = self._worker
         kept: set[str] = set()
         try:
@@ -304,7 +304,7 @@ class Granted:
         try:
             await self._grants.release(run, self._worker.options.id)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
-            LOG.warning("run %s: its grant is not given back, trying again: %s", run, error)
+            LOG.warning("run %s: releasing its grant failed, retrying: %s", run, error)
             return False
         else:
             self._held.pop(run, None)
@@ -321,7 +321,7 @@ class Granted:
         try:
             await self._grants.release_all(self._worker.options.id)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
-            LOG.warning("worker %s: grants not given back, they will run out: %s", self._worker.options.id, error)
+            LOG.warning("worker %s: grants not released, they will run out: %s", self._worker.options.id, error)
 
     async def watch(self) -> None:
         """A grant that went away is a reason to look; which run it was says nothing about what is due."""

@@ -1,9 +1,9 @@
 """The heartbeat: one thread per worker, one row for all its runs, so a blocked event loop does not lose leases.
 
 The same thread looks for the runs of workers that went away: a beat that is also a check frees a bounded number of
-them, and checks follow each other while there were some. Every beat is told when the next lease of anybody runs out, so
-a check comes just then. Among workers that are alive that moment is always farther away than the next beat: nobody
-checks more often because of it.
+them, and checks follow each other while there were some. Every beat returns when the next lease of any worker runs
+out, so a check comes just then. Among workers that are alive that moment is always later than the next beat: no
+worker checks more often because of it.
 """
 
 from __future__ import annotations
@@ -129,11 +129,11 @@ class Heartbeat:
             pause = self.beat()
         self.end()
 
-    # -- one beat after the other: whoever drives them waits as long as each says --------------------------------------
+    # -- one beat after the other: the caller waits as long as each says --------------------------------------
 
     def begin(self) -> float:
-        """Seconds until the first beat. Of a worker that looks after the runs of others it comes at once: somebody's
-        lease may have run out already."""
+        """Seconds until the first beat. Of a worker that looks after the runs of others it comes at once: another
+        worker's lease may have run out already."""
         self._heard_at, self._used = self.time(), self.processor()
         self._beat_at = self._heard_at + (0.0 if self._checks.are_on else self._interval)
         self._checks.begin(self.time())
@@ -153,7 +153,7 @@ class Heartbeat:
             self._also()  # who does not reach the store keeps no run from others
         except StoreError as error:
             pause = min(0.5, self._interval / 3)
-            LOG.warning("heartbeat not accepted, trying again in %.1f s: %s", pause, error)
+            LOG.warning("heartbeat failed, retrying in %.1f s: %s", pause, error)
             return self._put_off(pause)
         except Exception:
             LOG.exception("heartbeat broke")
@@ -171,7 +171,7 @@ class Heartbeat:
         self._heart.close()
 
     def time(self) -> float:
-        """Seconds that nobody can set back."""
+        """Seconds on a clock that cannot be set back."""
         return time.monotonic()
 
     def processor(self) -> float:

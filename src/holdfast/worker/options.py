@@ -34,7 +34,7 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     look: timedelta = timedelta(milliseconds=100)
     """The longest pause between two looks for what other processes wrote."""
     patience: timedelta | None = timedelta(seconds=2)
-    """How long the event loop may stand still before the watchdog says by what. None: nobody watches."""
+    """How long the event loop may be blocked before the watchdog reports the cause. None: no watchdog."""
     recovery: RecoverySettings = msgspec.field(default_factory=RecoverySettings)
     on_loss: Literal["store", "stop"] = "store"
     """What a worker goes by while the lease manager that it has does not answer."""

@@ -1,4 +1,4 @@
-"""The sweep loop: now and then one worker of all removes what retention may take, and blobs nobody needs.
+"""The sweep loop: now and then one of the workers removes expired runs and unused blobs.
 
 Which one is decided by a duty in the store that runs out by itself. A sweep is prolonged piece by piece; a worker that
 lost the duty, or is told to stop, leaves the rest to the next one.
@@ -16,7 +16,7 @@ from holdfast.worker.seat import Seat
 
 LOG = logging.getLogger("holdfast.worker")
 FIRST = 5
-"""The first sweep of a worker comes so many times sooner than the others."""
+"""The first sweep of a worker comes this many times sooner than the others."""
 
 
 async def sweep_until_stopped(worker: Seat) -> None:
@@ -29,9 +29,9 @@ async def sweep_until_stopped(worker: Seat) -> None:
         try:
             await sweep_if_free(worker)
         except HoldfastError as error:
-            LOG.warning("sweeping not finished, trying again in some minutes: %s", error)
+            LOG.warning("sweeping failed, retrying in a few minutes: %s", error)
         except Exception:
-            LOG.exception("sweeping broke, trying again in some minutes")
+            LOG.exception("sweeping failed unexpectedly, retrying in a few minutes")
 
 
 async def sweep_if_free(worker: Seat) -> Swept | None:

@@ -35,7 +35,7 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stops watching."""
         self._stop.set()
         if self._handle is not None:
             self._handle.cancel()

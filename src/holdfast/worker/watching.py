@@ -43,7 +43,7 @@ class Looks:
         self._compared_at, self._has_news = self._loop.time(), False
 
     def at_once(self) -> None:
-        """Another process wrote. However often that is said, news is taken up no more often than without."""
+        """Another process wrote. Repeated calls do not cause more comparisons."""
         is_due = self._is_due
         soon = self._changed_at + FIRST_LOOK
         if is_due is not None and not is_due.done() and soon < self._timer.when():
@@ -79,6 +79,6 @@ async def watch_until_stopped(worker: Seat) -> None:
             await looks.comparison()
             await worker.engine.check_held(worker.options.instance)
         except StoreError as error:
-            LOG.warning("held runs not compared, trying again: %s", error)
+            LOG.warning("comparing held runs failed, retrying: %s", error)
         except Exception:
-            LOG.exception("watching broke, trying again")
+            LOG.exception("watching failed unexpectedly, retrying")

@@ -160,7 +160,7 @@ class Worker:
 
     @property
     def _check_interval(self) -> timedelta:
-        """As configured; what nobody chose follows a lease that is shorter than usual."""
+        """As configured; by default a third of a lease that is shorter than usual."""
         chosen = self.options.recovery.check_interval
         return chosen if chosen != RecoverySettings().check_interval else min(chosen, self.options.ttl / 3)
 
@@ -187,7 +187,7 @@ class Worker:
         answer, ttl = timedelta(seconds=min(times)), self.options.ttl
         if answer * 2 > ttl:
             raise InvalidInput(
-                f"a lease of {format_duration(ttl)} leaves no room for two answers of this store, which take "
+                f"a lease of {format_duration(ttl)} is shorter than two round trips to this store, which take "
                 f"{format_duration(answer)} each: raise ttl"
             )
 
@@ -213,7 +213,7 @@ class Worker:
                 self.met("contended", run, f"worker {lease.worker} holds it")
 
     def met(self, kind: Kind, run: str, detail: str) -> None:
-        """Counts what recovery met, and says what somebody should know."""
+        """Counts what recovery found, and logs what needs attention."""
         self.recovery = self.recovery.with_one(kind, run, detail, self.store.clock.now())
         if kind == "contended":
             LOG.info("run %s: left alone, %s", run, detail, extra={"event": kind, "run": run})
@@ -228,7 +228,7 @@ class Worker:
 
     async def learn_flow_of(self, run: str) -> bool:
         """Serves the flow of a run that no worker alive holds, from the definition stored with it, if its components
-        are here: nobody needs a flow's file to go on with its runs."""
+        are here: no worker needs a flow's file to resume its runs."""
         row = await self.store.get(run)
         if row is None or not await self.engine.definitions.learn(row):
             return False
@@ -268,7 +268,7 @@ class Worker:
         """Whether a run made on this thread may be made already begun by this worker."""
         return (
             not self.is_stopping
-            and self.granted is None  # a run is pending until whoever grants leases lets us claim it
+            and self.granted is None  # a run is pending until the lease manager lets us claim it
             and threading.get_ident() == self._thread
             and self.admission.begins(self.engine.busy)
             and queue in self.options.queues
@@ -276,8 +276,8 @@ class Worker:
         )
 
     async def stop(self, *, grace: float | None = None) -> None:
-        """Stops in order: no more claims; runs given back as they fall quiet; the rest after the grace, which is one
-        for all: the claim that is still under way and the bodies that run."""
+        """Shuts down gracefully: no more claims; runs given back as their steps end; the rest after the grace, which
+        is one for all: the claim that is still under way and the bodies that run."""
         if self.is_stopping:
             return
         self.is_stopping = True
@@ -295,7 +295,7 @@ class Worker:
                     self._all_quiet.clear()
         except TimeoutError:
             LOG.warning(
-                "worker %s: %d run(s) did not fall quiet in time; others take them over",
+                "worker %s: %d run(s) did not stop in time; other workers take them over",
                 self.options.id,
                 len(self.engine.sessions),
             )
@@ -390,8 +390,8 @@ class Worker:
         self.engine.spawn(self._known_again())
 
     async def _known_again(self) -> None:
-        """The lease had run out. While it had, runs may have been put off for want of somebody who holds their
-        definition: registering recalls them. Others may have taken what we held."""
+        """The lease had run out. While it had, runs may have been delayed because no worker had their definition:
+        registering recalls them. Others may have taken what we held."""
         try:
             await self.store.register(self.row, self.options.ttl, takes_over="none")
             await self._report_namesake()

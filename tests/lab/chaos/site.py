@@ -236,7 +236,7 @@ class Site:
         await until(lambda: not any(map(is_alive, self.workers.values())), "the workers stop")
 
     async def resume(self) -> None:
-        """What lost its worker again and again was quarantined, as it should be; an operator lets it go on."""
+        """What lost its worker again and again was quarantined, as it should be; an operator resumes it."""
         async for view in self.app.runs(status="paused"):
             run: Run[object] = await self.app.get(view.id)
             await self.insist(run.resume)

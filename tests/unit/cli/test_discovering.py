@@ -73,7 +73,7 @@ def test_an_app_that_is_found_is_the_app(cli: Cli) -> None:
         ({"flows/empty.py": "x = 1"}, ["no workflow", "flows/empty.py"]),
         ({"flows/bad.py": "x = 1\nraise ValueError('boo')"}, ["flows.bad cannot be imported", "bad.py:2", "boo"]),
         ({"flows/bad.py": "def ("}, ["bad.py:1"]),
-        ({"flows/not-a-module.py": "x = 1"}, ["not-a-module.py", "no name of a module"]),
+        ({"flows/not-a-module.py": "x = 1"}, ["not-a-module.py", "not a module name"]),
         ({"flows/a.py": WORKFLOW.format(name="order", text="a"), "flows/b.py": WORKFLOW.format(name="order", text="b")},
          ["two workflows are called order", "a.py:4", "b.py:4"]),
         ({"flows/a.py": "from holdfast import App\napp = App()", "flows/b.py": "from holdfast import App\nz = App()"},

@@ -62,7 +62,7 @@ def test_what_recovery_met_is_shown() -> None:
     left = tuple((f"r{number}", "slow") for number in range(7))
     ((state, text),) = found(Recovery(left=left))
     assert state == "warning"
-    assert "w1 has 7 threads busy with steps that nobody waits for: slow of run r0, slow of run r1, " in text
+    assert "w1 has 7 threads busy with steps whose result is no longer needed: slow of run r0, slow of run r1, " in text
     assert "slow of run r4 and 2 more. " in text
     contended = Recovery().with_one("contended", "r1", "worker w2 holds it", now)
     assert found(contended) == [("ok", "w1 met 1 contended; the last: run r1, worker w2 holds it")]

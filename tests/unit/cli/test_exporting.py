@@ -50,5 +50,5 @@ def test_secrets_in_a_journal_are_warned_of(cli: Cli) -> None:
     assert cli("flow", "batch", "keeper.json", "shop:app", *batch, "--var", "token=hunter22").code == 0
     cli.finish(cli.start("hello", "name=you", "--id", "plain"))
     for run in ("one", "many"):
-        assert f"the journal of {run} has secret variables in it" in cli("export", run).err
+        assert f"the journal of {run} contains secret variables in plain text" in cli("export", run).err
     assert cli("export", "plain").err == ""

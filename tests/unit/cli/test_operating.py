@@ -19,7 +19,7 @@ def test_a_run_that_has_not_begun_is_cancelled_at_once(cli: Cli) -> None:
     """Contract: the answer says how the run stands now; the reason is kept; again is no error."""
     cli.start("hello", "name=x", "--id", "r")
     assert cli.ok("cancel", "r", "--reason", "customer left") == "run r cancelled\n"
-    assert cli.ok("cancel", "r") == "run r cancelled (it had been cancelled before)\n"
+    assert cli.ok("cancel", "r") == "run r cancelled (it was already cancelled)\n"
     assert "customer left" in cli.ok("show", "r")
 
 
@@ -45,10 +45,10 @@ def test_pause_and_resume(cli: Cli) -> None:
     """Contract: a paused run stands still with its reason, and goes on when it is resumed."""
     cli.start("hello", "name=x", "--id", "r")
     assert cli.ok("pause", "r", "--reason", "let me look") == "run r paused (operator): let me look\n"
-    assert cli.ok("pause", "r").endswith("(it was paused before)\n")
+    assert cli.ok("pause", "r").endswith("(it was already paused)\n")
     assert "let me look" in cli.ok("runs", "--status", "paused")
     assert cli.ok("resume", "r").startswith("run r pending")
-    assert cli.ok("resume", "r").endswith("(it was not paused: nothing done)\n")
+    assert cli.ok("resume", "r").endswith("(it was not paused: nothing changed)\n")
     cli.finish("r")
     assert '"hello x"' in cli.ok("show", "r")
     assert cli("resume", "r").error.endswith("or holdfast retry r")
@@ -117,7 +117,7 @@ def test_a_signal_reaches_its_run(cli: Cli) -> None:
     """Contract: the value is JSON; a name nobody waits for is kept, and said."""
     cli.start("approval", "name=x", "--id", "r")
     cli.until_waiting("r", "signal approved")
-    assert "kept until the run asks for it. Did you mean approved?" in cli.ok("signal", "r", "aproved", "true")
+    assert "kept until the run waits for it. Did you mean approved?" in cli.ok("signal", "r", "aproved", "true")
     assert cli.ok("signal", "r", "approved", "true", "--id", "m1") == "run r: signal approved sent\n"
     assert cli("signal", "r", "approved", "true", "--id", "m1", "--json").json["awaited"] is True
     cli.finish("r")

@@ -189,10 +189,10 @@ def test_a_named_file_is_the_only_one(tmp_path: Path) -> None:
         ('[worker]\nqueues = ["a\\nb"]', ["[worker] queues"]),
         ('[worker]\nid = "a\\u0000b"', ["[worker] id"]),
         ("[leases]\nttl = 'soon'", ["[leases] ttl", "not a duration"]),
-        ("[leases]\nttl = '0s'", ["[leases] ttl", "longer than nothing"]),
+        ("[leases]\nttl = '0s'", ["[leases] ttl", "must be longer than zero"]),
         ("[leases]\nttl = '1s'", ["[leases] ttl", "[worker] poll", "default", "no room for two polls"]),
         ("[leases]\ntype = 'etcd'", ["[leases] type", "needs [leases] endpoints"]),
-        ("[leases]\ntype = 'nats'", ["[leases] type", "not there yet"]),
+        ("[leases]\ntype = 'nats'", ["[leases] type", "not implemented yet"]),
         ("[leases]\nprefix = 'mine'", ["[leases] prefix", "contradicts", "[leases] type"]),
         (ETCD + "prefix = 'a//b'", ["[leases] prefix", "between single slashes"]),
         (ETCD + "ttl = '1s'", ["[leases] ttl", "whole seconds"]),
@@ -209,11 +209,11 @@ def test_a_named_file_is_the_only_one(tmp_path: Path) -> None:
         ("[recovery]\ncheck_interval = '0s'", ["[recovery] check_interval"]),
         ("[upkeep]\nkeep = 'always'", ["[upkeep] keep", "not a duration"]),
         ("[upkeep]\nblob_grace = 'forever'", ["[upkeep] blob_grace", "not a duration"]),
-        ("[upkeep]\nsweep_interval = '0s'", ["[upkeep] sweep_interval", "longer than nothing"]),
+        ("[upkeep]\nsweep_interval = '0s'", ["[upkeep] sweep_interval", "must be longer than zero"]),
         ("[upkeep]\nsnapshot_every = -1", ["[upkeep] snapshot_every", ">= 0"]),
         ("[upkeep]\ncompact_rows = 5", ["unknown key compact_rows in [upkeep]", "compact_after"]),
         ("keep = '3d'", ["unknown key keep", "Did you mean [upkeep] keep?"]),
-        ("app = \n", ["is no TOML", "line 1"]),
+        ("app = \n", ["is not TOML", "line 1"]),
     ],
     ids=lambda value: value.replace("\n", " ") if isinstance(value, str) else "",
 )  # fmt: skip
@@ -269,7 +269,7 @@ def test_a_file_of_another_user_further_up_decides_nothing(tmp_path: Path, monke
 
 def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_bytes(b"\xff\xfe")
-    assert "is no TOML" in refused(tmp_path)
+    assert "is not TOML" in refused(tmp_path)
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:

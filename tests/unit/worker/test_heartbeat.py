@@ -69,7 +69,7 @@ def test_a_beat_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
     assert len(seen) >= 2
     assert heart.noted[:6] == ["progress"] * 6
     assert heart.is_closed
-    assert "heartbeat not accepted, trying again" in caplog.text
+    assert "heartbeat failed, retrying" in caplog.text
     assert "heartbeat broke" in caplog.text
 
 

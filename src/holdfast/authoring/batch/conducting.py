@@ -205,7 +205,7 @@ class _Life:
         self._waiting.clear()
         self._turns.stop()
         if self._plan.order == "breadth":
-            for index in self._open:  # one that is not cancelled too, as when a deadline passed, goes on by itself
+            for index in self._open:  # one that is not cancelled too, as when a deadline passed, continues by itself
                 _ = rounds.send(item_id(self._program.beginning.run, index), NO_MORE_ROUNDS)
         left = self._lanes or [asyncio.create_task(self._end_of(*each)) for each in list(self._open.items())]
         if left:

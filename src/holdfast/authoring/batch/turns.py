@@ -9,7 +9,8 @@ import heapq
 
 
 class Turns:
-    """So many places. An item has one for a round: from when it is given until the item asks for the next, or ends."""
+    """A fixed number of places. An item has one for a round: from when it is given until the item asks for the next,
+    or ends."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -23,7 +24,7 @@ class Turns:
         heapq.heappush(self._waiting, (0, index))
 
     def give(self) -> tuple[int, str | None] | None:
-        """The next item, with its arguments if it is to be started; None if no place is free or nobody waits."""
+        """The next item, with its arguments if it is to be started; None if no place is free or no item waits."""
         if not self._free or not self._waiting:
             return None
         done, index = heapq.heappop(self._waiting)
@@ -48,9 +49,9 @@ class Turns:
 
     @property
     def is_over(self) -> bool:
-        """Nobody waits, and nobody has a place."""
+        """No item waits, and none has a place."""
         return not self._waiting and not self._rounds
 
     def stop(self) -> None:
-        """Nobody gets a turn any more."""
+        """No item gets another turn."""
         self._waiting.clear()

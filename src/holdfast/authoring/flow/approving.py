@@ -1,4 +1,4 @@
-"""Approval gates: somebody decides, and who, when and why is on record.
+"""Approval gates: a person decides; who, when and why is recorded.
 
 A gate waits for a signal named after its step. The answer is `true` or `false`, or an object with `approved` and, if
 wanted, `by` and `why`; anything else is no answer, and the gate waits on. While it waits, what it asks, whom and until

@@ -83,7 +83,7 @@ def bound(spec: WorkflowSpec, find: Callable[[str], Target | None]) -> WorkflowS
         targets[name] = target
     called = [_plan(target.definition).definition for target in targets.values() if target.definition]
     if way := circle(spec.name, plan.definition.targets, partial(_flow_of, find)):
-        raise DefinitionError(f"flows call each other for ever: {' → '.join(way)}")
+        raise DefinitionError(f"flows call each other in a circle: {' → '.join(way)}")
     if not can_check([plan.definition.output_schema, *(flow.input_schema for flow in called)]):
         return None
 

@@ -202,7 +202,7 @@ class FlowBuilder:
     ) -> Ref:
         """Asks `by` for a decision; the result has `approved`, `by`, `at` and `why`.
 
-        If `asked_when` does not hold, nobody is asked and it is approved. At the timeout, `then` decides: "approve",
+        If `asked_when` is false, it is approved without asking. At the timeout, `then` decides: "approve",
         "deny", or `f.escalate(…)` to ask the next one.
         """
         gate = self.escalate(by, why=why, asked_when=asked_when, timeout=timeout, then=then)

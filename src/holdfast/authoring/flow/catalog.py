@@ -96,7 +96,7 @@ class PythonComponent:
         """Arguments it does not have, or has to have, and constants that are of another type."""
         served = self._served
         if variables.fields:
-            yield ("vars",), f"{served.name} is no flow: only a flow has variables"
+            yield ("vars",), f"{served.name} is not a flow: only a flow has variables"
         parameters = served.spec.arguments.signature.parameters
         takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
         names = [name for name, one in parameters.items() if one.kind is not Parameter.VAR_KEYWORD]

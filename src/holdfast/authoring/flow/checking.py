@@ -1,7 +1,7 @@
 """A definition, checked whole: what its parts say of each other. All problems are found, each with its place.
 
 Each check is one pass; the work grows with the size of the flow, and hints for misspelt names are bounded. Problems are
-told by path (``steps``, ``price``, ``with``, ``id``): whoever has the file knows the line.
+told by path (``steps``, ``price``, ``with``, ``id``): the caller that has the file knows the line.
 """
 
 from __future__ import annotations
@@ -250,10 +250,10 @@ class _Checker:
     def _cycle(self, way: list[str], back: str) -> None:
         around = [*way[way.index(back) :], back]
         shown = around if len(around) <= 12 else [*around[:6], "…", *around[-5:]]
-        self._say(("steps", back), f"steps wait for each other for ever: {' → '.join(shown)}")
+        self._say(("steps", back), f"steps wait for each other in a circle: {' → '.join(shown)}")
 
     def unused(self) -> None:
-        """Steps that are never run, and variables that nobody asks for: warnings."""
+        """Steps that are never run, and unused variables: warnings."""
         needed = self._flow.needed
         if self._flow.steps and not needed:
             self._say(
@@ -291,7 +291,7 @@ class _Checker:
             if target not in ways:
                 ways[target] = circle(own, (target,), partial(self._flow_of, catalog))
             if way := ways[target]:
-                self._say(at, f"flows call each other for ever: {' → '.join(way)}")
+                self._say(at, f"flows call each other in a circle: {' → '.join(way)}")
             for place, problem in component.misfits(step.does.given, step.does.variables):
                 self._say(("steps", step.name, *place), problem)
             self._kinds_given(step, step.does, component)

@@ -1,7 +1,7 @@
 """Expressions as a small tree: what `${…}`, and every value of a flow that may hold one, is parsed to.
 
 Seven kinds of node, all frozen, and nothing else: no calls, no attributes of Python objects, no names but the four
-roots. Trees are bounded in depth, so whoever walks them may recurse. `parsing` makes them from text, `evaluating` gives
+roots. Trees are bounded in depth, so they can be walked recursively. `parsing` makes them from text, `evaluating` gives
 them values, `written` writes them back: the text of a tree parses to an equal tree.
 """
 

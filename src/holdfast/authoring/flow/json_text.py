@@ -80,7 +80,8 @@ class _Reader:
         if word is not None and word[0] in _WORDS:
             self._at = word.end()
             return _WORDS[word[0]]
-        raise self._error(f"{(word[0] if word else self._peek())[:20]!r} is no JSON: text goes in double quotes", start)
+        found = (word[0] if word else self._peek())[:20]
+        raise self._error(f"{found!r} is not JSON: put text in double quotes", start)
 
     def _string(self) -> str:
         start = self._at
@@ -90,7 +91,7 @@ class _Reader:
             raise self._error(error.msg[0].lower() + error.msg[1:].removesuffix(" at"), error.pos) from None
         text = str(found)
         if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
-            raise self._error("half of a surrogate pair is no text", start)
+            raise self._error("half of a surrogate pair is not text", start)
         return text
 
     def _open(self, depth: int) -> int:

@@ -104,7 +104,7 @@ STEP: Final = Table(
         Key("vars", "value", "Values for the variables of the flow that is called, by name."),
         Key("wait", Nested("wait"), "Wait for a signal. Its value is the result."),
         Key("sleep", "value", "Wait this long: a duration such as 1h, or ${…} that gives one."),
-        Key("approve", Nested("approve"), "Ask somebody. The result has approved (true or false), by, at and why."),
+        Key("approve", Nested("approve"), "Ask for approval. The result has approved (true or false), by, at and why."),
         Key("needs", "names", "Steps to come after, besides those it refers to."),
         Key("if", "condition", "Only if this holds. Otherwise the step is skipped, and steps that need it are too."),
         Key("else", "value", "The value when skipped: steps that need this one go on with it."),
@@ -145,7 +145,7 @@ TABLES: Final[Mapping[str, Table]] = {
     ),
     "approve": Table(
         "an approval",
-        "Somebody decides, and who, when and why is on record.",
+        "A person decides; who, when and why is recorded.",
         (
             Key("by", "value", "Who is asked: a name, a list of names, or ${…}.", required=True),
             Key("when", "condition", "Whether to ask at all. If it does not hold, it is approved."),

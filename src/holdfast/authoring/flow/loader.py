@@ -70,7 +70,7 @@ def check_text(text: str, where: str, syntax: Syntax = "yaml", catalog: Catalog 
     def note(mark: Mark, message: str) -> None:
         reader.say(mark, message)
         if len(reader.problems) == NOTED:
-            raise Unreadable("and perhaps more: mend these first", mark)
+            raise Unreadable("and perhaps more: fix these first", mark)
 
     try:
         root = read_json(text, note) if syntax == "json" else read_yaml(text, note)

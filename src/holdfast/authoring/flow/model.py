@@ -65,7 +65,7 @@ class Sleep:
 class Approve:
     """Asks `by` for a decision. The result is an object: `approved` (true or false), `by`, `at` and `why`.
 
-    `when` false: nobody is asked, and it is approved. `why` is what the one who decides is told. At the timeout `then`
+    `when` false: it is approved without asking. `why` is what the one who decides is told. At the timeout `then`
     decides: approve, deny, or the next gate, asked in its turn (an escalation).
     """
 

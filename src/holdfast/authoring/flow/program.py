@@ -83,7 +83,7 @@ class Driver:
             self._ready.append(place)
 
     def _wait(self, node: Node, stage: Stage, places: tuple[int, ...]) -> None:
-        """The step goes on when all of these have settled."""
+        """The step continues when all of these have settled."""
         self._stages[node.place] = stage
         left = 0
         for other in places:
@@ -144,8 +144,8 @@ class Driver:
             self._settle(node, None, is_there=False)
 
     def _begin(self, node: Node) -> None:
-        """Begins the step's work, or, if so many bodies run already, puts it in line. What only waits is not counted:
-        a step that others wait for always gets its turn."""
+        """Begins the step's work, or queues it if the maximum number of bodies is running. What only waits is not
+        counted: a step that others wait for always gets its turn."""
         self._stages[node.place] = "running"
         if not self._has_body(node):
             self._start(node)

@@ -151,7 +151,7 @@ def tree_of(value: Given, depth: int = 0) -> Expression:
     if is_dict(value):
         for key in value:
             if not isinstance(key, str):
-                raise DefinitionError(f"the key {key!r} of a value is no text")
+                raise DefinitionError(f"the key {key!r} of a value is not text")
         return Fields(tuple((key, tree_of(each, depth + 1)) for key, each in value.items()))
     if is_list(value) or is_tuple(value):
         return Items(tuple(tree_of(each, depth + 1) for each in value))
@@ -162,7 +162,7 @@ def tree_of(value: Given, depth: int = 0) -> Expression:
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=encode_hook)
     except (TypeError, ValueError, RecursionError) as error:
-        raise DefinitionError(f"{type(value).__name__} is no value for a flow: {error}") from None
+        raise DefinitionError(f"{type(value).__name__} is not a value for a flow: {error}") from None
     return tree_of(plain, depth + 1)
 
 
@@ -234,5 +234,5 @@ def _inside(tree: Expression) -> tuple[Expression, ...]:
 def _number(value: int | float) -> Value:
     fits = -(2**63) <= value < 2**64 if isinstance(value, int) else value - value == 0
     if not fits:
-        raise DefinitionError(f"{value!r:.60} is no number that a journal can hold")
+        raise DefinitionError(f"{value!r:.60} is not a number that a journal can hold")
     return Value(int(value) if isinstance(value, int) else float(value))

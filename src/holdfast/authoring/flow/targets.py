@@ -149,7 +149,7 @@ class ChildTarget:
 
 def _only_for_flows(spec: StepSpec | WorkflowSpec, variables: dict[str, Any]) -> None:
     if variables:
-        raise InvalidArguments(f"vars: {spec.name} is no flow: only a flow has variables")
+        raise InvalidArguments(f"vars: {spec.name} is not a flow: only a flow has variables")
 
 
 Target: TypeAlias = StepTarget | ChildTarget

@@ -51,7 +51,7 @@ def read_yaml(text: str, note: Note) -> Node:
         mark = _within(text, error.problem_mark or error.context_mark)
         raise Unreadable(_explained(error, text, mark), mark) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise Unreadable(f"this is no YAML: {error}".splitlines()[0][:200], Mark(1, 1)) from None
+        raise Unreadable(f"this is not YAML: {error}".splitlines()[0][:200], Mark(1, 1)) from None
 
 
 def _within(text: str, mark: Any) -> Mark:
@@ -63,10 +63,10 @@ def _within(text: str, mark: Any) -> Mark:
 
 
 def _explained(error: Any, text: str, mark: Mark) -> str:
-    problem = error.problem or "this is no YAML"
+    problem = error.problem or "this is not YAML"
     if _BREAK.split(text)[mark.line - 1][mark.column - 1 :].startswith("\t"):
         return "a tab: YAML is indented with blanks"
-    return f"this is no YAML: {problem}" + (f" ({error.context})" if error.context else "")
+    return f"this is not YAML: {problem}" + (f" ({error.context})" if error.context else "")
 
 
 class _Composer:
@@ -171,5 +171,5 @@ def _resolved(text: str, mark: Mark) -> Any:
             raise Unreadable("the number is too large", mark)
         return value
     if _NOT_FINITE.fullmatch(text):
-        raise Unreadable(f"{text} is no number that JSON has", mark)
+        raise Unreadable(f"{text} is not a JSON number", mark)
     return text

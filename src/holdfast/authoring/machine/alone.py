@@ -95,7 +95,7 @@ async def resume(
     keep_log: bool,
     cancel: asyncio.Event | None,
 ) -> Any:
-    """Goes on from the log of that run."""
+    """Resumes that run from its log."""
     _refuse_in_workflow(model, "resume")
     if store is None:
         raise UsageError(f"machine {model.name}: resume() needs the store that holds the log: resume({id!r}, store=…)")
@@ -169,7 +169,7 @@ class Alone(Journey):
         try:
             return await self._loop(state)
         except Conflict:
-            raise  # the log belongs to another run, or another process goes on with this one: it is left alone
+            raise  # the log belongs to another run, or another process runs this one: it is left alone
         except (*FAILURES, asyncio.CancelledError, Stop, TooLate) as error:
             return await given_up(self, error)
 
@@ -208,7 +208,7 @@ class Alone(Journey):
             node = nodes.get(type(state))
             if node is None:
                 self.model.states.tag(state, f"state {self.last_label}")
-                raise InvalidState(f"machine {self.model.name}: {type(state).__name__} is no state of it")
+                raise InvalidState(f"{type(state).__name__} is not a state of machine {self.model.name}")
             if node.definition is None:
                 await self._enter(node, state)
                 self.here = node

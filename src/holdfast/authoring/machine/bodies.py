@@ -32,7 +32,7 @@ async def split(definition: Definition, state: Any, tell: Tell) -> Any:
     """Runs the branches and gives the handler what the join needs.
 
     A branch that is stopped because its outcome no longer matters ends in silence; one that is stopped with the whole
-    split is told as failed, so that whoever counts starts and ends comes out even.
+    split is told as failed, so that starts and ends match.
     """
     verdict: list[bool] = []
 

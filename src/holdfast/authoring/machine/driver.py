@@ -123,7 +123,7 @@ class Driver:
             node = self._model.node_of(state)
             if node is None:
                 self._model.states.tag(state, f"state {self._path[-1] if self._path else 'the start'}")
-                raise InvalidState(f"machine {self._model.name}: {state!r} is no state of it")
+                raise InvalidState(f"{state!r} is not a state of machine {self._model.name}")
             if node.definition is None:
                 return state
             self._path.append(node.label)

@@ -144,7 +144,7 @@ async def run_branches(
             await asyncio.wait(left_over)
         for task in tasks:
             if not task.cancelled():
-                task.exception()  # what nobody asked for is not reported as forgotten
+                task.exception()  # an unwanted error is not reported as never retrieved
 
 
 def _say(join: Join, total: int, succeeded: int, failed: Sequence[asyncio.Future[Any]]) -> str:

@@ -338,7 +338,7 @@ class Machine(AnyWorkflow[[F], E], Generic[F, E]):
     async def resume(
         self, id: str, *, store: MachineLog, keep_log: bool = False, cancel: asyncio.Event | None = None
     ) -> E:
-        """Goes on with a run from its log: enters its last state again, or goes on undoing."""
+        """Resumes a run from its log: enters its last state again, or continues undoing."""
         return cast("E", await alone.resume(self.build(), self.resources, id, store, keep_log, cancel))
 
     async def health(self) -> dict[str, Health]:

@@ -176,7 +176,7 @@ class Reader:
             members = tuple(_members(annotation))
             wrong = [x for x in members if not isinstance(x, type)]
             if wrong:
-                self._say(self._where, f"its {what} state is {wrong[0]!r}, which is no class")
+                self._say(self._where, f"its {what} state is {wrong[0]!r}, which is not a class")
             found.append(tuple(x for x in members if isinstance(x, type)))
         return found[0], found[1]
 
@@ -245,7 +245,7 @@ class Reader:
             else:
                 self._say(
                     definition.where,
-                    f"{definition.name} returns {_shown(member)}, which is no state of .{definition.kind}",
+                    f"{definition.name} returns {_shown(member)}, which is not a state of .{definition.kind}",
                 )
                 return None
         if definition.kind == "stream":
@@ -298,11 +298,11 @@ class Reader:
             wanted.setdefault(cls, self._where)
         for cls, where in wanted.items():
             if cls not in handled and cls not in finals:
-                self._say(where, f"state {cls.__name__} has no handler and is no final state")
+                self._say(where, f"state {cls.__name__} has no handler and is not a final state")
                 self._nodes.setdefault(cls, self._new(cls, where))
         for label, cls in self._was.items():
             if cls not in self._nodes:
-                self._say(self._where, f"was={{{label!r}: {cls.__name__}}}: {cls.__name__} is no state of this machine")
+                self._say(self._where, f"was={{{label!r}: {cls.__name__}}}: this machine has no state {cls.__name__}")
 
     def _check_labels(self) -> None:
         by_label: dict[str, type] = {}

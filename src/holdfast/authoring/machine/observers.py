@@ -1,6 +1,6 @@
 """Who watches a machine: hooks that see everything and change nothing.
 
-Every hook is optional, sync, and called in the order of registration. One that raises is logged and the run goes on.
+Every hook is optional, sync, and called in the order of registration. One that raises is logged and the run continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Observer:
         """A row is durable."""
 
     def resumed(self, run_id: str, sequence: int) -> None:
-        """A run goes on from its log, whose last row has that sequence."""
+        """A run resumes from its log, whose last row has that sequence."""
 
     def cancelled(self, run_id: str, state: str) -> None:
         """The run was cancelled."""
@@ -121,4 +121,4 @@ class Audience:
             try:
                 getattr(observer, hook)(run_id, *facts)
             except Exception:
-                LOG.warning("observer %r: %s raised; the run goes on", observer, hook, exc_info=True)
+                LOG.warning("observer %r: %s raised; the run continues", observer, hook, exc_info=True)

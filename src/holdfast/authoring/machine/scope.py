@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class AloneScope:
-    """The attempt a body runs in, read from the run when somebody asks."""
+    """The attempt a body runs in, read from the run on request."""
 
     advice = ADVICE
     progress: Any = None

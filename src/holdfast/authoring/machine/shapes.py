@@ -68,7 +68,7 @@ class States:
         label = self.label_of(state)
         if label is None:
             raise InvalidState(
-                f"machine {self.machine}: {path or 'a handler'} gave {state!r:.200}, which is no state of it. Its "
+                f"machine {self.machine}: {path or 'a handler'} gave {state!r:.200}, which is not a state of it. Its "
                 f"states are: {', '.join(sorted(self._labels.values()))}."
             )
         return b"{" + _encode(label) + b":" + self.encode(state, path) + b"}"

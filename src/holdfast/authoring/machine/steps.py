@@ -126,7 +126,7 @@ class StateSteps:
 
     @staticmethod
     def _or_undone(definition: Definition, undo: Undo, result: Shape[Any]) -> Callable[..., Any]:
-        """A result that cannot be stored is undone here and now: nobody else will know of it."""
+        """A result that cannot be stored is undone here and now: nothing else will know of it."""
 
         async def run(state: Any) -> Any:
             value = await bodies.call(definition.function, state)

@@ -1,7 +1,8 @@
 """The way back of a standalone run: completed states undone in reverse, never stopping early.
 
-The beginning of a rollback and each finished undo are rows of their own, so a crash in the middle goes on undoing and
-undoes nothing twice that is written down. What fails, hangs or has no undo is collected with its output.
+The beginning of a rollback and each finished undo are rows of their own, so after a crash in the middle undoing
+continues, and it undoes nothing twice that is written down. What fails, hangs or has no undo is collected with its
+output.
 """
 
 from __future__ import annotations

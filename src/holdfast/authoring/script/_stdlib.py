@@ -32,7 +32,7 @@ wakes_sleeper: Callable[..., None] = vars(asyncio.futures)["_set_result_unless_c
 GatheringFuture: type[asyncio.Future[Any]] = vars(asyncio.tasks)["_GatheringFuture"]
 
 
-#: `sys._getframe`: 1 is whoever called the function that asks.
+#: `sys._getframe`: 1 is the caller of the function that asks.
 caller_frame: Callable[[int], FrameType] = vars(sys)["_getframe"]
 
 

@@ -173,7 +173,7 @@ def refuse_unordered_completion(coro: object, caller: FrameType | None) -> None:
 
 
 class _AllTasksGuard:
-    """A task of no loop in asyncio's register: whoever asks for `all_tasks()` meets it.
+    """A task of no loop in asyncio's register: every caller of `all_tasks()` meets it.
 
     Inside a workflow it refuses; to every other loop it belongs elsewhere.
     """

@@ -43,7 +43,7 @@ class AskedSteps:
         return {key: kept.command for key, kept in self._open.items()}
 
     def pending(self) -> list[asyncio.Future[Any]]:
-        """Every future somebody may await."""
+        """Every future that may be awaited."""
         return [kept.future for kept in self._open.values() if kept.future is not None]
 
     def ask(self, call: StepCall[Any]) -> Any:

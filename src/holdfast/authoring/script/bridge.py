@@ -95,7 +95,7 @@ class SyncBody:
         return request.value
 
     def is_left_behind(self) -> bool:
-        """Whether the program was closed and the thread goes on all the same; it is counted then."""
+        """Whether the thread is still running although the program was closed; it is counted then."""
         thread = self._thread
         if thread is None:
             return False

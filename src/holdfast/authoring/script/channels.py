@@ -111,12 +111,12 @@ class Signal(Sending[T], AsyncChannel[T]):
 
     def send(self, run: str, value: T) -> Receipt:
         """Sends to another run, from inside a run, with this turn: exactly once. Await what it returns to know that the
-        signal arrived: `RunFinished` or `RunNotFound` if it could not. Nobody awaits it: a lost signal is logged."""
+        signal arrived: `RunFinished` or `RunNotFound` if it could not. Without an await, a lost signal is logged."""
         return self._send(Receipt, run, value)
 
 
 class Topic(Publishing[T], AsyncChannel[T]):
-    """A broadcast to every run that waits on it now: `prices = Topic[int]("prices")`. Nobody waits: nobody gets it."""
+    """A broadcast to every run waiting on it now: `prices = Topic[int]("prices")`. It is not kept for later."""
 
     kind = "topic"
 

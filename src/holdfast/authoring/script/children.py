@@ -1,4 +1,4 @@
-"""`start`: children nobody has to wait for, and the handle on them inside a workflow."""
+"""`start`: children that need not be awaited, and the handle on them inside a workflow."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def start(
     queue: str | None = None,
     on_cancel: Literal["leave", "cancel"] = "leave",
 ) -> Run[R]:
-    """Starts a child run with this turn and goes on. `await run.result()` waits for it; nobody has to.
+    """Starts a child run and continues. `await run.result()` waits for it, if you need to.
 
     - `id`: names the run; else its id follows from the parent's and the key
     - `timeout`: limits the wait for its result, never the child; by default a year
     - `queue`: where it waits for a worker; else where its parent does
-    - `on_cancel="cancel"`: it is cancelled with its parent; by default it goes on
+    - `on_cancel="cancel"`: it is cancelled with its parent; by default it continues
     - `name`: the key, if it is to differ from the workflow's name
     """
     program = require_program("start()", in_step="Start it from the workflow.", outside="Use: await app.start(call).")

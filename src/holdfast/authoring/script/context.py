@@ -107,7 +107,7 @@ def require_program(verb: str, *, in_step: str = "", outside: str = "") -> Scrip
 
 
 class Place(msgspec.Struct, gc=False):
-    """A place in the author's code, kept as cheaply as possible and turned into text when somebody asks."""
+    """A place in the author's code, kept as cheaply as possible and turned into text on request."""
 
     code: CodeType
     offset: int

@@ -216,7 +216,7 @@ class DurableLoop(Refusals):
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """As asyncio's. Futures use it to wake their waiters, also on a closed loop, where nobody is woken any more."""
+        """As asyncio's. Futures use it to wake their waiters, also on a closed loop, which wakes none."""
         handle = ReadyHandle(callback, args, self, contextvars.copy_context() if context is None else context)
         if self._closed:
             if not _wakes_waiter(args):
@@ -343,7 +343,7 @@ class DurableLoop(Refusals):
         self.callback_errors = (*self.callback_errors, error)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Reports an error nobody awaits.
+        """Reports an error that is not awaited.
 
         Futures and tasks report from their finalisers ("never retrieved", "destroyed but pending"), at whatever moment
         the collector chooses. That moment does not replay, so these are dropped.

@@ -1,6 +1,6 @@
 """What a function names: the functions, steps, workflows and resources that its code reaches through its globals.
 
-Definitions register nothing, so whoever needs to know what belongs to a workflow reads it from the code: a worker to
+Definitions register nothing, so what belongs to a workflow is read from the code: a worker to
 open resources before the first run, a test to serve children without being told of them.
 """
 

@@ -191,7 +191,7 @@ class ScriptProgram:
 
     @property
     def left_tasks(self) -> list[str]:
-        """Tasks that go on though the body has ended: nobody awaited them."""
+        """Tasks still running although the body has ended: they were never awaited."""
         main = self._main
         if main is None or not main.done() or not _has_returned(main):
             return []

@@ -2,7 +2,7 @@
 
 The commit of the turn that sends a signal decides whether it arrives. If it does not, that commit puts a message into
 the sender's own inbox. The journal holds an outcome only if the signal was lost, or if the program waits for it: a
-receipt that nobody awaits costs nothing.
+receipt that is not awaited costs nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class Receipt:
     """What `Signal.send` returns. Awaited, it ends once the signal is in the inbox of the other run, or raises
-    `RunFinished` or `RunNotFound`. A signal that nobody awaits is sent all the same."""
+    `RunFinished` or `RunNotFound`. A signal that is not awaited is sent too."""
 
     __slots__ = ("_key", "_name", "_place", "_program", "_to")
 
@@ -88,7 +88,7 @@ class Receipts:
         return self._known.get(key)
 
     def future(self, key: str, to: str) -> asyncio.Future[e.SendSettled]:
-        """What one who waits awaits. Each has its own: whoever is cancelled takes nothing from the others."""
+        """The future of one waiter. Each has its own: cancelling one does not affect the others."""
         future = self._program.loop.outcome_future()
         self._targets[key] = to
         self._futures.setdefault(key, []).append(future)
@@ -115,7 +115,7 @@ class Receipts:
         return {key: self._targets[key] for key in self._futures}
 
     def pending(self) -> list[asyncio.Future[Any]]:
-        """Every future somebody may await."""
+        """Every future that may be awaited."""
         return [future for several in self._futures.values() for future in several]
 
 

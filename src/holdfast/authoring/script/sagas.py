@@ -143,7 +143,7 @@ class Saga:
             self._program.ask(Keep(keys=tuple(done.key for done in self._scope.done)))
 
     async def _undo_all(self, error: BaseException) -> None:
-        """Undoes in reverse order of completion; collects what fails and goes on. A cancel waits until it is done."""
+        """Undoes in reverse order of completion; collects what fails and continues. A cancel waits until it is done."""
         scope = self._scope
         in_flight = scope.in_flight()
         cancelled: asyncio.CancelledError | None = None

@@ -87,7 +87,7 @@ class StartedChildren:
             outcome = yield from self._wait(key, child)
         if outcome is TIMED_OUT:
             raise ResultTimeout(
-                f"child {call.spec.label} (key {key}) did not end in time; it goes on without its parent"
+                f"child {call.spec.label} (key {key}) did not end in time; it continues without its parent"
             )
         if outcome.status != "completed":
             raise marked(run_error(outcome, call.spec))
@@ -121,7 +121,7 @@ class StartedChildren:
             self._settle(event.key, child, event)
 
     def forget_value(self, call: ChildCall) -> None:
-        """Nobody will ask for what the child returned: a parent of very many need not hold it."""
+        """The child's result is not needed: a parent of very many need not hold it."""
         child = self._by_key.get(call.key)
         if child is not None and isinstance(child.outcome, e.ChildEnded):
             child.outcome = msgspec.structs.replace(child.outcome, value=e.NULL)
@@ -153,7 +153,7 @@ class StartedChildren:
                 self._send_cancel(key, child.call.command.run, event)
 
     def pending(self) -> list[asyncio.Future[Any]]:
-        """Every future somebody may await."""
+        """Every future that may be awaited."""
         return [future for child in self._by_key.values() for future in child.waiters]
 
     def _send_cancel(self, key: str, run: str, event: e.CancelRequested) -> None:

@@ -1,4 +1,4 @@
-"""The timers of one program: what is due, and when. Time itself belongs to whoever drives the program."""
+"""The timers of one program: what is due, and when. Time itself belongs to the caller."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def continue_as(call: Call[Any]) -> NoReturn:
 
 class Current(msgspec.Struct, frozen=True):
     """Where the code is running. In a workflow `key` is empty and `attempt` counts passes. In a step, `is_cancelled`
-    says whether the body should stop: its time is up, or the run has ended or goes on without it."""
+    says whether the body should stop: its time is up, or the run has ended or continues without it."""
 
     run_id: str
     workflow: str
@@ -200,7 +200,7 @@ def transaction(kind: type[T]) -> T:
 def heartbeat(progress: Any = None) -> None:
     """In a long step: says that it is alive, and how far it is. After a retry `current().progress` has it back.
 
-    Raises `asyncio.CancelledError` once nobody waits for the step any more: this is how a `def` step hears of it.
+    Raises `asyncio.CancelledError` once the result is no longer needed: this is how a `def` step finds out.
     """
     scope = in_step("heartbeat()")
     noted = _any.encode(progress, "progress")
@@ -209,7 +209,7 @@ def heartbeat(progress: Any = None) -> None:
         scope.surroundings.heartbeat(scope.run, scope.key, noted)
         if not scope.is_cancelled:
             return
-        scope.surroundings.take_progress(scope.run, scope.key)  # cancelled meanwhile: nobody else forgets the note
+        scope.surroundings.take_progress(scope.run, scope.key)  # cancelled meanwhile: nothing else removes the note
     raise asyncio.CancelledError(f"run {scope.run}: step {scope.key} is no longer waited for; let its body end")
 
 

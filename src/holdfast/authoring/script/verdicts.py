@@ -113,7 +113,7 @@ def _say_unawaited(calls: Sequence[DurableCall[Any]], *, is_async: bool) -> str:
 
 
 def _error_of(main: asyncio.Task[Any], stray: Sequence[BaseException]) -> BaseException | None:
-    """What ended the body: its own error, or one that left a callback nobody awaits."""
+    """What ended the body: its own error, or one that left a callback that is not awaited."""
     if main.done():
         error = asyncio.CancelledError() if main.cancelled() else main.exception()
         if error is not None:

@@ -1,6 +1,6 @@
 """What a program waits for besides steps and children: sleeps, signals and topics.
 
-Signals that nobody waits for are kept in the order they came; a wait takes the oldest of its name, and of several
+Signals that are not yet waited for are kept in the order they came; a wait takes the oldest of its name, and of several
 waits the one that was asked for first is served first.
 """
 
@@ -85,7 +85,7 @@ class Waits:
             self._program.ask(c.EndWait(key=key))
 
     def buffer(self, event: e.SignalReceived) -> None:
-        """Keeps a signal for whoever waits later."""
+        """Keeps a signal for a later wait."""
         self._buffered.append(event)
 
     def signal(self, event: e.SignalReceived) -> None:
@@ -109,7 +109,7 @@ class Waits:
         self._resolve(key, TIMED_OUT)
 
     def pending(self) -> list[asyncio.Future[Any]]:
-        """Every future somebody may await."""
+        """Every future that may be awaited."""
         return list(self._futures.values())
 
     def _give(self, key: str, call: WaitCall, data: msgspec.Raw) -> None:

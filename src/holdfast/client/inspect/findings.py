@@ -77,8 +77,8 @@ def clock_finding(store: datetime, here: datetime, newest: datetime | None) -> F
         return Finding("clock", "problem", f"this clock and the store's differ by {format_duration(skew)}")
     if newest is not None and newest - store > LARGE_SKEW:
         ahead = format_duration(newest - store)
-        return Finding("clock", "problem", f"the newest run was made {ahead} in the future: a clock is wrong")
-    return Finding("clock", "ok", "with the store's")
+        return Finding("clock", "problem", f"the newest run was created {ahead} in the future: a clock is wrong")
+    return Finding("clock", "ok", "in step with the store's clock")
 
 
 def worker_findings(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator[Finding]:
@@ -107,7 +107,7 @@ def worker_findings(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator
 
 
 def _met(recovery: Recovery) -> tuple[Literal["ok", "warning"], str]:
-    """Runs that somebody has to look after, the latest first; if there are none, the last that somebody else had."""
+    """Runs that need attention, the latest first; if there are none, the last one held by another worker."""
     troubled = [met for met in reversed(recovery.recent) if met.kind != "contended"]
     if not troubled:
         last = recovery.recent[-1]
@@ -118,13 +118,13 @@ def _met(recovery: Recovery) -> tuple[Literal["ok", "warning"], str]:
 
 
 def _left(left: Sequence[tuple[str, str]]) -> str:
-    """Threads that nobody can end but their own code."""
+    """Threads that only their own code can end."""
     named = ", ".join(f"{key} of run {run}" for run, key in left[:LISTED])
     more = f" and {len(left) - LISTED} more" if len(left) > LISTED else ""
     threads = "1 thread" if len(left) == 1 else f"{len(left)} threads"
     return (
-        f"has {threads} busy with steps that nobody waits for: {named}{more}. Until they return, other steps have as "
-        "many threads less. Give such steps a timeout of their own calls, or let them look at current().is_cancelled"
+        f"has {threads} busy with steps whose result is no longer needed: {named}{more}. Until they return, other "
+        "steps have fewer threads. Give their calls a timeout, or let the steps check current().is_cancelled"
     )
 
 
@@ -141,7 +141,7 @@ def _namesakes(live: Sequence[WorkerRow]) -> Iterator[Finding]:
 
 
 def _waiting(backlog: Sequence[Backlog], workers: Sequence[WorkerRow], now: datetime) -> Iterator[Finding]:
-    """Definitions that nobody serves, and the run that waits longest."""
+    """Definitions that no worker serves, and the run that has waited longest."""
     live = [worker for worker in workers if worker.is_live]
     for one in backlog:
         wanted = (one.workflow, one.version)

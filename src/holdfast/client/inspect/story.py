@@ -1,7 +1,7 @@
 """Everything that is known of one run. It always answers: of a run that is compacted or damaged, what can still be
 read, and in `problems` what cannot, and what to do.
 
-A run whose start cannot be read may hold secrets that nobody can name: its payloads are hidden.
+A run whose start cannot be read may hold unknown secrets: its payloads are hidden.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MASK = msgspec.Raw(msgspec.json.encode(HIDDEN))
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, told from its journal. `started` is None if nobody can say any more how it began."""
+    """A run, told from its journal. `started` is None if its start can no longer be read."""
 
     view: RunView
     redaction: Redaction | None

@@ -1,4 +1,4 @@
-"""A home of blobs: bytes by their SHA-256, of one store, removed only when nobody can rely on them."""
+"""A home of blobs: bytes by their SHA-256, of one store, removed only when nothing can rely on them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class BlobHomeSuite(Blocking, ABC):
             await other.own("sqlite:///other.db")
 
     async def test_another_home_is_refused(self, home: BlobHome, place: Path) -> None:
-        """Contract: one without the mark, empty or somebody else's; nothing is written there."""
+        """Contract: one without the mark, empty or of another store; nothing is written there."""
         mark = await home.own(URL)
         empty = await self.make(place.with_name("empty"))
         with pytest.raises(StoreRefused, match="not the home"):
@@ -146,7 +146,7 @@ class BlobHomeSuite(Blocking, ABC):
         assert await self.count(home) == 0
 
     async def test_what_is_stored_again_meanwhile_stays(self, home: BlobHome, place: Path) -> None:
-        """Contract: whoever stores a blob while another process removes it finds it there afterwards."""
+        """Contract: a blob that is stored while another process removes it is there afterwards."""
         other = await self.opened(place)
         for turn in range(10):
             at = START + turn * 2 * DAY

@@ -64,7 +64,7 @@ class BlobsSuite(Suite):
         assert await world.store.known_blobs([]) == set()
 
     async def test_a_store_knows_the_folder_of_its_blobs(self, world: World) -> None:
-        """Contract: it has none until one is named; the first that is named stays, whoever comes later."""
+        """Contract: it has none until one is named; the first that is named stays."""
         assert await world.store.folder_mark() == 0
         assert await world.store.folder_mark(MARK) == MARK
         assert await world.store.folder_mark(1) == MARK

@@ -1,4 +1,4 @@
-"""Checksums: what stands in no journal is stored with one, whoever wrote it, and a damaged message can be replaced."""
+"""Checksums: what is not in a journal is stored with one, and a damaged message can be replaced."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def instead(run: str, name: str = "instead") -> Message:
 
 
 class ChecksumsSuite(Suite):
-    """Checksums: what stands in no journal is stored with one, whoever wrote it."""
+    """Checksums: what is not in a journal is stored with one."""
 
     async def test_a_message_is_stored_with_its_checksum(self, world: World) -> None:
         """Contract: of run, id, kind and body, exactly as sent, large or empty, whatever the characters."""
@@ -51,7 +51,7 @@ class ChecksumsSuite(Suite):
         assert all(holds(ODD, message) for message in messages)
 
     async def test_a_publication_s_messages_have_checksums(self, world: World) -> None:
-        """Contract: they are of what each watcher is sent, its key filled in, whoever fills it in."""
+        """Contract: they are of what each watcher is sent, with its key filled in."""
         await watching(world, "a", ("news", "k1"), ("news", ODD))
         await watching(world, ODD, ("news", "k"))
         await world.store.publish(publication("news", "p1", b'"\xc3\xa9"'))

@@ -106,7 +106,7 @@ class ChildrenSuite(Suite):
         assert await world.store.get("p/a") is None
 
     async def test_a_turn_sent_again_makes_its_children_once(self, world: World) -> None:
-        """Contract: the same commit again adopts nothing and tells nobody."""
+        """Contract: the same commit again adopts nothing and sends nothing."""
         parent = await world.held_run("p")
         commit = parent.turn(started("a", "p/a"), children=(parent.child("p/a", "a"),))
         await parent.submit(commit)
@@ -193,7 +193,8 @@ class ChildrenSuite(Suite):
         assert (await world.get("p")).available_at is None
 
     async def test_an_id_of_another_workflow_is_a_conflict_for_the_parent_alone(self, world: World) -> None:
-        """Contract: the turn is committed, the watcher is sent a failed ChildEnded with a Conflict, the run goes on."""
+        """Contract: the turn is committed, the watcher is sent a failed ChildEnded with a Conflict, the run
+        continues."""
         await world.make("shared", "order")
         before = await world.get("shared")
         parent = await world.held_run("p")

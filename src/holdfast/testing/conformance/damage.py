@@ -131,7 +131,7 @@ class DamageSuite(Suite):
 
     @pytest.mark.parametrize("damage", WORKER_VALUES, ids=str)
     async def test_a_damaged_worker_costs_itself_alone(self, world: World, damage: tuple[str, Any]) -> None:
-        """Contract: it is listed; others claim, beat, register and put off what nobody serves; it beats too."""
+        """Contract: it is listed; others claim, beat, register and delay what no worker serves; it beats too."""
         column, value = damage
         await world.worker("i1")
         other = await world.worker("i2", definitions=(("order", ""),))

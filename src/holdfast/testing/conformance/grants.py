@@ -40,7 +40,7 @@ class StoreGrants:
             await self._store.release_all(worker)
 
     async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
-        """Takes the run, unless somebody live holds it; one's own is renewed."""
+        """Takes the run, unless a live worker holds it; its own is renewed."""
         self._store.heart(worker, ttl).beat(frees=0)
         taking = await self._store.take(run, instance=worker)
         if isinstance(taking, HeldBy) and taking.instance != worker:
@@ -154,7 +154,7 @@ class GrantsSuite(Blocking, ABC):
 
     @shows("stepflow.L2", "stepflow.L8")
     async def test_a_free_run_is_granted(self, grants: Grants) -> None:
-        """Contract: to whoever asks first, until a lease from now."""
+        """Contract: to the first worker that asks, until a lease from now."""
         assert await grants.get("r") is None
         granted = await grants.acquire("r", "w1", self.ttl)
         assert isinstance(granted, Grant)
@@ -192,7 +192,7 @@ class GrantsSuite(Blocking, ABC):
 
     @shows("stepflow.L9", "traps.A7", "stem.S60")
     async def test_one_heartbeat_keeps_all_grants_of_a_worker(self, grants: Grants) -> None:
-        """Contract: for as long as it beats, all of them and nobody else's."""
+        """Contract: for as long as it beats, all of them and no others."""
         for run in ("r", "s"):
             await grants.acquire(run, "w1", self.ttl)
         await grants.acquire("t", "w2", self.ttl)
@@ -234,7 +234,7 @@ class GrantsSuite(Blocking, ABC):
 
     @shows("stepflow.L6")
     async def test_a_released_run_is_free(self, grants: Grants) -> None:
-        """Contract: at once and for anybody; releasing what nobody has is no error."""
+        """Contract: at once and for any worker; releasing what is not held is not an error."""
         assert await grants.release("r", "w1") == Released()
         await grants.acquire("r", "w1", self.ttl)
         assert await grants.release("r", "w1") == Released()

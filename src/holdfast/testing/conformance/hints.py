@@ -127,7 +127,7 @@ class HintsSuite(Suite):
         assert "://" in world.store.url
 
     async def test_own_writes_are_no_change_by_another_process(self, world: World) -> None:
-        """Contract: `changes` stands still when nobody else writes."""
+        """Contract: `changes` stays the same when no other process writes."""
         await world.make("r")
         world.store.changes()
         assert world.store.changes() == world.store.changes()

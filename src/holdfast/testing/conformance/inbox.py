@@ -123,7 +123,7 @@ class InboxSuite(Suite):
         assert (await world.get("r")).available_at == row.available_at
 
     async def test_a_message_to_a_held_run_leaves_it_with_its_holder(self, world: World) -> None:
-        """Contract: the holder learns of it by `held`; nobody else can claim the run."""
+        """Contract: the holder learns of it by `held`; no other worker can claim the run."""
         await world.held_run("r")
         other = await world.worker("i2")
         await world.store.send(signal("r", "m1"))
@@ -220,7 +220,7 @@ class InboxSuite(Suite):
         assert await world.unread("c") == []
 
     async def test_a_publication_reaches_only_those_who_watch_now(self, world: World) -> None:
-        """Contract: nobody before, nobody after: publications are not kept for later watchers."""
+        """Contract: none before, none after: publications are not kept for later watchers."""
         assert list(await world.store.publish(publication("news", "early"))) == []
         holder = await watching(world, "a", ("news", "k1"), ("weather", "k2"))
         await world.store.publish(publication("news", "now"))
@@ -232,7 +232,7 @@ class InboxSuite(Suite):
         assert [watcher.key for watcher in await world.store.watchers("weather")] == ["k2"]
 
     async def test_a_publication_counts_once_by_id(self, world: World) -> None:
-        """Contract: publishing the same id again reaches nobody twice, and reaches those who came since."""
+        """Contract: publishing the same id again reaches no run twice, and reaches those that came since."""
         await watching(world, "a", ("news", "k1"))
         await world.store.publish(publication("news", "p1"))
         before = await world.get("a")

@@ -172,7 +172,7 @@ class JournalSuite(Suite):
     @pytest.mark.parametrize("company", [0, 2], ids=["alone", "among others"])
     @pytest.mark.parametrize("what", ["goes on", "parks", "ends"])
     async def test_an_ended_run_takes_no_further_turn(self, world: World, what: str, company: int) -> None:
-        """Contract: an end is the last row, whoever writes: a turn that names the next place after it is Fenced, and
+        """Contract: an end is the last row: a turn that names the next place after it is Fenced, and
         status, result and journal stay as they were."""
         others = [await world.held_run(f"other{count}") for count in range(company)]
         holder = await world.held_run("r")
@@ -263,7 +263,7 @@ class JournalSuite(Suite):
         assert await holder.submit(msgspec.structs.replace(forged, row=row)) == Fenced(1, 3)
 
     async def test_the_epoch_decides_who_commits_not_the_lease(self, world: World) -> None:
-        """Contract: a lapsed holder whose run nobody took may still commit; after the next claim it may not."""
+        """Contract: a lapsed holder whose run was not taken may still commit; after the next claim it may not."""
         holder = await world.held_run("r")
         world.clock.advance(TTL * 2)
         other = await world.worker("i2")

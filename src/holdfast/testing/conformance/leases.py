@@ -107,7 +107,7 @@ class LeasesSuite(Suite):
         assert heart.beat().next_expiry == first + seconds(3)
 
     async def test_a_lease_that_has_run_out_is_said_to_run_out_now(self, world: World) -> None:
-        """Contract: as long as somebody dead holds runs, whatever they are; then the next of the living."""
+        """Contract: as long as a dead worker holds runs, whatever they are; then the next of the living."""
         for count in range(3):
             await world.held_run(f"r{count}", instance="i1")
         ended = await world.held_run("e", instance="i2")
@@ -121,7 +121,7 @@ class LeasesSuite(Suite):
         assert world.store.heart("i4", TTL).beat().next_expiry == now + TTL
 
     async def test_a_late_heartbeat_says_that_the_lease_had_lapsed(self, world: World) -> None:
-        """Contract: `has_lapsed` once; the runs nobody took are still held."""
+        """Contract: `has_lapsed` once; the runs that were not taken are still held."""
         await world.held_run("r")
         heart = world.store.heart("i1", TTL)
         world.clock.advance(TTL * 2)
@@ -196,7 +196,7 @@ class LeasesSuite(Suite):
         assert gone.started_at == world.workers["i1"].started_at
 
     async def test_a_restarted_worker_takes_its_runs_back(self, world: World) -> None:
-        """Contract: taking over from all ends the earlier instances of the id and frees their runs; nobody else's."""
+        """Contract: taking over from all ends the earlier instances of the id and frees their runs only."""
         await world.worker("i1", "w")
         await world.worker("i2", "w")
         places = (("a", "i1"), ("b", "i1"), ("c", "i2"))
@@ -316,7 +316,7 @@ class LeasesSuite(Suite):
         assert (await world.get("r")).claims == 0
 
     async def test_release_all_gives_back_everything_of_one_instance(self, world: World) -> None:
-        """Contract: its runs are available now and it is ended; nobody else's runs change."""
+        """Contract: its runs are available now and it is ended; other workers' runs do not change."""
         for name in "ab":
             await world.held_run(name)
         await world.held_run("other", instance="i2")

@@ -52,7 +52,8 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.L5", "stepflow.L8", "traps.A7")
     async def test_an_expired_lease_is_none_before_anybody_cleared_it(self, world: World) -> None:
-        """Contract: expiry is honoured when it is read; the run is whoever's takes it, and its old holder is fenced."""
+        """Contract: expiry is honoured when it is read; whoever claims the run owns it, and its old holder is
+        fenced."""
         holder = await world.held_run("r")
         world.clock.advance(TTL)
         assert await world.store.lease("r") is None
@@ -83,7 +84,7 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.L6")
     async def test_a_release_by_somebody_else_leaves_the_lease_in_place(self, world: World) -> None:
-        """Contract: whoever does not hold the epoch is told so, and the holder goes on."""
+        """Contract: a worker without the epoch is refused, and the holder continues."""
         stale = await world.held_run("r")
         world.clock.advance(TTL * 2)
         other = await world.worker("i2")
@@ -157,7 +158,7 @@ class OwnershipSuite(Suite):
 
     async def test_a_beat_says_how_long_there_is_nothing_to_claim(self, world: World) -> None:
         """Contract: until the first run of its queues comes due, a lease at most; now if one is due, whoever may run
-        it. A beat of an instance that nobody knows says nothing about it."""
+        it. A beat of an unknown instance says nothing about it."""
         for name, queue, until in (
             ("soon", "default", TTL / 3),
             ("late", "default", TTL * 3),
@@ -247,7 +248,7 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.R4", "stepflow.M11", "traps.A7")
     async def test_a_run_freed_by_mistake_goes_back_to_its_owner(self, world: World) -> None:
-        """Contract: the instance holds it again, as often as it says so, and goes on with the epoch it had."""
+        """Contract: the instance holds it again, as often as it says so, and continues with the epoch it had."""
         holder = await world.held_run("r")
         world.clock.advance(TTL * 2)
         other = await world.worker("i2")
@@ -300,7 +301,7 @@ class OwnershipSuite(Suite):
     @shows("stepflow.R4")
     @pytest.mark.parametrize("state", ["ended", "unknown"])
     async def test_an_instance_that_is_gone_is_not_written_back(self, world: World, state: str) -> None:
-        """Contract: an instance that ended, or that nobody knows, holds nothing again."""
+        """Contract: an instance that ended, or is unknown, holds nothing again."""
         await world.held_run("r")
         assert await world.store.release_all("i1") == 1
         before = await world.dump()
@@ -312,7 +313,7 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.C5", "stepflow.L7")
     async def test_what_a_stopping_worker_gives_back_is_claimed_at_once(self, world: World) -> None:
-        """Contract: after `release_all` nobody waits for the lease, no other run moved, the old holder is fenced."""
+        """Contract: after `release_all` no worker waits for the lease, no other run moved, the old holder is fenced."""
         holder = await world.held_run("a")
         await world.held_run("b")
         await world.held_run("kept", instance="i2")

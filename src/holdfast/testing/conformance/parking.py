@@ -21,7 +21,7 @@ class ParkingSuite(Suite):
     """Journal, continued: giving the lease back with a turn, and ending a run."""
 
     async def test_parking_gives_the_lease_back(self, world: World) -> None:
-        """Contract: a parked run is held by nobody, keeps its epoch, and is claimed again at `until`, not before."""
+        """Contract: a parked run is not held, keeps its epoch, and is claimed again at `until`, not before."""
         holder = await world.held_run("r")
         await holder.parks(world.clock.now() + seconds(60))
         row = await world.get("r")

@@ -127,7 +127,7 @@ class RunsSuite(Suite):
         assert row.seq > 0
 
     async def test_a_run_without_a_root_is_its_own(self, world: World) -> None:
-        """Contract: the root of a run that nobody started is itself."""
+        """Contract: the root of a run without a parent is itself."""
         assert (await world.make("r")).root == "r"
 
     async def test_numbers_of_runs_differ(self, world: World) -> None:
@@ -202,7 +202,8 @@ class RunsSuite(Suite):
         assert len(await world.runs()) == 1
 
     async def test_a_run_can_be_made_already_claimed(self, world: World) -> None:
-        """Contract: with `instance` the run is held from its first moment: epoch 1, still pending, for nobody else."""
+        """Contract: with `instance` the run is held from its first moment: epoch 1, still pending, and not for other
+        workers."""
         await world.worker("i1")
         other = await world.worker("i2")
         creation = await world.create(world.new("r"), instance="i1", worker="w1")
@@ -263,7 +264,7 @@ class RunsSuite(Suite):
         assert await world.store.held("i1") == {}
 
     async def test_a_delayed_run_is_not_claimed_before_its_time(self, world: World) -> None:
-        """Contract: `available_at` in the future makes it wait, whoever asks and however it is made."""
+        """Contract: `available_at` in the future makes it wait, however it is made."""
         worker = await world.worker("i1")
         at = world.clock.now() + seconds(60)
         creation = await world.create(world.new("r", available_at=at), instance="i1", worker="w1")

@@ -23,7 +23,7 @@ def step(number: int) -> tuple[e.StepScheduled, e.StepCompleted]:
 
 
 async def long_run(world: World, name: str = "r", turns: int = 6) -> Holder:
-    """A run with so many turns after its start, a step in each."""
+    """A run with that many turns after its start, a step in each."""
     holder = await world.held_run(name)
     for number in range(turns):
         await holder.commits(*step(number))
@@ -105,7 +105,7 @@ class SnapshotSuite(Suite):
         assert (await world.store.snapshots([holder.no]))[holder.no] == newer[0]
 
     async def test_a_snapshot_needs_no_lease(self, world: World) -> None:
-        """Contract: it may be made while somebody holds the run, and after the holder changed."""
+        """Contract: it may be made while a worker holds the run, and after the holder changed."""
         await long_run(world)
         holder = await long_run(world, "s")
         await holder.parks(world.clock.now())
@@ -133,7 +133,7 @@ class SnapshotSuite(Suite):
         assert await world.get("r") == row
 
     async def test_the_holder_is_not_disturbed(self, world: World) -> None:
-        """Contract: numbering goes on, and what a holder writes next follows what it knows."""
+        """Contract: numbering continues, and what a holder writes next follows what it knows."""
         holder = await long_run(world)
         last = (await world.store.history("r"))[-1]
         await world.store.compact(holder.no, await stand_in_for(world, "r", 5))
@@ -143,7 +143,7 @@ class SnapshotSuite(Suite):
         assert [row.ordinal for row in await world.store.history("r")] == [5, 6, 7, 8]
 
     async def test_reading_begins_with_the_stand_in(self, world: World) -> None:
-        """Contract: whoever asks for a row that was compacted is given the stand-in first; later rows as ever."""
+        """Contract: a reader of a compacted row gets the stand-in first; later rows as ever."""
         holder = await long_run(world)
         await world.store.compact(holder.no, await stand_in_for(world, "r", 5))
         for first in (1, 4, 5):
@@ -151,7 +151,7 @@ class SnapshotSuite(Suite):
         assert [row.ordinal for row in (await world.store.read({holder.no: 6}))[holder.no]] == [6, 7]
 
     async def test_a_cursor_in_the_compacted_part_is_answered(self, world: World) -> None:
-        """Contract: with a seq that is gone, `history` goes on with the stand-in; with a later one, after it."""
+        """Contract: with a seq that is gone, `history` continues with the stand-in; with a later one, after it."""
         holder = await long_run(world)
         seqs = [row.seq for row in await world.store.history("r")]
         await world.store.compact(holder.no, await stand_in_for(world, "r", 5))

@@ -113,7 +113,7 @@ class SuspectsSuite(Suite):
 
     @pytest.mark.parametrize("how", ["park", "release", "release all", "end"])
     async def test_giving_it_back_clears_a_suspect(self, world: World, how: str) -> None:
-        """Contract: whoever can give a run back was not killed by it."""
+        """Contract: a worker that can give a run back was not killed by it."""
         worker = await with_suspects(world, "a")
         (row,) = (await world.claim(worker)).runs
         holder = await world.reader(row)
@@ -164,7 +164,7 @@ class SuspectsSuite(Suite):
         assert await against(world, "a") == NOTHING
 
     async def test_a_death_with_two_suspects_aboard_counts_against_neither(self, world: World) -> None:
-        """Contract: an operator may take a second one; then nobody knows which it was."""
+        """Contract: an operator may take a second one; then the cause is unknown."""
         worker = await with_suspects(world, "a", "b")
         assert await world.claimed_ids(worker) == ["a"]
         assert isinstance(await world.store.take("b", instance="i2"), Taken)

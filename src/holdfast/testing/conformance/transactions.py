@@ -1,4 +1,4 @@
-"""Transactions: turns and new runs in one transaction with somebody's own writes. For stores that have a database.
+"""Transactions: turns and new runs in one transaction with a user's writes. For stores that have a database.
 
 A run made within stands for the borrower's own writes: it is there exactly if they are.
 """
@@ -162,7 +162,7 @@ class TransactionsSuite(Suite):
 
     async def test_a_borrower_who_ends_it_gets_nothing_committed(self, world: World) -> None:
         """Contract: of a transaction that the borrower ended by statements of their own, begun again or not, no turn is
-        kept, and the answer says whose mistake it was, so that nobody tries again."""
+        kept, and the answer says whose mistake it was, so that it is not retried."""
         holder = await world.held_run("r")
         before = await world.get("r")
         for said in (["ROLLBACK"], ["COMMIT"], ["ROLLBACK", "BEGIN"], ["COMMIT", "BEGIN"]):

@@ -113,7 +113,7 @@ class UpkeepSuite(Suite):
         assert await world.unread("r") == []
 
     async def test_a_stale_holder_of_a_removed_run_is_fenced(self, world: World) -> None:
-        """Contract: whoever comes back after retention writes nothing, not even into a run that took the id."""
+        """Contract: a worker that comes back after retention writes nothing, not even into a run that took the id."""
         holder = await world.held_run("r")
         late = holder.turn()
         await holder.commits(DONE)
@@ -126,7 +126,7 @@ class UpkeepSuite(Suite):
         assert await world.dump() == before
 
     async def test_the_numbers_of_removed_rows_are_not_used_again(self, world: World) -> None:
-        """Contract: seq goes on, whatever was removed, be it the newest row of the journal, or all of it."""
+        """Contract: seq continues, whatever was removed, be it the newest row of the journal, or all of it."""
         highest = 0
         for name in ("r", "s", "t"):
             await world.ended_run(name)
@@ -139,7 +139,7 @@ class UpkeepSuite(Suite):
         assert (await (await world.held_run("r")).commits()).seq > highest
 
     async def test_expired_roots_are_paged(self, world: World) -> None:
-        """Contract: oldest first, page by page, each once; a cursor goes on although its root was removed."""
+        """Contract: oldest first, page by page, each once; a cursor continues although its root was removed."""
         for number in range(5):
             await world.ended_run(f"r{number}")
             world.clock.advance(seconds(1))
@@ -214,7 +214,7 @@ class UpkeepSuite(Suite):
 
     @shows("stepflow.J12")
     async def test_what_a_journal_refers_to_stays(self, world: World) -> None:
-        """Contract: as long as the run does, whoever stored it, and whether it came with the turn or before."""
+        """Contract: as long as the run does, whether it came with the turn or before."""
         holder = await world.held_run("r")
         await holder.commits(carrying(), blobs={NAME: BIG})
         early = await world.store.put_blob(b'"early"')
@@ -242,7 +242,7 @@ class UpkeepSuite(Suite):
         assert await world.store.get_blob(NAME) == BIG
 
     async def test_arguments_messages_and_exposed_values_keep_their_blobs(self, world: World) -> None:
-        """Contract: a start, a message nobody has read, a publication and a value shown are references too."""
+        """Contract: a start, an unread message, a publication and a value shown are references too."""
         blobs = {hash_of(data): data for data in (b'"1"', b'"2"', b'"3"', b'"4"')}
         start, sent, told, shown = blobs
         await world.create(world.new("r", blob=start, blobs=((start, blobs[start]),)))

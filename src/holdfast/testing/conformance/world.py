@@ -110,7 +110,7 @@ def event_of(message: Unconsumed) -> Any:
 
 @dataclass
 class Holder:
-    """Whoever advances a run: reads its journal at the claim and writes its turns, as the engine does."""
+    """A worker that advances a run: reads its journal at the claim and writes its turns, as the engine does."""
 
     world: World
     row: RunRow

@@ -115,7 +115,7 @@ class Actor(Sim):
 def _end(task: asyncio.Task[Any]) -> None:
     coroutine: Any = task.get_coro()
     if not task.done():
-        with suppress(RuntimeError, HoldfastError):  # it refuses to end; nobody will run it again
+        with suppress(RuntimeError, HoldfastError):  # it refuses to end; it will not run again
             coroutine.close()
 
 
@@ -288,7 +288,7 @@ def _later(hops: int, then: Callable[[], None]) -> None:
 
 
 def _steal(store: MemoryStore, run: str) -> None:
-    """Somebody took the run and gave it back: whoever held it is fenced."""
+    """Another worker took the run and gave it back: its earlier holder is fenced."""
     taken = at_once(store.take(run, instance="somebody else", steal=True))
     if isinstance(taken, Taken):
         row = taken.run

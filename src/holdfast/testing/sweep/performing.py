@@ -115,4 +115,4 @@ class Performance:
                     run.signal(channel, value, id=f"signal-{number}")
         actor.pass_time(play.within, until_end_of=ROOT)
         if any(view.status in {Status.PENDING, Status.RUNNING} for view in actor.runs()):
-            actor.pass_time(play.within)  # children that nobody awaits
+            actor.pass_time(play.within)  # children that are not awaited

@@ -86,7 +86,7 @@ def _parse(text: str) -> Point:
         if text.startswith(f"{kind} "):
             return Point(kind, text.removeprefix(f"{kind} "))
     raise InvalidInput(
-        f"only={text!r} is no point of a sweep; points are called such as 'after charge' or 'after row 3'"
+        f"only={text!r} is not a point of a sweep; points are called such as 'after charge' or 'after row 3'"
     )
 
 

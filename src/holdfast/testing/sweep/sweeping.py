@@ -51,9 +51,9 @@ def crash_sweep(
     is lost with its worker.
 
     `signals`: what is sent after the start, in order; a duration between them lets time pass. `fakes`: as `sim.use`.
-    `app`: as `Sim(app)`. `pairs`: also two disturbances in one run, all of them or so many. `only`: one point, as the
+    `app`: as `Sim(app)`. `pairs`: also two disturbances in one run, all pairs or that many. `only`: one point, as the
     report prints it. `ignore`: objects whose content is not compared, such as a counter of calls. `within`: how long
-    the run may take. `processes`: in so many other processes, with other hashes, the journal is replayed.
+    the run may take. `processes`: how many processes, with different hash seeds, replay the journal.
 
     Ask the report with `assert_ok()`. Works in plain and in `async def` tests.
     """
@@ -163,7 +163,7 @@ def _unique(points: Iterable[Point]) -> list[Point]:
 
 
 def _spread(chosen: list[tuple[Point, ...]], most: int) -> list[tuple[Point, ...]]:
-    """So many of them, evenly spread, the same ones each time."""
+    """Up to that number of them, evenly spread, the same ones each time."""
     if most >= len(chosen):
         return chosen
     return [chosen[number * len(chosen) // most] for number in range(most)]
@@ -189,7 +189,7 @@ def _in_a_thread(work: Any) -> SweepReport:
     def run() -> None:
         try:
             done.append(work())
-        except BaseException as error:  # noqa: BLE001 it belongs to whoever asked
+        except BaseException as error:  # noqa: BLE001 it belongs to the caller
             errors.append(error)
 
     thread = threading.Thread(target=run, name="holdfast-sweep")

@@ -41,10 +41,10 @@ def test_flows_that_call_each_other_are_found_however_far_away() -> None:
     through = [calling("a", "b", "pay"), calling("b", "c"), pay]
     assert found(text, *through, calling("c", "pay")) == []
     assert found(text, *through, calling("c", "x", "pay")) == [
-        "f:4:13: flows call each other for ever: x → a → b → c → x"
+        "f:4:13: flows call each other in a circle: x → a → b → c → x"
     ]
-    assert found(text, *through, calling("c", "pay", "b")) == ["f:4:13: flows call each other for ever: b → c → b"]
-    assert found(text, *through, calling("c", "c")) == ["f:4:13: flows call each other for ever: c → c"]
+    assert found(text, *through, calling("c", "pay", "b")) == ["f:4:13: flows call each other in a circle: b → c → b"]
+    assert found(text, *through, calling("c", "c")) == ["f:4:13: flows call each other in a circle: c → c"]
 
 
 def test_flows_that_share_what_they_call_are_no_circle() -> None:
@@ -164,7 +164,7 @@ def test_variables_of_a_sub_flow_are_checked() -> None:
         "f:4:27: flow 'inner' has no variable 'tokn': did you mean 'token'?",
     ]
     assert found(step_with("pay, with: {cents: 1}, vars: {token: 1}"), pay) == [
-        "f:4:36: pay is no flow: only a flow has variables"
+        "f:4:36: pay is not a flow: only a flow has variables"
     ]
     assert found(step_with("inner, vars: [1]"), inner)[1] == (
         "f:4:26: 'vars' has variables by name: vars: {id: ${input.id}}"

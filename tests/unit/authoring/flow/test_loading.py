@@ -176,18 +176,18 @@ def test_a_problem_has_its_place_and_a_hint(text: str, expected: str) -> None:
         ("a: !x 1\n", "f:1:4: a tag"),
         ("a: 1\nb: 2\na: 3\n", "f:3:1: the key 'a' is there twice; the first is in line 1"),
         ("a:\n\tb: 1\n", "f:2:1: a tab: YAML is indented with blanks"),
-        ("a: [1,\n", "this is no YAML"),
+        ("a: [1,\n", "this is not YAML"),
         ("a: 1\n---\nb: 2\n", "f:2:1: a second document"),
         ("? [1]\n: 2\n", "a key is text"),
         ("<<: {a: 1}\n", "a merge key"),
-        ("a: .nan\n", "no number that JSON has"),
+        ("a: .nan\n", "not a JSON number"),
         ("a: 99999999999999999999999\n", "f:1:4: the number is too large"),
         ("a: 1e999\n", "the number is too large"),
         ("a: b\x00\n", "f:1:5: the character U+0000"),
         ("[" * 5000, "f:1:65: more than 64 levels"),
         ("".join(f"{' ' * level}a:\n" for level in range(1000)), "f:65:65: more than 64 levels"),
         ("a: {b: [c: {" * 300, "more than 64 levels"),
-        ("a: @x\n", "f:1:4: this is no YAML"),
+        ("a: @x\n", "f:1:4: this is not YAML"),
     ],
 )
 def test_yaml_that_is_refused(text: str, expected: str) -> None:
@@ -238,7 +238,7 @@ def test_cycles_are_named() -> None:
         "  c: {call: m.f, if: '${steps.a}'}\n"
         "output: ${steps.a}\n"
     )
-    assert problems(text) == ["f:4:3: steps wait for each other for ever: a → b → c → a"]
+    assert problems(text) == ["f:4:3: steps wait for each other in a circle: a → b → c → a"]
 
 
 def test_steps_and_variables_nobody_needs_are_warnings() -> None:
@@ -312,7 +312,7 @@ def test_a_yaml_bomb_costs_nothing() -> None:
     found = problems("\n".join(lines))
     assert found[0] == "f:1:5: an anchor (&a0): flows have none, write it out"
     assert len(found) == 101
-    assert found[-1].endswith("and perhaps more: mend these first")
+    assert found[-1].endswith("and perhaps more: fix these first")
 
 
 @pytest.mark.parametrize("syntax", ["yaml", "json"])

@@ -58,7 +58,7 @@ def test_every_problem_is_named_at_once_with_file_and_line() -> None:
         "an undo takes what its state returned",
         "needs 3 of 0 branches",
         "bulkhead=0",
-        "state B has no handler and is no final state",
+        "state B has no handler and is not a final state",
     ):
         assert words in said, words
 

@@ -191,7 +191,7 @@ def test_a_run_that_does_not_end_is_refused() -> None:
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(InvalidInput, match="takes a call such as"):
         crash_sweep(s.careful)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="is no point of a sweep"):
+    with pytest.raises(InvalidInput, match="is not a point of a sweep"):
         crash_sweep(s.careless(5), only="whenever")
     with pytest.raises(InvalidInput, match="pairs=-1"):
         crash_sweep(s.careless(5), pairs=-1)
