@@ -53,15 +53,15 @@ T = TypeVar("T")
 class App:
     """The workflows to serve and the store that keeps their runs.
 
-    `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; without it that of the
-    configuration: `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
+    `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; default: that of the
+    configuration, `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
     definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended runs
-    stay (None: for ever; a workflow may say it for its own), `snapshot_every` and `compact_after` how many journal rows
-    of a run lie between two snapshots and before it is compacted: what is not given is as `[upkeep]` of the
-    configuration says. `blobs` says where large payloads are: in the "store", in a folder that all workers share
-    ("file:///shared/folder"), or in S3 ("s3://bucket/prefix"). `paranoid` replays each run whenever it is parked, and
-    pauses one whose code asks for something else then: for development. `config` is for tests; else it is looked for
-    when it is first needed.
+    are kept (None: forever; a workflow may set its own), `snapshot_every` and `compact_after` how many journal rows
+    of a run lie between two snapshots and before it is compacted: defaults come from `[upkeep]` of the
+    configuration. `blobs` says where large payloads are kept: in the "store", in a folder that all workers share
+    ("file:///shared/folder"), or in S3 ("s3://bucket/prefix"). `paranoid` replays each run whenever it parks, and
+    pauses one whose code asks for something different (for development). `config` is for tests; by default it is found
+    when first needed.
     """
 
     def __init__(
@@ -361,8 +361,8 @@ class App:
         """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time.
 
         Inputs are read one by one, checked, and stored in chunks, so there may be very many; one that does not fit
-        (`InvalidItem`) starts nothing. A call of the workflow is an input too, where an item takes several arguments.
-        Items are finished one after the other; with `order="breadth"` each of them does its first step before any does
+        (`InvalidItem`) starts nothing. If an item takes several arguments, pass calls of the workflow.
+        Items are finished one after the other; with `order="breadth"` every item runs its first step before any runs
         its second, in groups of 500. The same id returns the existing batch; different inputs raise `Conflict`.
         `deadline` is the whole batch's; the rest is as for `start`.
         """
@@ -438,7 +438,7 @@ class App:
     async def manifest(self, *, observe: int = 20) -> Manifest:
         """What this app can run, as typed values: every workflow with its kind, version, parts and schemas.
 
-        Of each script the newest `observe` runs in the store are looked at, to say what it has asked for so far; with
+        For each script, the newest `observe` runs in the store are read to list the steps it asked for so far; with
         0 the store is not opened.
         """
         from holdfast.client.manifests import check_observe, manifest

@@ -165,11 +165,11 @@ class Run(Generic[R_co]):
         return self._call(self._run.wait(timeout))
 
     def status(self) -> Status:
-        """The lifecycle word."""
+        """The run's status."""
         return self._call(self._run.status())
 
     def view(self) -> RunView:
-        """Everything the run's row says."""
+        """The run's row: status, times, attributes, what it is doing."""
         return self._call(self._run.view())
 
     def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:

@@ -144,7 +144,7 @@ async def test_result_raises_how_it_ended(world: World) -> None:
         assert (error.value.type, error.value.message) == ("ValueError", "why")
         assert await failed.wait() is Status.FAILED
         slow = await app.start(waits())
-        with pytest.raises(ResultTimeout, match="goes on"):
+        with pytest.raises(ResultTimeout, match="It continues"):
             await slow.result("20ms")
         with pytest.raises(TimeoutError):
             await slow.result(0)

@@ -162,7 +162,7 @@ def test_a_pipe_gets_plain_lines(place: Place) -> None:
     assert re.search(r"^warehouse +twice +completed by attempt 2 \(1 cut off\)$", answer.stdout, re.MULTILINE)
     assert re.search("The [34] steps recorded as completed before the kill never ran again", answer.stdout)
     assert "1 s here, 15 s by default" in " ".join(answer.stdout.split())
-    assert "holdfast init shop makes a small project" in " ".join(answer.stdout.split())
+    assert "holdfast init shop creates a small project" in " ".join(answer.stdout.split())
     pids = set(WORKER.findall(answer.stdout))
     assert len(pids) == 2
     assert all(is_gone(pid) for pid in pids)
@@ -322,7 +322,7 @@ def test_good_books_have_no_problem() -> None:
         (KILL, with_notes(Note("begin", "o", "a", 2, 8, "ka")), "a had completed before the kill and ran again"),
         (KILL, with_notes(Note("begin", "o", "b", 3, 8, "kb")), "b ran as attempt 3, after the attempt 2"),
         (KILL, with_notes(Note("begin", "o", "b", 2, 8, "kb")), "b ran twice as the same attempt"),
-        (KILL, with_notes(Note("effect", "o", "b", 2, 8, "kx")), "b had another idempotency key"),
+        (KILL, with_notes(Note("effect", "o", "b", 2, 8, "kx")), "b had a different idempotency key"),
         (KILL, with_notes(Note("begin", "o", "c", 1, 8, "kc")), "c ran, and the journal does not know it"),
         (KILL, with_notes(Note("end", "o", "b", 1, 7, "kb")), "the first worker kept working after its death"),
         (KILL, dataclasses.replace(AFTER, notes=NOTES[1:]), "the first worker kept working after its death"),

@@ -151,7 +151,7 @@ def test_a_changed_file_is_refused(rng: random.Random) -> None:
 
 
 async def test_what_is_no_journal_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"notes\.json is no exported journal.*holdfast export RUN"):
+    with pytest.raises(InvalidInput, match=r"notes\.json is not an exported journal.*holdfast export RUN"):
         await import_journal(MemoryStore(), b'{"a": 1}', "notes.json")
     data = b'{"holdfast_journal": 99, "root": "x", "rows": [], "blobs": {}}'
     with pytest.raises(InvalidInput, match="newer Holdfast"):

@@ -389,7 +389,7 @@ def test_a_sub_flow_gets_values_for_its_variables() -> None:
         assert sim.start(each(["a", "b"])).result() == [["m", "a", {}], ["m", "b", {}]]
         assert sim.start(built("k")).result() == ["eu", "k", {"x": 1}]
         for each, why in zip(
-            wrong, ("vars.tokn is not declared", "vars.token has no default", "pack is no flow"), strict=True
+            wrong, ("vars.tokn is not declared", "vars.token has no default", "pack is not a flow"), strict=True
         ):
             with pytest.raises(RunFailed, match=why):
                 sim.start(each(None)).result()

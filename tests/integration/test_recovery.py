@@ -424,7 +424,7 @@ async def test_a_lease_leaves_room_for_two_answers(world: World) -> None:
 
     far.before = slowly
     app = App(workflows=[Stage().work], store=far.store)
-    with pytest.raises(InvalidInput, match="150 ms leaves no room for two answers of this store"):
+    with pytest.raises(InvalidInput, match="150 ms is shorter than two round trips to this store"):
         async with app.worker(ttl="150ms", poll="50ms"):
             pass
     assert not await world.store.workers()

@@ -81,19 +81,20 @@ class Run(ABC, Generic[R_co]):
 
     @abstractmethod
     async def result(self, timeout: Duration | None = None) -> R_co:
-        """Waits for the end: its value, or `RunFailed`, `RunCancelled`, a declared exception, `ResultTimeout`."""
+        """Waits for the end and returns the result, or raises `RunFailed`, `RunCancelled`, a declared exception or
+        `ResultTimeout`."""
 
     @abstractmethod
     async def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end and says how it ended; None if the time ran out."""
+        """Waits for the end and returns how it ended; None if the time ran out."""
 
     @abstractmethod
     async def status(self) -> Status:
-        """The lifecycle word."""
+        """The run's status."""
 
     @abstractmethod
     async def view(self) -> RunView:
-        """Everything the run's row says."""
+        """The run's row: status, times, attributes, what it is doing."""
 
     @abstractmethod
     async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
@@ -105,11 +106,11 @@ class Run(ABC, Generic[R_co]):
 
     @abstractmethod
     async def cancel(self, reason: str = "") -> None:
-        """Asks the run to stop: CancelledError at its await, then durable clean-up."""
+        """Cancels the run: CancelledError at its await, then durable clean-up."""
 
     @abstractmethod
     async def kill(self, reason: str = "") -> None:
-        """Ends the run at once: no author code, no undo."""
+        """Ends the run at once: none of its code runs, nothing is undone."""
 
     @abstractmethod
     async def pause(self, reason: str = "") -> None:

@@ -48,7 +48,6 @@ def _value(loaded: Loaded, name: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As a file would hold it."""
     plain: Any = msgspec.json.decode(shown(value))
     return plain
 

@@ -94,7 +94,6 @@ async def pack(order: Order) -> str:
 
 @step
 async def collect(parcel: str) -> None:
-    """More of it."""
     with body():
         await side_effect(0.7)
 

@@ -179,7 +179,6 @@ class SilentScreen(PlainScreen):
 
 
 def screen_for(stream: IO[str]) -> Screen:
-    """The one that fits."""
     if is_terminal(stream) and os.environ.get("TERM", "dumb") != "dumb":
         return MovingScreen(stream)
     return PlainScreen(stream)

@@ -37,7 +37,6 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._popen.pid
 
     @property
@@ -47,7 +46,6 @@ class WorkerProcess:
 
     @property
     def last_words(self) -> str:
-        """The last line of its log."""
         lines = self._log.read_text(errors="replace").split("\n")
         return next((line for line in reversed(lines) if line.strip()), "it said nothing")
 

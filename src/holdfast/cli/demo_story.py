@@ -56,7 +56,6 @@ class Plan:
 
     @property
     def order(self) -> demo_app.Order:
-        """The order of this seed."""
         return demo_app.Order(str(self.seed), 4200)
 
 
@@ -84,7 +83,6 @@ class Story:
         self._screen = screen
 
     async def tell(self) -> Shown:
-        """All of it, in order."""
         try:
             async with App(self._stage.url, workflows=[demo_app.fulfil, demo_app.ship], config=Configuration()) as app:
                 async with asyncio.timeout(PATIENCE):
@@ -177,7 +175,6 @@ class Story:
             await asyncio.sleep(LOOK)
 
     async def _pass(self, seconds: float) -> None:
-        """Looks on for a while."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds * self._plan.pace
         while (left := until - loop.time()) > 0:

@@ -28,7 +28,6 @@ class Note:
 
     @property
     def step(self) -> StepId:
-        """Which step wrote it."""
         return self.run, self.key
 
 

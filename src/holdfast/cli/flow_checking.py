@@ -26,7 +26,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def flow_file(function: Function) -> Function:
-    """The argument FILE."""
     return click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))(function)
 
 

@@ -63,7 +63,6 @@ class JsonLines(logging.Formatter):
     """For programs: an object per line. Only ASCII, so that every reader takes it whatever its encoding."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
         fields = fields_of(record)
         shown: dict[str, object] = {
             "time": instant_of(record),

@@ -16,7 +16,6 @@ class MachinePart:
     """Path, state, and what would be undone; nothing for a run of another kind."""
 
     def show(self, story: Story, out: Output) -> None:
-        """For people."""
         if story.started is not None and not story.is_compacted:
             print_machine(story.view.id, story.turns, out)
 

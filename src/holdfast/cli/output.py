@@ -191,7 +191,6 @@ class Output:
             over -= taken
 
     def _folded(self, cells: Sequence[Text], widths: Sequence[int]) -> Iterable[Sequence[Text]]:
-        """The lines of one row."""
         columns = [text.wrap(self._rich(), width) for text, width in zip(cells, widths, strict=True)]
         return itertools.zip_longest(*columns, fillvalue=self._text([]))
 

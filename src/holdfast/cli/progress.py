@@ -17,9 +17,7 @@ EVERY = 10.0
 class Bar(Protocol):
     """Shows counts."""
 
-    def show(self, counts: Counts) -> None:
-        """So far."""
-        ...
+    def show(self, counts: Counts) -> None: ...
 
 
 @contextmanager

@@ -150,7 +150,6 @@ class LazyGroup(click.Group):
         return list(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name."""
         place = self.places.get(cmd_name)
         if place is None:
             return None

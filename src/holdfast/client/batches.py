@@ -148,7 +148,6 @@ class _Writer:
         self._total = 0
 
     async def add(self, index: int, args: str) -> None:
-        """One more."""
         self._indexes.append(index)
         self._args.append(args)
         self._size += len(args)
@@ -157,7 +156,6 @@ class _Writer:
             await self._write()
 
     async def end(self) -> None:
-        """That was all."""
         if self._args:
             await self._write()
 

@@ -111,7 +111,6 @@ class Items(Generic[R]):
                 yield item
 
     async def one(self, index: int) -> Item[R]:
-        """As it is now."""
         async for indexes in self._pages():
             if index in indexes:
                 return (await self._look([index], is_over=await self._is_over()))[index]

@@ -23,13 +23,9 @@ class Handle(Protocol):
     """Of a run that was made here."""
 
     @property
-    def id(self) -> str:
-        """The run's."""
-        ...
+    def id(self) -> str: ...
 
-    def told(self, end: e.ChildEnded) -> None:
-        """It ended so."""
-        ...
+    def told(self, end: e.ChildEnded) -> None: ...
 
 
 class Waiting:

@@ -67,7 +67,6 @@ class Node:
 
     @property
     def children(self) -> Iterable[Node]:
-        """The nodes right below."""
         return ()
 
     def accepts(self, value: object) -> bool:

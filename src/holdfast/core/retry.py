@@ -28,8 +28,8 @@ class Retry:
     """How often to try, and how long to wait in between.
 
     `attempts` counts the first try; None is unlimited. After failure n the wait is
-    ``first * factor ** (n - 1)``, at most `ceiling`, then shortened by chance to between half of that and all of it, so
-    that what failed together does not come back together.
+    ``first * factor ** (n - 1)``, at most `ceiling`, then randomly shortened to between half and all of that, so
+    that what failed together does not retry together.
     """
 
     attempts: int | None

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError, InvalidInput
 
 
 class Status(StrEnum):
-    """The lifecycle word of a run."""
+    """The status of a run."""
 
     PENDING = "pending"
     RUNNING = "running"

@@ -34,7 +34,6 @@ class Suspicion(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_suspect(self) -> bool:
-        """Whether anything does."""
         return self.deaths > 0
 
 

@@ -250,14 +250,12 @@ class Timeline:
     # -- entries -------------------------------------------------------------------------------------------------------
 
     def _begin(self, kind: Kind, name: str, *, key: str = "", **more: Any) -> Entry:
-        """Adds an open entry."""
         entry = self._add(kind, name, key=key, outcome="open", **more)
         if key:
             self._known[key] = entry
         return entry
 
     def _note(self, kind: Kind, name: str = "", **more: Any) -> None:
-        """Adds an entry of a moment."""
         self._over.append(self._add(kind, name, **more).number)
         self._forget()
 

@@ -52,7 +52,6 @@ class Turn(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def inputs(self) -> tuple[AnyEvent, ...]:
-        """What came in."""
         return tuple(event for event in self.events if not isinstance(event, OUTPUTS))
 
     @property
@@ -75,7 +74,6 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 def encode_events(events: Iterable[AnyEvent]) -> bytes:
-    """The body of a row."""
     return _encoder.encode(tuple(events))
 
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Fake:
-    """Stands for the real thing where `sim.use(fake)` says so.
+    """Replaces the real step, workflow or resource: `sim.use(fake)`.
 
     `Fake(charge, function)`: the function has the step's parameters and returns what the step returns, or a coroutine
     of it; it runs as the step's body, so it is retried, timed out and journaled as the real one would be. A workflow is

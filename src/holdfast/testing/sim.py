@@ -80,7 +80,7 @@ class SimRun(sync.Run[R_co]):
         return self.view().waiting
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """Its value, or the error it ended with. One that has not ended is an error that says what it waits for;
+        """The result, or raises the error the run ended with. If it has not ended, the error says what it waits for;
         with a `timeout`, time may pass before that."""
         if self.wait(timeout) is None:
             view = self.view()
@@ -88,7 +88,7 @@ class SimRun(sync.Run[R_co]):
         return super().result()
 
     def wait(self, timeout: Duration | None = None) -> Status | None:
-        """How it ended; None if it has not. With a `timeout`, time passes until it has, at most so much."""
+        """How it ended; None if it has not. With a `timeout`, up to that much time passes first."""
         if timeout is not None:
             self._sim.pass_time(timeout, until_end_of=self.id)
         status = self.status()
@@ -151,7 +151,7 @@ class Sim:
     # -- preparing -----------------------------------------------------------------------------------------------------
 
     def use(self, *fakes: Fake) -> None:
-        """Puts fakes in the place of steps, resources and workflows, from now on."""
+        """Replaces steps, resources and workflows with fakes from now on."""
         for fake in fakes:
             real = fake.real
             if isinstance(real, AnyStep):
@@ -193,7 +193,7 @@ class Sim:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> SimRun[R]:
-        """Makes a run and lets it go as far as it comes without time passing. The ids are `run-1`, `run-2`, …"""
+        """Starts a run and runs it as far as possible without time passing. The ids are `run-1`, `run-2`, …"""
         self._check()
         if isinstance(call, Call):
             self._learn([call.spec])
@@ -215,11 +215,11 @@ class Sim:
         return SimRun(self.call(made), self)
 
     def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> SimRun[R]:
-        """The run of that id, such as a child; `RunNotFound`."""
+        """The run with that id, such as a child; `RunNotFound` if there is none."""
         return SimRun(self.call(self._client.get(id, workflow)), self)
 
     def runs(self) -> list[RunView]:
-        """Every run, children included, in the order they were made."""
+        """Every run, including children, in the order they were started."""
 
         async def collect() -> list[RunView]:
             return [view async for view in self._client.runs()]
@@ -227,7 +227,7 @@ class Sim:
         return self.call(collect())[::-1]
 
     def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
-        """Sends to every run that waits on the topic now; returns whom it woke."""
+        """Sends to every run waiting on the topic now; returns the ids of those it woke."""
         return self.call(self._client.publish(topic, value, id=id or self.next_id("message")))
 
     def advance(self, by: Duration) -> None:

@@ -45,7 +45,6 @@ class Checks:
 
     @property
     def at(self) -> float:
-        """The next one."""
         return min(self._regular_at, self._expiry_at)
 
     def begin(self, now: float) -> None:

@@ -30,7 +30,6 @@ class Watchdog:
         self.reports: list[str] = []
 
     def start(self) -> None:
-        """Begins to watch the running loop."""
         self._tick()
         self._thread.start()
 

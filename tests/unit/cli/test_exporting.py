@@ -23,7 +23,7 @@ def test_a_run_becomes_a_fixture_and_comes_back(cli: Cli) -> None:
     said = cli.ok("export", "greeting", "-o", "greeting.json")
     assert "run greeting exported to greeting.json" in said
     replay("*.json", cli.app).assert_ok()
-    assert "is there already" in cli("export", "greeting", "-o", "greeting.json").error
+    assert "already exists" in cli("export", "greeting", "-o", "greeting.json").error
     assert "already: nothing was imported" in cli("import", "greeting.json").error
     other = f"sqlite:///{cli.folder / 'other.db'}"
     asyncio.run(make(cli.folder / "other.db"))
@@ -37,7 +37,7 @@ def test_what_is_not_there_is_said(cli: Cli) -> None:
     assert "no run 'fist'" in cli("export", "fist").error
     assert "nowhere.json" in cli("import", "nowhere.json").error
     (cli.folder / "notes.json").write_text("{}")
-    assert "notes.json is no exported journal" in cli("import", "notes.json").error
+    assert "notes.json is not an exported journal" in cli("import", "notes.json").error
 
 
 def test_secrets_in_a_journal_are_warned_of(cli: Cli) -> None:

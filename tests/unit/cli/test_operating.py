@@ -26,7 +26,7 @@ def test_a_run_that_has_not_begun_is_cancelled_at_once(cli: Cli) -> None:
 def test_a_parked_run_is_asked_to_stop(cli: Cli) -> None:
     cli.start("approval", "name=x", "--id", "r")
     cli.until_waiting("r", "signal approved")
-    assert "asked to stop" in cli.ok("cancel", "r")
+    assert "cancelling; it ends after its clean-up" in cli.ok("cancel", "r")
     cli.finish("r")
     assert cli("show", "r", "--json").json["status"] == "cancelled"
 
@@ -166,7 +166,7 @@ def test_an_unknown_run_gets_a_hint(cli: Cli, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["signal", "r", "approved", "yes"], ["not JSON", "'\"so\"'"]),
+        (["signal", "r", "approved", "yes"], ["not JSON", "'\"hello\"'"]),
         (["signal", "r", "approved", "@nowhere"], ["nowhere", "No such file"]),
         (["signal", "r", "", "1"], ["name of a Signal", "empty"]),
         (["publish", "a\nb", "1"], ["name of a Topic"]),

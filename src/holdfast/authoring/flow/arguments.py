@@ -61,7 +61,6 @@ class FlowArguments(Arguments):
         return {"type": "object", "properties": {"input": whole, "vars": variables}, "required": needs}
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """By name."""
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:

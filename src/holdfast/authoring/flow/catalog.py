@@ -118,15 +118,12 @@ class PythonComponent:
                 yield ("call",), f"{served.name} needs {name!r}, and 'with' does not have it"
 
     def way_problem(self, path: Path, start: int) -> str:
-        """By the type it returns."""
         return _way(self._result(), path, start)[1]
 
     def gives(self, path: Path, start: int) -> frozenset[str]:
-        """By the type it returns."""
         return _kinds(_way(self._result(), path, start)[0])
 
     def takes(self, name: str) -> frozenset[str]:
-        """By its annotations."""
         annotation = self._hints().get(name, Any)
         try:
             return frozenset() if annotation is Any else _kinds(build(annotation))

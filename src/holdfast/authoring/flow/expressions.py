@@ -118,7 +118,6 @@ class References:
     optional: tuple[Path, ...] = ()
 
     def all(self) -> tuple[Path, ...]:
-        """Both."""
         return (*self.firm, *self.optional)
 
     def steps(self) -> tuple[str, ...]:

@@ -134,10 +134,8 @@ def _duration(duration: timedelta) -> str:
 
 
 def _given(**found: Any) -> dict[str, Json]:
-    """Those that are not empty."""
     return {key: value for key, value in found.items() if value}
 
 
 def _said(**found: Any) -> dict[str, Json]:
-    """Those that are not None."""
     return {key: value for key, value in found.items() if value is not None}

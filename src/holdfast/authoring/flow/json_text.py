@@ -80,8 +80,8 @@ class _Reader:
         if word is not None and word[0] in _WORDS:
             self._at = word.end()
             return _WORDS[word[0]]
-        found = (word[0] if word else self._peek())[:20]
-        raise self._error(f"{found!r} is not JSON: put text in double quotes", start)
+        culprit = (word[0] if word else self._peek())[:20]
+        raise self._error(f"{culprit!r} is not JSON: put text in double quotes", start)
 
     def _string(self) -> str:
         start = self._at

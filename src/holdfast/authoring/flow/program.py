@@ -60,7 +60,6 @@ class Driver:
         """Steps and references that were looked at so far: what a run costs."""
 
     async def run(self) -> Any:
-        """To the output."""
         for place in self._plan.asked:
             self._ask(place)
         self._go_on()
@@ -77,7 +76,6 @@ class Driver:
     # -- the ready set -------------------------------------------------------------------------------------------------
 
     def _ask(self, place: int) -> None:
-        """Somebody needs the step."""
         if place not in self._stages:
             self._stages[place] = "asked"
             self._ready.append(place)

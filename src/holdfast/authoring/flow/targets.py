@@ -46,7 +46,6 @@ class Plain(Shape[Any]):
         return self.typed.check()
 
     def encode(self, value: Any, path: str = "") -> bytes:
-        """By the annotation."""
         return self.typed.encode(value, path)
 
     def decode(self, data: bytes | msgspec.Raw) -> Any:
@@ -57,7 +56,6 @@ class Plain(Shape[Any]):
             raise NotDecodable(f"{self.what}: {error}") from None
 
     def round_trip(self, value: Any, path: str = "") -> tuple[bytes, Any]:
-        """Both."""
         return self.typed.round_trip(value, path)
 
 

@@ -187,7 +187,6 @@ class StateDecorator:
     @overload
     def __call__(self, function: Callable[[S], N], /) -> SyncStateHandler[S, N]: ...
     def __call__(self, function: Callable[..., Any], /) -> Any:
-        """The handler."""
         definition = define("state", function, **self._options)
         self._add(definition)
         return StateHandler[Any, Any](definition) if definition.is_async else SyncStateHandler[Any, Any](definition)

@@ -47,7 +47,6 @@ class Node:
 
     @property
     def undo(self) -> Undo | None:
-        """Its way back."""
         return self.definition.undo if self.definition is not None else None
 
 

@@ -58,51 +58,39 @@ class LoggingObserver(Observer):
         self._log = logger or logging.getLogger("holdfast.machine.observer")
 
     def state_entered(self, run_id: str, state: str) -> None:
-        """As named."""
         self._log.debug("run %s: entered %s", run_id, state)
 
     def task_started(self, run_id: str, state: str, task: str, attempt: int) -> None:
-        """As named."""
         self._log.debug("run %s: %s of %s began, attempt %d", run_id, task, state, attempt)
 
     def task_succeeded(self, run_id: str, state: str, task: str, attempt: int) -> None:
-        """As named."""
         self._log.debug("run %s: %s of %s succeeded", run_id, task, state)
 
     def task_failed(self, run_id: str, state: str, task: str, attempt: int, error: BaseException) -> None:
-        """As named."""
         self._log.warning("run %s: %s of %s failed, attempt %d: %r", run_id, task, state, attempt, error)
 
     def retry(self, run_id: str, state: str, attempt: int, delay: float, error: BaseException) -> None:
-        """As named."""
         self._log.info("run %s: attempt %d of %s failed, next in %.3f s: %r", run_id, attempt, state, delay, error)
 
     def circuit_open(self, run_id: str, state: str) -> None:
-        """As named."""
         self._log.warning("run %s: the circuit breaker of %s is open", run_id, state)
 
     def checkpoint(self, run_id: str, sequence: int) -> None:
-        """As named."""
         self._log.debug("run %s: row %d is durable", run_id, sequence)
 
     def resumed(self, run_id: str, sequence: int) -> None:
-        """As named."""
         self._log.info("run %s: resumed after row %d", run_id, sequence)
 
     def cancelled(self, run_id: str, state: str) -> None:
-        """As named."""
         self._log.info("run %s: cancelled in %s", run_id, state)
 
     def timed_out(self, run_id: str, state: str) -> None:
-        """As named."""
         self._log.warning("run %s: its time ran out in %s", run_id, state)
 
     def clear_failed(self, run_id: str, error: BaseException) -> None:
-        """As named."""
         self._log.warning("run %s: its log could not be cleared: %r", run_id, error)
 
     def unknown_state(self, run_id: str, state: str) -> None:
-        """As named."""
         self._log.warning("run %s: its log names %s, which this machine does not have", run_id, state)
 
 

@@ -30,17 +30,14 @@ class AloneScope:
 
     @property
     def run(self) -> str:
-        """The run's id."""
         return self._run.id
 
     @property
     def workflow(self) -> str:
-        """The machine."""
         return self._run.model.name
 
     @property
     def version(self) -> str:
-        """Its version."""
         return self._run.model.version
 
     @property
@@ -55,7 +52,6 @@ class AloneScope:
 
     @property
     def step(self) -> str:
-        """The state."""
         return self._run.last_label
 
     @property

@@ -116,7 +116,6 @@ class NextShape(Shape[Any]):
         return self._states.schema(self._labels)
 
     def encode(self, value: Any, path: str = "") -> bytes:
-        """As JSON."""
         if is_more(value):
             return b'{"' + MORE.encode() + b'":' + self._cursor.encode(value.cursor, "cursor") + b"}"
         if type(value) is Again:
@@ -124,7 +123,6 @@ class NextShape(Shape[Any]):
         return self._states.tag(value, path or self.what)
 
     def decode(self, data: bytes | msgspec.Raw) -> Any:
-        """From JSON."""
         label, value = untagged(data, self.what)
         if label == MORE:
             return More(self._cursor.decode(value))
@@ -159,7 +157,6 @@ class Parts(Arguments):
         return {**named, "$defs": defs} if defs else named
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """By name."""
         try:
             return dict(self.signature.bind(*args, **kwargs).arguments)
         except TypeError as error:

@@ -119,7 +119,6 @@ class AskedSteps:
         return value
 
     def deliver(self, event: e.StepCompleted | e.StepFailed) -> None:
-        """An outcome came."""
         key = event.key
         kept = self._open.pop(key, None) or self._abandoned.pop(key, None)
         if kept is None:

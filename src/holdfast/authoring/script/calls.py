@@ -61,7 +61,6 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
     # -- the coroutine protocol ----------------------------------------------------------------------------------------
 
     def send(self, value: Any) -> Any:
-        """As a coroutine's."""
         return (self._driver or self.__await__()).send(value)
 
     def throw(self, typ: Any, val: Any = None, tb: TracebackType | None = None) -> Any:
@@ -74,7 +73,6 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
         return driver.throw(typ if val is None else val)
 
     def close(self) -> None:
-        """As a coroutine's."""
         if self._driver is not None:
             self._driver.close()
         else:

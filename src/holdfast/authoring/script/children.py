@@ -33,11 +33,11 @@ def start(
 ) -> Run[R]:
     """Starts a child run and continues. `await run.result()` waits for it, if you need to.
 
-    - `id`: names the run; else its id follows from the parent's and the key
+    - `id`: names the run. Default: derived from the parent's id and the key
     - `timeout`: limits the wait for its result, never the child; by default a year
-    - `queue`: where it waits for a worker; else where its parent does
+    - `queue`: where it waits for a worker. Default: the parent's queue
     - `on_cancel="cancel"`: it is cancelled with its parent; by default it continues
-    - `name`: the key, if it is to differ from the workflow's name
+    - `name`: the key. Default: the workflow's name
     """
     program = require_program("start()", in_step="Start it from the workflow.", outside="Use: await app.start(call).")
     child = call.child
@@ -99,43 +99,33 @@ class ChildRun(Run[R]):
         program.ask(Send(key=program.take_key(f"cancel {self.id}"), to=self.id, kind="cancel", name=reason))
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
-        """For clients."""
         self._refuse("wait")
 
     async def status(self) -> Status:
-        """For clients."""
         self._refuse("status")
 
     async def view(self) -> RunView:
-        """For clients."""
         self._refuse("view")
 
     async def get(self, var: RunVar[T]) -> T | None:
-        """For clients."""
         self._refuse("get")
 
     async def kill(self, reason: str = "") -> None:
-        """For clients."""
         self._refuse("kill")
 
     async def pause(self, reason: str = "") -> None:
-        """For clients."""
         self._refuse("pause")
 
     async def resume(self) -> None:
-        """For clients."""
         self._refuse("resume")
 
     async def drop_message(self, number: int, reason: str = "") -> bool:
-        """For clients."""
         self._refuse("drop_message")
 
     async def retry(self, *, id: str | None = None) -> Run[R]:
-        """For clients."""
         self._refuse("retry")
 
     def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
-        """For clients."""
         self._refuse("follow")
 
     def _refuse(self, verb: str) -> NoReturn:

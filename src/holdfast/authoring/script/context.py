@@ -46,9 +46,7 @@ class Surroundings(Protocol):
         """Stores bytes."""
         ...
 
-    async def get_blob(self, name: str) -> bytes:
-        """Reads them back."""
-        ...
+    async def get_blob(self, name: str) -> bytes: ...
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
         """Notes that the step is alive and how far it is."""

@@ -64,7 +64,6 @@ class OpenResources:
         return errors
 
     def get(self, of: object) -> Any:
-        """The opened value."""
         try:
             return self._opened[id(of)]
         except KeyError:

@@ -142,7 +142,6 @@ class ScriptProgram:
 
     @property
     def timers(self) -> Timers:
-        """What comes due."""
         if self._timers is None:
             self._timers = Timers()
         return self._timers

@@ -113,7 +113,6 @@ class StartedChildren:
             raise
 
     def ended(self, event: e.ChildEnded) -> None:
-        """A child's end came."""
         child = self._by_key.get(event.key)
         if child is None or child.call.command.run != event.run:
             self._early[event.run] = event

@@ -258,7 +258,6 @@ class _WithOptions(Generic[P, R]):
         self._timeout = parse_duration(timeout, what="timeout=") if timeout is not None else None
 
     def durable_call(self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall[Any]:
-        """As the step's own."""
         return self._make(program, args, kwargs, authors_place() or place(3))
 
     def _make(
@@ -318,7 +317,6 @@ class StepDecorator:
     @overload
     def __call__(self, function: Callable[P, R], /) -> SyncStep[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Any:
-        """The step."""
         return _make_step(function, self._options)
 
 
@@ -359,16 +357,16 @@ def step(
     executor: Literal["thread", "process"] | None = None,
 ) -> StepDecorator: ...
 def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Makes a function a durable step. Also on the spot: `step(fn, name="mail")(…)`.
+    """Makes a function a durable step. Also inline: `step(fn, name="mail")(…)`.
 
-    - `retry`: when a failed attempt is tried again; a number is the count of attempts. Default: the app's `step_retry`
+    - `retry`: when a failed attempt is retried; a number is the number of attempts. Default: the app's `step_retry`
     - `timeout`: limits one attempt
-    - `once`: at most one attempt ever; if that is cut off, the workflow gets `OutcomeUnknown`
-    - `tx`: what it writes through `transaction(…)` and its outcome are one transaction: exactly once. On SQLite nobody
+    - `once`: at most one attempt ever; if it is interrupted, the workflow gets `OutcomeUnknown`
+    - `tx`: what it writes through `transaction(…)` and its outcome are one transaction: exactly once. On SQLite nothing
       else writes to the file while the body runs: keep it short
     - `raises`: exceptions that are answers: not retried, and raised as themselves in the workflow
-    - `executor`: where a `def` step runs: in a thread, or in a process of its own, which can be ended
-    - `name`: the name in the journal, if it is to differ from the function's
+    - `executor`: where a `def` step runs: in a thread, or in its own process, which can be terminated
+    - `name`: the name in the journal. Default: the function's
     """
     check_options(options, StepOptions.__slots__, "@step")
     given = StepOptions(**options)

@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     async def sleep(
         duration: Duration | None = None, *, until: datetime | None = None, name: str | None = None
     ) -> None:
-        """Sleeps durably: parks the run, no thread, no memory. The end is fixed when the sleep is first met."""
+        """Sleeps durably: parks the run, no thread, no memory. The end is fixed when the sleep first runs."""
 
 else:
 
     def sleep(duration=None, *, until=None, name=None):
-        """Sleeps durably: parks the run, no thread, no memory. The end is fixed when the sleep is first met."""
+        """Sleeps durably: parks the run, no thread, no memory. The end is fixed when the sleep first runs."""
         return durable_sleep(duration, until, name, place(1))
 
 
@@ -102,12 +102,12 @@ def uuid4() -> uuid.UUID:
 
 
 def patched(name: str) -> bool:
-    """Gates a change of a workflow that has open runs: True for runs that meet it live, False for older ones."""
+    """Gates a change of a workflow that has open runs: True for runs that reach it live, False for older ones."""
     return require_program("patched()").patched(check_name(name, "the name of a patch"))
 
 
 def continue_as(call: Call[Any]) -> NoReturn:
-    """Ends this pass and begins the run anew with other arguments: same id, an empty journal to replay."""
+    """Ends this pass and restarts the run with different arguments: same id, an empty journal to replay."""
     program = require_program("continue_as()")
     if program.spec.is_async and not program.is_body_running:
         raise NotAllowedHere("continue_as() in a task: it ends the whole body, so call it there, not in a task of it")
@@ -198,7 +198,7 @@ def transaction(kind: type[T]) -> T:
 
 
 def heartbeat(progress: Any = None) -> None:
-    """In a long step: says that it is alive, and how far it is. After a retry `current().progress` has it back.
+    """In a long step: reports progress. After a retry or a crash `current().progress` holds the last value.
 
     Raises `asyncio.CancelledError` once the result is no longer needed: this is how a `def` step finds out.
     """

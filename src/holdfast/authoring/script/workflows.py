@@ -83,11 +83,9 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
         return self._in_run().__await__()
 
     def send(self, value: Any) -> Any:
-        """As a coroutine's."""
         return self._in_run().send(value)
 
     def throw(self, typ: Any, val: Any = None, tb: TracebackType | None = None) -> Any:
-        """As a coroutine's."""
         return self._in_run().throw(typ, val, tb)
 
     def close(self) -> None:
@@ -199,7 +197,6 @@ class WorkflowDecorator:
     @overload
     def __call__(self, function: Callable[P, R], /) -> SyncWorkflow[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Any:
-        """The workflow."""
         return _make_workflow(function, self._options)
 
 
@@ -221,10 +218,10 @@ def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> A
     """Makes a function a workflow: ordinary Python whose steps, waits and children are durable.
 
     - `version`: runs are pinned to the version they began with; several may be served side by side
-    - `deadline`: ends a run that takes longer, counted from its start
-    - `retry`: begins the body again after an error outside steps; completed steps are kept. Default: not at all
+    - `deadline`: fails a run that takes longer, counted from its start
+    - `retry`: restarts the body after an error outside steps; completed steps are kept. Default: no retry
     - `raises`: exceptions that `result()` and a parent get as themselves
-    - `name`: the name in the journal, if it is to differ from the function's
+    - `name`: the name in the journal. Default: the function's
     """
     check_options(options, ("name", "version", "deadline", "retry", "raises", "keep"), "@workflow")
     return WorkflowDecorator(options) if function is None else _make_workflow(function, options)

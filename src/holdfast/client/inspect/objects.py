@@ -24,7 +24,6 @@ def at_text(at: datetime | None) -> str:
 
 
 def run_object(view: RunView) -> dict[str, Any]:
-    """A run's row."""
     shown: dict[str, Any] = msgspec.to_builtins(view)
     shown["waiting"] = view.waiting
     return shown
@@ -48,7 +47,6 @@ def event_object(event: e.AnyEvent, turn: Turn) -> dict[str, Any]:
 
 
 def entry_object(entry: Entry) -> dict[str, Any]:
-    """One entry of a timeline."""
     shown: dict[str, Any] = msgspec.to_builtins(entry)
     return {**shown, "text": say(entry)}
 

@@ -31,7 +31,6 @@ class Finding:
     times: int = 1
 
     def lines(self, call: str) -> list[str]:
-        """For people."""
         said = [f"{self.what}"]
         if self.point:
             said.append(f"  when: {self.point}: {self.meaning}" if self.meaning else f"  when: {self.point}")

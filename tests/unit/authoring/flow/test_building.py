@@ -124,7 +124,7 @@ REFUSED: list[tuple[Callable[[Any], object], str]] = [
     (lambda f: f.call("a", "m.f", needs=[f.input]), "references to steps"),
     (lambda f: f.call("a", "m.f", {"x": object()}), "not a value for a flow"),
     (lambda f: f.call("a", "m.f", {"x": float("nan")}), "not a number"),
-    (lambda f: f.call("a", "m.f", {"x": {1: 2}}), "is no text"),
+    (lambda f: f.call("a", "m.f", {"x": {1: 2}}), "is not text"),
     (lambda f: f.wait("a", "s", default=1), "give timeout= too"),
     (lambda f: f.escalate("a", then="approve"), "what happens at the timeout"),
     (lambda f: f.sleep("a", "1x"), "unknown unit"),

@@ -214,7 +214,7 @@ def test_yaml_means_what_yaml_1_2_says() -> None:
         ('{"a": [1, 2,]}', "f:1:12: a comma before the closing bracket"),
         ('{"a" 1}', "f:1:6: ':' was expected"),
         ("{a: 1}", "f:1:2: a key in double quotes"),
-        ('{"a": NaN}', "f:1:7: 'NaN' is no JSON"),
+        ('{"a": NaN}', "f:1:7: 'NaN' is not JSON"),
         ('{"a": 1} x', "f:1:10: there is more text"),
         ('{"a": "b', "f:1:7: unterminated string"),
         ('{"a": "\\ud800"}', "f:1:7: half of a surrogate"),
