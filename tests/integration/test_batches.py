@@ -348,7 +348,7 @@ async def test_other_wrong_uses_are_refused() -> None:
     with pytest.raises(RunNotFound):
         await app.batch("nothing")
     await app.start(sell(Order(1)), id="single")
-    with pytest.raises(Conflict, match="no batch"):
+    with pytest.raises(Conflict, match="not a batch"):
         await app.batch("single")
 
 
