@@ -272,7 +272,7 @@ def main(arguments: list[str]) -> int:
         usage()
         return 0
     if arguments[0] not in COMMANDS:
-        return usage(f"there is no command {arguments[0]!r}; the commands are listed above")
+        return usage(f"no command {arguments[0]!r}; the commands are listed above")
     try:
         return COMMANDS[arguments[0]](arguments[1:])
     except SetupError as error:

@@ -24,7 +24,7 @@ _REASON = click.option("--reason", default="", metavar="TEXT", help="Reason, rec
 @asking()
 @_REASON
 def cancel(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
-    """Ask a run to stop: its code sees CancelledError and may clean up. One that has not begun ends at once."""
+    """Cancel a run: its code gets CancelledError and may clean up. A run that has not started ends at once."""
     run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.cancel(reason), remarks.cancelled))
 
 
@@ -33,7 +33,8 @@ def cancel(run_id: str, target: str | None, url: str | None, is_json: bool, reas
 @asking()
 @_REASON
 def kill(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
-    """End a run at once, whoever holds it: none of its code runs, nothing is undone. `show` lists what was left."""
+    """End a run at once, even on another worker: none of its code runs, nothing is undone. `show` lists what was
+    left."""
     run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.kill(reason), remarks.killed))
 
 
@@ -42,7 +43,7 @@ def kill(run_id: str, target: str | None, url: str | None, is_json: bool, reason
 @asking()
 @_REASON
 def pause(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
-    """Let a run stand still until it is resumed: at once if nobody holds it, else when its worker falls quiet."""
+    """Pause a run until it is resumed: at once if no worker holds it, else when its running steps end."""
     run_async(_do(run_id, target, url, Output(is_json=is_json), lambda run: run.pause(reason), remarks.paused))
 
 
@@ -120,4 +121,4 @@ async def _drop(run_id: str, number: int, target: str | None, url: str | None, o
         out.record({"run": run_id, "message": number, "told_again": is_told_again})
         return
     what = "told again from the child's journal" if is_told_again else "dropped"
-    out.line(("run ", "dim"), (run_id, "bold"), f": message {number} {what}; holdfast resume {run_id} lets it go on")
+    out.line(("run ", "dim"), (run_id, "bold"), f": message {number} {what}; holdfast resume {run_id} resumes it")

@@ -66,10 +66,10 @@ COMMANDS = {
 """The module of each command, imported when it is needed; after a colon its name there, if it is not `command`."""
 
 SUMMARIES = {
-    "demo": "See a worker killed and its run finished by another.",
-    "init": "Make a small project that runs.",
-    "dev": "Run a worker that begins anew when the code changes.",
-    "worker": "Run a worker until it is told to stop.",
+    "demo": "Watch a worker get killed and another finish its run.",
+    "init": "Create a small working project.",
+    "dev": "Run a worker that restarts when the code changes.",
+    "worker": "Run a worker until it is stopped.",
     "dashboard": "Serve the page and the HTTP API.",
     "tokens": "Make, list and revoke tokens of the HTTP API.",
     "start": "Start a run.",

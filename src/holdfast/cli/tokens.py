@@ -14,7 +14,7 @@ from holdfast.config import Loaded, load
 from holdfast.doors import web
 
 _FILE = click.option("--file", metavar="FILE", help="Where they are kept; else as [http] tokens says.")
-_JSON = click.option("--json", "is_json", is_flag=True, help="One object.")
+_JSON = click.option("--json", "is_json", is_flag=True, help="Print one object.")
 
 
 def token_file(loaded: Loaded, given: str | None = None) -> Any:

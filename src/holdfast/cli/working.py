@@ -54,9 +54,9 @@ THREADS_END = 1.0
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
-@click.option("--json", "is_json", is_flag=True, help="The same as --log-format json.")
+@click.option("--json", "is_json", is_flag=True, help="Same as --log-format json.")
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve health, readiness and figures there.")
-@click.option("--paranoid", is_flag=True, help="Replay each run whenever it is parked, and compare: for development.")
+@click.option("--paranoid", is_flag=True, help="Replay each run whenever it parks, and compare (for development).")
 def command(
     target: str | None,
     queues: tuple[str, ...],

@@ -233,7 +233,7 @@ async def start_calls(
 async def get_batch(
     client: Client, id: str, workflow: AnyWorkflow[..., R] | None, *, is_plain: bool = False
 ) -> Batch[R]:
-    """The batch of that id, from anywhere. A plain one gives results as JSON values, whatever code there is."""
+    """The batch with that id. A plain one gives results as JSON values, whatever code there is."""
     row = await client.store.get(check_id(id, "batch id"))
     if row is None:
         raise RunNotFound(f"no batch {id!r} in {client.store.url}; list what is there with app.runs(workflow={NAME!r})")

@@ -20,7 +20,7 @@ FIRST = 5
 
 
 async def sweep_until_stopped(worker: Seat) -> None:
-    """One sweep after another, as far as nobody else does it."""
+    """One sweep after another, unless another worker is sweeping."""
     every = worker.options.sweep.total_seconds()
     pause = every / FIRST
     while not worker.is_stopping:
@@ -35,7 +35,7 @@ async def sweep_until_stopped(worker: Seat) -> None:
 
 
 async def sweep_if_free(worker: Seat) -> Swept | None:
-    """A sweep, if nobody else is at it; None if somebody is."""
+    """A sweep; None if another worker is sweeping."""
     store, holder = worker.store, worker.options.instance
 
     async def goes_on() -> bool:

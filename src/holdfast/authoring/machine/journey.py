@@ -122,7 +122,7 @@ class Journey:
         self.tell_run("checkpoint", row.sequence)
 
     async def _refused(self, row: LogRow, error: Exception) -> HoldfastError:
-        """Why a row was not taken: somebody else wrote that row, or the store cannot."""
+        """Why a row was not written: another process wrote it, or the store cannot."""
         is_there = isinstance(error, Conflict)
         if not is_there:
             with contextlib.suppress(Exception):
@@ -136,8 +136,8 @@ class Journey:
                 "store=…); or clear it first. The log is as it was."
             )
         return Conflict(
-            f"machine {self.model.name}, run {self.id}: row {row.sequence} was written by somebody else; another "
-            "process goes on with this run, so this one stopped and undid nothing."
+            f"machine {self.model.name}, run {self.id}: row {row.sequence} was written by another process, which "
+            "is running this machine, so this one stopped and undid nothing."
         )
 
     async def _rows(self) -> Sequence[LogRow]:

@@ -71,7 +71,7 @@ async def roll_back(one: Journey, told: Told, *, is_begun: bool = False) -> Roll
 
 
 async def continue_rollback(one: Journey, row: LogRow) -> NoReturn:
-    """A run that was going back goes on going back, and then raises what it had raised."""
+    """Continues an interrupted rollback, then raises the run's original error."""
     from holdfast.authoring.machine.failing import conclude
 
     told = msgspec.json.decode(row.blob or b"{}", type=Told)

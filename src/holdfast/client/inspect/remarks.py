@@ -9,22 +9,22 @@ from holdfast.core.status import Status
 def cancelled(before: RunView, after: RunView) -> str:
     """After a cancel."""
     if before.status is Status.CANCELLED:
-        return "it had been cancelled before"
-    return "" if after.status.is_terminal else "asked to stop; it ends after its clean-up"
+        return "it was already cancelled"
+    return "" if after.status.is_terminal else "cancelling; it ends after its clean-up"
 
 
 def killed(before: RunView, after: RunView) -> str:
     """After a kill."""
-    return "it had ended before" if before.status.is_terminal else ""
+    return "it had already ended" if before.status.is_terminal else ""
 
 
 def paused(before: RunView, after: RunView) -> str:
     """After a pause."""
     if before.status is Status.PAUSED:
-        return "it was paused before"
-    return "" if after.status is Status.PAUSED else "asked to pause; its worker does when it falls quiet"
+        return "it was already paused"
+    return "" if after.status is Status.PAUSED else "pausing; its worker pauses it when its running steps end"
 
 
 def resumed(before: RunView, after: RunView) -> str:
     """After a resume."""
-    return "" if before.status is Status.PAUSED else "it was not paused: nothing done"
+    return "" if before.status is Status.PAUSED else "it was not paused: nothing changed"
