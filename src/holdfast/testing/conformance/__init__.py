@@ -24,7 +24,8 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blob_home blobs checksums children claims damage grants hints inbox journal leases machine_logs overview "
-    "ownership parking receipts runs shares snapshots suite suspects transactions trees turn_rows turn_table upkeep world"
+    "ownership parking receipts runs shares snapshots suite suspects transactions trees turn_rows "
+    "turn_table upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
