@@ -300,7 +300,11 @@ def test_every_allowed_step_is_met() -> None:
         life = Life(seed)
         life.live(30)
         met |= life.met
-    rare = [(rebuilding(), i.Held), (rebuilding(is_exclusive=True), i.Opened), (idle(), i.Landed)]
+    rare: list[tuple[Bench, type[i.Input]]] = [
+        (rebuilding(), i.Held),
+        (rebuilding(is_exclusive=True), i.Opened),
+        (idle(), i.Landed),
+    ]
     for bench, kind in rare:  # a transaction open while the end is refused; a thread that was given up
         before = bench.state
         bench.take(given(kind, bench))
