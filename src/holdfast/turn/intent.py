@@ -17,7 +17,8 @@ class Intent(Enum):
     PAUSE = "pause"
     LEAVE = "leave"  # the worker is shutting down
 
-    __hash__ = object.__hash__
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # as identity says, without a call
 
     def at_gate(self, draft: Draft, *, is_held: bool) -> Intent:
         """After a turn that met a gate: steps that are held do not begin, and what is not held stays."""

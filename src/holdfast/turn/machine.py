@@ -20,6 +20,8 @@ import msgspec
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.messages import ended
+from holdfast.core.program import Program
+from holdfast.core.run import Run
 from holdfast.ports.journal import Committed, Fenced, Park, Unread
 from holdfast.ports.transactions import RolledBack
 from holdfast.turn import effects as f
@@ -37,6 +39,13 @@ class Machine(Writer):
     """See the module. `take` is the one verb."""
 
     __slots__ = ()
+
+    run: Run
+    program: Program
+    state: State
+    seen: int
+    no: int
+    is_unborn: bool
 
     @property
     def is_settling(self) -> bool:

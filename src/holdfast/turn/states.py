@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from holdfast.turn.inputs import (
     Drain,
@@ -37,7 +38,8 @@ class State(Enum):
     REBUILDING = "rebuilding"  # a turn was refused: the journal is being read again
     GONE = "gone"  # no longer held here
 
-    __hash__ = object.__hash__  # as identity says, without a call
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # as identity says, without a call
 
 
 WAITS_FOR_STORE = frozenset((State.WRITING, State.RELEASING, State.REBUILDING))

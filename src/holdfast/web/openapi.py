@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.web.routes import Route
 
 REF = "#/components/schemas/{name}"
-PROBLEM = {
+PROBLEM: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "error"],
     "properties": {

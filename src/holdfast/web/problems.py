@@ -37,7 +37,7 @@ class Problem(Exception):
         self.status = status
         self.error = error
         self.detail = detail
-        self.headers = dict(headers or {})
+        self.headers: dict[str, str] = dict(headers or {})
         self.more = more
 
 

@@ -25,7 +25,7 @@ class Service:
     def __init__(self, app: App, gate: Gate, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.app = app
         self.gate = gate
-        self.stopping = asyncio.Event()
+        self.stopping: asyncio.Event = asyncio.Event()
         self.streams = 0
         self._clock = clock
         self._kept: dict[Any, tuple[float, Any]] = {}

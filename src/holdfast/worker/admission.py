@@ -14,9 +14,9 @@ class Admission:
     def __init__(self, slots: int, batch: int) -> None:
         self._slots = slots
         self._batch = batch
-        self.has_line = False
+        self.has_line: bool = False
         """Whether runs may be due that the last pass did not take: it took as many as it could."""
-        self.waits_for_slots = False
+        self.waits_for_slots: bool = False
 
     def limit(self, busy: int) -> int:
         """How many runs a pass of the claim loop may take now."""

@@ -62,7 +62,7 @@ class Connection:
 
     def __init__(self, endpoints: Endpoints, *, patience: float = MOST_PATIENCE) -> None:
         self._endpoints = endpoints
-        self.patience = min(max(patience, LEAST_PATIENCE), MOST_PATIENCE)
+        self.patience: float = min(max(patience, LEAST_PATIENCE), MOST_PATIENCE)
         self._channels: list[Any] = [_channel(address, endpoints) for address in endpoints.addresses]
         self._first = 0
         self._token = ""

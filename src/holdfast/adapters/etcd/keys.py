@@ -31,9 +31,9 @@ class Keys:
 
     def __init__(self, prefix: str) -> None:
         base = prefix.strip("/").encode()
-        self.base = base + b"/"
-        self.runs = base + b"/runs/"
-        self.heartbeats = base + b"/heartbeats/"
+        self.base: bytes = base + b"/"
+        self.runs: bytes = base + b"/runs/"
+        self.heartbeats: bytes = base + b"/heartbeats/"
 
     def run(self, run: str) -> bytes:
         return self.runs + run.encode()

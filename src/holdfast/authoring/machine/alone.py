@@ -130,6 +130,14 @@ async def health(model: Model, resources: Sequence[Resource[Any]]) -> dict[str, 
 class Alone(Journey):
     """One run of a machine, driven through its states."""
 
+    until: float | None
+    sequence: int
+    stack: list[Done]
+    visit: int
+    cursors: list[bytes]
+    here: Node | None
+    attempt: int
+
     def __init__(
         self,
         model: Model,

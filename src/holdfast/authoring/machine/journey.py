@@ -78,7 +78,7 @@ class Journey:
         self.here: Node | None = None
         self.until: float | None = None
         self.keep_log = keep_log
-        self.sequence = 0
+        self.sequence: int = 0
         self._lock = asyncio.Lock()
 
     def boundary(self) -> None:
