@@ -334,9 +334,8 @@ class App:
     def asgi(
         self, *, tokens: Any = None, authorize: Any = None, allowed_hosts: Iterable[str] | None = None, prefix: str = ""
     ) -> Any:
-        """The HTTP API and the page, to be mounted: nothing given, all is denied. `tokens`: a file of tokens.
-        `authorize`: gets the ASGI scope, gives (name, role) or None; may be async. `allowed_hosts`: names that
-        it answers for, else loopback's. `prefix`: where it is, if the server does not say so. Extra: `dashboard`."""
+        """The HTTP API and the page as an ASGI app. Without arguments every request is denied. `tokens`: a token file.
+        `authorize`: gets the scope, returns (name, role) or None; may be async. `allowed_hosts`: default loopback."""
         return web("asgi").asgi(self, tokens=tokens, authorize=authorize, allowed_hosts=allowed_hosts, prefix=prefix)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:

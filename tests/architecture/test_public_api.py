@@ -41,14 +41,14 @@ def test_the_public_names_exist() -> None:
 
 
 def undocumented(name: str, thing: object) -> Iterator[str]:
-    """The public name, and the public methods of a class of ours, that carry no docstring of their own."""
+    """The public name, and the public methods of a class of ours, that have no docstring, nor inherit one."""
     doc = thing.__doc__ if isinstance(thing, type) else inspect.getdoc(thing)
     if not doc or doc.startswith(f"{name}("):  # what @dataclass writes by itself does not count
         yield name
     if isinstance(thing, type) and thing.__module__.startswith("holdfast"):
         for key, member in vars(thing).items():
             method = getattr(member, "__func__", getattr(member, "fget", member))
-            if not key.startswith("_") and inspect.isroutine(method) and not method.__doc__:
+            if not key.startswith("_") and inspect.isroutine(method) and not inspect.getdoc(method):
                 yield f"{name}.{key}"
 
 

@@ -22,6 +22,7 @@ EXERCISED = {
     "init", "worker", "start", "runs", "show", "follow", "signal", "publish", "cancel", "kill", "pause", "resume",
     "retry", "workers", "doctor", "lint", "verify", "config", "migrate", "completion", "version",  # a day in the life
     "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space", "drop",  # the rest
+    "tokens", "dashboard",  # the rest, and test_http_server.py
     "demo", "dev",  # test_demo.py, test_cli_dev.py
 }  # fmt: skip
 """A command that is new has to be exercised through a real process before it is added here."""
@@ -129,6 +130,11 @@ def test_the_rest_of_the_commands(project: Place) -> None:
     for words in (["gc", "--dry-run"], ["compact", "--dry-run"], ["space"]):
         assert project.ok(*words)
         assert shown(project, *words)
+    refused = project.run("dashboard", "--http", "0.0.0.0:0")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
+    assert "hf_" in project.ok("tokens", "add", "ops", "--role", "read")
+    assert "ops" in project.ok("tokens", "list")
+    project.ok("tokens", "revoke", "ops")
     assert set(COMMANDS) == EXERCISED
 
 

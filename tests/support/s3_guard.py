@@ -50,7 +50,8 @@ class S3Server:
                     f"-dir={self.folder / 'data'}",
                     "-ip=127.0.0.1",
                     "-ip.bind=127.0.0.1",
-                    "-volume.max=20",
+                    "-volume.max=500",  # a bucket takes several, and each process of the tests has buckets of its own
+                    "-master.volumePreallocate=false",
                     "-master.volumeSizeLimitMB=64",
                     "-filer",
                     "-s3",

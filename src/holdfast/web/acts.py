@@ -17,7 +17,8 @@ from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
 from holdfast.client.run import ClientRun
 from holdfast.core.durations import Duration
 from holdfast.errors import UnknownWorkflow
-from holdfast.web.calls import Call, json_response
+from holdfast.web.answers import json_response
+from holdfast.web.calls import Call
 from holdfast.web.queries import read_instant
 from holdfast.web.runs import run_json
 

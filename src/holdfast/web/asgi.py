@@ -17,8 +17,10 @@ from starlette.types import Receive, Scope, Send
 from holdfast.app import App
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.web import static
-from holdfast.web.calls import Call, Identity, json_response
+from holdfast.web.answers import json_response
+from holdfast.web.calls import Call
 from holdfast.web.gate import LOOPBACK, METHODS, SAFE, Authorize, Gate, check_unsafe, cookie_name
+from holdfast.web.identity import Identity
 from holdfast.web.problems import Problem, problem_of, problem_response
 from holdfast.web.queries import Query
 from holdfast.web.routes import BASE, Route, Router

@@ -12,7 +12,8 @@ from holdfast.client.items import Item
 from holdfast.core.status import Status
 from holdfast.errors import Conflict
 from holdfast.web.acts import ReasonBody, RetryBody, audited
-from holdfast.web.calls import Call, json_response
+from holdfast.web.answers import json_response
+from holdfast.web.calls import Call
 from holdfast.web.problems import Problem
 from holdfast.web.runs import bounded, run_json
 

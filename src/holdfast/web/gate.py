@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
-from holdfast.web.calls import Identity
+from holdfast.web.identity import Identity
 from holdfast.web.problems import Problem
 from holdfast.web.sessions import Codes, Sessions
 from holdfast.web.tokens import Token, Tokens, check_role, find_token

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from holdfast import errors
-from holdfast.web.calls import encode
+from holdfast.web.answers import encode
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from holdfast.ports.condition import Diagnosable
-from holdfast.web.calls import Call, Identity
+from holdfast.web.calls import Call
+from holdfast.web.identity import Identity
 from holdfast.web.service import Service
 from holdfast.web.tokens import allows
 

@@ -23,7 +23,8 @@ from holdfast.core.timeline import Timeline
 from holdfast.core.turn import decode_row
 from holdfast.errors import CorruptJournal
 from holdfast.ports.runs import Filter, matches
-from holdfast.web.calls import Call, encode
+from holdfast.web.answers import encode
+from holdfast.web.calls import Call
 from holdfast.web.queries import read_seq
 from holdfast.web.runs import entries_json, run_json, turn_json
 from holdfast.web.service import Service

@@ -44,6 +44,7 @@ export function Runs() {
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const [bulk, setBulk] = useState<{ verb: BulkVerb; isAll: boolean } | null>(null);
   const [active, setActive] = useState(-1);
+  const activeNow = useRef(-1); // keys come faster than pictures: the next one counts from here
   const [total, setTotal] = useState('');
   const search = useRef<HTMLInputElement>(null);
   const lastPick = useRef(-1);
@@ -54,7 +55,7 @@ export function Runs() {
 
   useEffect(() => {
     setPicked(new Set());
-    setActive(-1);
+    setActive((activeNow.current = -1));
   }, [list]);
 
   const pick = (id: string, isRange: boolean) => {
@@ -72,8 +73,8 @@ export function Runs() {
   };
 
   const step = (by: number) => {
-    const next = Math.min(rows.length - 1, Math.max(0, active + by));
-    setActive(next);
+    const next = Math.min(rows.length - 1, Math.max(0, activeNow.current + by));
+    setActive((activeNow.current = next));
     const box = document.querySelector('.rows')?.getBoundingClientRect();
     if (!box) return;
     const top = box.top + next * height;
@@ -87,8 +88,14 @@ export function Runs() {
     },
     j: () => step(1),
     k: () => step(-1),
-    Enter: () => rows[active] && go(href('run', { id: rows[active].id })),
-    x: () => canPick && rows[active] && pick(rows[active].id, false),
+    Enter: () => {
+      const run = rows[activeNow.current];
+      if (run) go(href('run', { id: run.id }));
+    },
+    x: () => {
+      const run = rows[activeNow.current];
+      if (canPick && run) pick(run.id, false);
+    },
     Escape: () => setPicked(new Set()),
   });
 

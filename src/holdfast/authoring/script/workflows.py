@@ -83,9 +83,11 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
         return self._in_run().__await__()
 
     def send(self, value: Any) -> Any:
+        """Resumes the call with a value, as for a coroutine."""
         return self._in_run().send(value)
 
     def throw(self, typ: Any, val: Any = None, tb: TracebackType | None = None) -> Any:
+        """Raises an error inside the call, as for a coroutine."""
         return self._in_run().throw(typ, val, tb)
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ def test_the_configuration_takes_a_bucket_and_no_keys() -> None:
     """Contract: checked with the rest, before anything is opened; a secret is not repeated."""
     name = "HOLDFAST_STORE_BLOBS"
     assert load(environ={name: "s3://bucket/prefix"}).settings.store.blobs == "s3://bucket/prefix"
-    with pytest.raises(InvalidConfig, match="takes no keys") as refused:
+    with pytest.raises(InvalidConfig, match="must not contain keys") as refused:
         load(environ={name: "s3://key:hunter2@bucket"})
     assert "hunter2" not in str(refused.value)
     with pytest.raises(InvalidConfig, match="about a folder"):
