@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.cli.initialising import NEXT
+from holdfast.cli.commands.init import NEXT
 from holdfast.cli.root import COMMANDS, root
 from holdfast.config import load
 from tests.docs.test_blocks import ROOT, Block, blocks_of

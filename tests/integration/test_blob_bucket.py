@@ -22,7 +22,7 @@ from holdfast.adapters.blobs.label import LABEL
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.s3 import S3Home, home, parse_s3_address
-from holdfast.cli import doctor
+from holdfast.cli.commands import doctor
 from holdfast.client.verifying import verify_run
 from holdfast.errors import StoreRefused, StoreUnavailable
 from holdfast.extras import install_command

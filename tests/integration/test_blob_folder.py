@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from holdfast import App, Signal, step, workflow
 from holdfast.adapters.blobs.label import LABEL
-from holdfast.cli import growing
+from holdfast.cli.commands import compact, gc
 from holdfast.client.verifying import verify_run
 from holdfast.config import Configuration, StoreSettings
 from holdfast.errors import RunNotFound, StoreRefused, StoreUnavailable
@@ -128,7 +128,7 @@ async def test_compacting_without_the_folder_is_refused(shop: Shop) -> None:
         async with asyncio.timeout(30):
             while "signal" not in (await run.view()).waiting:
                 await run.wait("10ms")
-    for command, arguments in ((growing.compact, ["r"]), (growing.gc, [])):
+    for command, arguments in ((compact.command, ["r"]), (gc.command, [])):
         answer = await asyncio.to_thread(CliRunner().invoke, command, [*arguments, "--url", shop.url])
         assert isinstance(answer.exception, StoreRefused), answer.output
     app = shop.told

@@ -189,4 +189,4 @@ def test_help_loads_no_optional_package(project: Place) -> None:
     assert not loaded & {"apsw", "rich", "psycopg", "starlette", "uvicorn", "nats", "aetcd", "grpc", "opentelemetry",
                          "prometheus_client", "pydantic", "obstore", "yaml_rs", "jsonschema_rs", "tomllib"}  # fmt: skip
     commands = {name for name in loaded if name.startswith("holdfast.cli.")}
-    assert commands == {"holdfast.cli.root", "holdfast.cli.output", "holdfast.cli.escaping"}
+    assert commands == {"holdfast.cli.root", "holdfast.cli.output", "holdfast.cli.escapes"}

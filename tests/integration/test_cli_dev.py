@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from holdfast import App, remote
-from holdfast.cli.developing import files
+from holdfast.cli.commands.dev import files
 
 SHOP = """
 from holdfast import App, step, workflow

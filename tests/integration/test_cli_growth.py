@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from holdfast import App, Signal, step, workflow
 from holdfast.adapters.sqlite.connection import run as execute
-from holdfast.cli import growing, verifying
+from holdfast.cli.commands import compact, gc, space, verify
+from holdfast.cli.output import size_text
 from holdfast.core.turn import is_compacted
 
 go = Signal[str]("go")
@@ -69,16 +70,16 @@ def records(command: click.Command, *arguments: str) -> list[dict[str, Any]]:
 def test_gc_says_what_it_would_take_and_takes_it(url: str) -> None:
     """Contract: --dry-run removes nothing, and says which blobs follow the runs; without it the same goes, and those
     blobs after their grace."""
-    [would] = records(growing.gc, "--url", url, "--dry-run")
+    [would] = records(gc.command, "--url", url, "--dry-run")
     assert (would["dry_run"], would["trees"], would["runs"], would["blobs"]) == (True, 1, 1, 0)
     assert would["later_blobs"] == 1
     assert would["later_blob_bytes"] > 200_000
-    assert "1 more" in said(growing.gc, "--url", url, "--dry-run")
-    [done] = records(growing.gc, "--url", url, "--grace", "0s")
+    assert "1 more" in said(gc.command, "--url", url, "--dry-run")
+    [done] = records(gc.command, "--url", url, "--grace", "0s")
     assert (done["dry_run"], done["trees"], done["rows"]) == (False, 1, would["rows"])
     assert done["blobs"] == 1
     assert done["blob_bytes"] > 200_000
-    assert said(growing.gc, "--url", url) == "removed 0 runs (0 trees, 0 journal rows)\nremoved 0 blobs (0 B)\n"
+    assert said(gc.command, "--url", url) == "removed 0 runs (0 trees, 0 journal rows)\nremoved 0 blobs (0 B)\n"
 
 
 def test_gc_takes_the_last_run_too(tmp_path: Path) -> None:
@@ -92,11 +93,11 @@ def test_gc_takes_the_last_run_too(tmp_path: Path) -> None:
             await (await app.start(short(), id="short")).result("30s")
 
     asyncio.run(end())
-    [would] = records(growing.gc, "--url", url, "--dry-run")
-    [done] = records(growing.gc, "--url", url)
+    [would] = records(gc.command, "--url", url, "--dry-run")
+    [done] = records(gc.command, "--url", url)
     assert [(each["trees"], each["runs"], each["rows"]) for each in (would, done)] == [(1, 1, would["rows"])] * 2
-    assert "events\t0\t0 B" in said(growing.space, "--url", url)
-    assert records(verifying.command, "--url", url)[-1]["runs"] == 0
+    assert "events\t0\t0 B" in said(space.command, "--url", url)
+    assert records(verify.command, "--url", url)[-1]["runs"] == 0
 
 
 def test_gc_leaves_a_sweeping_worker_alone(url: str) -> None:
@@ -108,20 +109,20 @@ def test_gc_leaves_a_sweeping_worker_alone(url: str) -> None:
             assert await store.take_duty("sweep", holder="a worker", ttl=timedelta(minutes=2))
 
     asyncio.run(sweeps())
-    answer = CliRunner().invoke(growing.gc, ["--url", url])
+    answer = CliRunner().invoke(gc.command, ["--url", url])
     assert answer.exit_code == 1
     assert "a worker is sweeping this store just now" in str(answer.exception)
 
 
 def test_compact_makes_long_journals_short(url: str) -> None:
     """Contract: those with enough rows, or the one that is named; --dry-run only counts; the run goes on."""
-    assert records(growing.compact, "--url", url) == [{"dry_run": False, "runs": 0, "rows": 0, "problems": 0}]
-    assert records(growing.compact, "--url", url, "--rows", "20", "--dry-run") == [
+    assert records(compact.command, "--url", url) == [{"dry_run": False, "runs": 0, "rows": 0, "problems": 0}]
+    assert records(compact.command, "--url", url, "--rows", "20", "--dry-run") == [
         {"run": "long", "rows": 50},
         {"dry_run": True, "runs": 1, "rows": 50, "problems": 0},
     ]
-    assert records(growing.compact, "long", "--url", url)[0] == {"run": "long", "rows": 50}
-    assert said(growing.compact, "long", "--url", url) == "compacted 0 runs, 0 journal rows less\n"
+    assert records(compact.command, "long", "--url", url)[0] == {"run": "long", "rows": 50}
+    assert said(compact.command, "long", "--url", url) == "compacted 0 runs, 0 journal rows less\n"
 
     async def go_on() -> str:
         app = App(url, workflows=[long], step_limit=None)
@@ -151,14 +152,14 @@ def test_compact_goes_on_after_a_run_that_is_damaged(url: str) -> None:
     damage = "UPDATE events SET body = x'00' WHERE ordinal = 5 AND run = (SELECT no FROM runs WHERE id = 'damaged')"
     execute(connection, damage)
     connection.close()
-    answer = CliRunner().invoke(growing.compact, ["--url", url, "--rows", "20", "--json"], standalone_mode=False)
+    answer = CliRunner().invoke(compact.command, ["--url", url, "--rows", "20", "--json"], standalone_mode=False)
     assert answer.return_value == 1
     *found, last = [json.loads(line) for line in answer.stdout.splitlines()]
     assert [one["run"] for one in found] == ["damaged", "after", "long"]
     assert found[0]["problem"].startswith("the checksum of row 5 does not hold")
     assert [one["rows"] for one in found[1:]] == [20, 50]
     assert last == {"dry_run": False, "runs": 2, "rows": 70, "problems": 1}
-    answer = CliRunner().invoke(growing.compact, ["damaged", "--url", url], standalone_mode=False)
+    answer = CliRunner().invoke(compact.command, ["damaged", "--url", url], standalone_mode=False)
     assert answer.return_value == 1
     assert "run damaged: the checksum" in answer.stdout
     assert "1 run is damaged" in answer.stdout
@@ -166,21 +167,21 @@ def test_compact_goes_on_after_a_run_that_is_damaged(url: str) -> None:
 
 def test_space_says_where_the_room_goes(url: str) -> None:
     """Contract: tables, kinds of blobs, the largest runs, and what retention would take; as a table and as JSON."""
-    [report] = records(growing.space, "--url", url, "--largest", "1")
+    [report] = records(space.command, "--url", url, "--largest", "1")
     assert report["tables"]["runs"]["rows"] == 2
     assert report["tables"]["events"]["rows"] > 50
     assert report["blobs"]["payload"]["bytes"] > 200_000
     assert [run["run"] for run in report["largest"]] == ["long"]
     assert report["expired"]["runs"] == 1
     assert report["total"] > report["tables"]["events"]["bytes"]
-    text = said(growing.space, "--url", url)
+    text = said(space.command, "--url", url)
     assert "blobs: payload" in text
     assert "now 1 runs" in text
 
 
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (1_400_000, "1.4 MB"), (2 * 10**12, "2.0 TB")])
 def test_sizes_are_for_people(size: int, text: str) -> None:
-    assert growing.size_text(size) == text
+    assert size_text(size) == text
 
 
 @pytest.mark.parametrize(
@@ -193,11 +194,11 @@ def test_sizes_are_for_people(size: int, text: str) -> None:
 )
 def test_verify_reads_the_large_payloads(url: str, statement: str, words: str) -> None:
     """Contract: a payload that is gone, or that is not what its name says, is found in the run that names it."""
-    assert records(verifying.command, "--url", url)[0]["problems"] == []
+    assert records(verify.command, "--url", url)[0]["problems"] == []
     connection = apsw.Connection(url.removeprefix("sqlite:///"))
     execute(connection, statement)
     connection.close()
-    [answer] = records(verifying.command, "--url", url)
+    [answer] = records(verify.command, "--url", url)
     [problem] = answer["problems"]
     assert problem["run"] == "short"
     assert words in problem["problem"]

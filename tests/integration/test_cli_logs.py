@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.escaping import MAX_TEXT, lines_of, one_line, plain, to_json
+from holdfast.cli.escapes import MAX_TEXT, lines_of, one_line, plain, to_json
 from holdfast.cli.logs import JsonLines, LogStream, TextLines
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

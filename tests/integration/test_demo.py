@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.demo_story import POINTS, plan_for
-from holdfast.cli.demo_verdict import Kill, Note, Picture, Recorded, judge, read_ledger
+from holdfast.cli.demo.story import POINTS, plan_for
+from holdfast.cli.demo.verdict import Kill, Note, Picture, Recorded, judge, read_ledger
 from tests.integration.cli_app_processes import SRC
 
 PATIENCE = 60.0
@@ -51,7 +51,8 @@ class Place:
         if app is None:
             return [sys.executable, "-m", "holdfast", "demo", *arguments]
         code = (
-            f"from holdfast.cli import demo_stage, main; demo_stage.APP = {app!r}; main(['demo', *{list(arguments)!r}])"
+            "from holdfast.cli import main; from holdfast.cli.demo import stage\n"
+            f"stage.APP = {app!r}; main(['demo', *{list(arguments)!r}])"
         )
         return [sys.executable, "-c", code]
 
@@ -214,8 +215,8 @@ def test_a_terminal_gets_lines_that_move(place: Place, columns: int, env: dict[s
 RUNS_AGAIN = """
 import os
 from pathlib import Path
-from holdfast.cli import demo_app
-from holdfast.cli.demo_app import app
+from holdfast.cli.demo import app as demo_app
+from holdfast.cli.demo.app import app
 
 LEDGER = Path(os.environ["DEMO_LEDGER"])
 written = demo_app.note
@@ -235,7 +236,7 @@ demo_app.note = note
 
 OTHER_RESULT = """
 from holdfast import App, workflow
-from holdfast.cli import demo_app
+from holdfast.cli.demo import app as demo_app
 
 @workflow
 async def fulfil(order: demo_app.Order) -> str:
@@ -246,7 +247,7 @@ app = App(workflows=[fulfil, demo_app.ship])
 
 FAILS = """
 from holdfast import App, workflow
-from holdfast.cli import demo_app
+from holdfast.cli.demo import app as demo_app
 
 @workflow
 async def fulfil(order: demo_app.Order) -> str:
@@ -409,7 +410,7 @@ def test_help_is_light(place: Place) -> None:
     )
     assert answer.returncode == 0
     assert "--seed N" in answer.stdout
-    assert not {"apsw", "rich", "holdfast.cli.demo_story"} & set(answer.stderr.split())
+    assert not {"apsw", "rich", "holdfast.cli.demo.story"} & set(answer.stderr.split())
 
 
 @pytest.mark.parametrize("words", [["--seed", "x"], ["--seed", "-1"], ["more"]])

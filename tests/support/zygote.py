@@ -26,8 +26,8 @@ from typing import Any
 LOADED = (
     "holdfast.app",
     "holdfast.cli.root",
-    "holdfast.cli.working",
-    "holdfast.cli.starting",
+    "holdfast.cli.commands.worker",
+    "holdfast.cli.commands.start",
     "holdfast.cli.output",
     "holdfast.stores",
     "holdfast.sync",

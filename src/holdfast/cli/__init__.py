@@ -2,14 +2,14 @@
 
 ::
 
-    root ──▶ a file per command, or per few: working · starting · listing · showing · operating · …
-                 │            │
-      asking · loading     output (terminal · plain lines · JSON)      logs (text · JSON)
-           │
-      discovering
-                                └────────────── escaping ──────────────┘
+    root ──▶ commands/ (a module per command) ──▶ demo/ (what `holdfast demo` shows)
+                 │
+       ┌─────────┼──────────────────────────────┐
+    targets   options · parameters      output (terminal · plain lines · JSON)    logs (text · JSON)
+       │                                        │                                   │
+    discovery                                   └────────────── escapes ────────────┘
 
-Nothing here knows SQL. What comes from users' data passes `escaping` before it reaches a terminal or a log. Commands
+Nothing here knows SQL. What comes from users' data passes `escapes` before it reaches a terminal or a log. Commands
 import what they need when they run, so that `holdfast --help` stays light.
 """
 

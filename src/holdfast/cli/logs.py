@@ -19,7 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from holdfast.cli.escaping import lines_of, one_line, plain, text_of, to_json
+from holdfast.cli.escapes import lines_of, one_line, plain, text_of, to_json
 
 LogFormat = Literal["text", "json"]
 

@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.cli.escaping import lines_of, one_line, to_json
+from holdfast.cli.escapes import lines_of, one_line, to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,6 +79,16 @@ def standing(status: str, doing: str) -> list[Part]:
     """A status and what there is to say about it: "running: sleeping …", "paused (operator): …"."""
     said = doing.removeprefix(status)
     return [status_part(status), said if said != doing or not doing else f": {doing}"]
+
+
+def size_text(count: int) -> str:
+    """Bytes for people: "812 B", "1.4 MB"."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
 
 
 def ago_text(past: timedelta) -> str:

@@ -1,14 +1,15 @@
-"""How far a batch is: a bar on a terminal, now and then a line in a pipe, nothing beside JSON."""
+"""How far a command is: a bar or a line on a terminal, nothing beside JSON. A batch also writes lines in a pipe."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import IO, Protocol
+from typing import IO, Protocol, Self
 
 from holdfast.authoring.batch.plan import Counts
-from holdfast.cli.output import has_color, is_terminal
+from holdfast.cli.output import Output, has_color, is_terminal
 
 EVERY = 10.0
 """Seconds between two lines in a pipe."""
@@ -101,3 +102,26 @@ def _live(stream: IO[str]) -> Generator[Bar]:
                 progress.update(task, total=max(1, counts.total), completed=counts.done, description=text)
 
         yield Live()
+
+
+class ProgressLine:
+    """One line on a terminal's standard error, rewritten while the answer is to come; nothing in a pipe."""
+
+    def __init__(self, out: Output) -> None:
+        self._is_shown = out.is_terminal and is_terminal(sys.stderr)
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, text: str) -> None:
+        """What has been done so far."""
+        if self._is_shown:
+            sys.stderr.write(f"\r{text:<{self._width}}")
+            sys.stderr.flush()
+            self._width = len(text)
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown and self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+            sys.stderr.flush()

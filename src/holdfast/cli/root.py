@@ -12,12 +12,13 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from keyword import iskeyword
 from typing import Any, NoReturn, TypeVar
 
 import click
 
 from holdfast.cli import INTERRUPTED
-from holdfast.cli.escaping import one_line
+from holdfast.cli.escapes import one_line
 from holdfast.cli.output import Output, open_missing_streams, prepare
 from holdfast.errors import HoldfastError
 
@@ -26,83 +27,59 @@ T = TypeVar("T")
 COMPLETION_VARIABLE = "_HOLDFAST_COMPLETE"
 """How the script of `holdfast completion` asks for words."""
 
-COMMANDS = {
-    "demo": "demo",
-    "init": "initialising",
-    "dev": "developing",
-    "worker": "working",
-    "dashboard": "dashboard",
-    "tokens": "tokens",
-    "start": "starting",
-    "batch": "batching",
-    "runs": "listing",
-    "show": "showing",
-    "follow": "following",
-    "signal": "sending:signal",
-    "publish": "sending:publish",
-    "cancel": "operating:cancel",
-    "kill": "operating:kill",
-    "pause": "operating:pause",
-    "resume": "operating:resume",
-    "drop": "operating:drop",
-    "retry": "operating:retry",
-    "compensate": "compensating",
-    "workers": "workers",
-    "manifest": "manifesting",
-    "flow": "flows",
-    "doctor": "doctor",
-    "export": "exporting:export",
-    "import": "exporting:import_",
-    "verify": "verifying",
-    "lint": "linting",
-    "config": "configuring",
-    "migrate": "migrating",
-    "completion": "completing",
-    "gc": "growing:gc",
-    "compact": "growing:compact",
-    "space": "growing:space",
-    "version": "about",
+GROUPS: dict[str, dict[str, str]] = {
+    "First steps": {
+        "demo": "Watch a worker get killed and another finish its run.",
+        "init": "Create a small working project.",
+        "dev": "Run a worker that restarts when the code changes.",
+    },
+    "Run workflows": {
+        "worker": "Run a worker until it is stopped.",
+        "start": "Start a run.",
+        "batch": "Run a workflow once for each line of a file.",
+        "flow": "Check, draw and run flow files.",
+    },
+    "See what runs do": {
+        "runs": "List runs, newest first.",
+        "show": "Show one run: what it is doing and what it did.",
+        "follow": "Follow a run as it happens.",
+        "workers": "List workers and what they serve.",
+        "manifest": "Show what an app can run.",
+        "dashboard": "Serve the page and the HTTP API.",
+    },
+    "Act on runs": {
+        "signal": "Send a signal to a run.",
+        "publish": "Publish to every run waiting on a topic.",
+        "cancel": "Cancel a run; its clean-up code runs.",
+        "kill": "End a run at once, without clean-up.",
+        "pause": "Pause a run.",
+        "resume": "Resume a paused run, also a quarantined or diverged one.",
+        "retry": "Retry an ended run, keeping its completed steps.",
+        "drop": "Drop a message that a run cannot read.",
+        "compensate": "Finish the rollback of a machine's run.",
+    },
+    "Look after a store": {
+        "doctor": "Check store, workers and runs for problems.",
+        "verify": "Check stored runs for damage.",
+        "gc": "Remove runs that ended long ago, and unused blobs.",
+        "compact": "Compact long journals.",
+        "space": "Show what uses the store's space.",
+        "migrate": "Migrate the store's schema.",
+        "export": "Write the journal of a run to a file.",
+        "import": "Import an exported journal.",
+    },
+    "Set up": {
+        "config": "Show every setting and where it came from.",
+        "tokens": "Make, list and revoke tokens of the HTTP API.",
+        "lint": "Find code in workflow bodies that would not replay.",
+        "completion": "Print the shell completion script.",
+        "version": "Show the version.",
+    },
 }
-"""The module of each command, imported when it is needed; after a colon its name there, if it is not `command`."""
+"""Every command and what the list of commands says of it, in the order a newcomer needs them. Each has a module of its
+name in `commands`, which calls it `command` and is imported when it is needed."""
 
-SUMMARIES = {
-    "demo": "Watch a worker get killed and another finish its run.",
-    "init": "Create a small working project.",
-    "dev": "Run a worker that restarts when the code changes.",
-    "worker": "Run a worker until it is stopped.",
-    "dashboard": "Serve the page and the HTTP API.",
-    "tokens": "Make, list and revoke tokens of the HTTP API.",
-    "start": "Start a run.",
-    "batch": "Run a workflow once for each line of a file.",
-    "runs": "List runs, newest first.",
-    "show": "Show one run: what it is doing and what it did.",
-    "follow": "Follow a run as it happens.",
-    "signal": "Send a signal to a run.",
-    "publish": "Publish to every run waiting on a topic.",
-    "cancel": "Cancel a run; its clean-up code runs.",
-    "kill": "End a run at once, without clean-up.",
-    "pause": "Pause a run.",
-    "resume": "Resume a paused run, also a quarantined or diverged one.",
-    "drop": "Drop a message that a run cannot read.",
-    "retry": "Retry an ended run, keeping its completed steps.",
-    "compensate": "Finish the rollback of a machine's run.",
-    "workers": "List workers and what they serve.",
-    "manifest": "Show what an app can run.",
-    "flow": "Check, draw and run flow files.",
-    "doctor": "Check store, workers and runs for problems.",
-    "export": "Write the journal of a run to a file.",
-    "import": "Import an exported journal.",
-    "verify": "Check stored runs for damage.",
-    "lint": "Find code in workflow bodies that would not replay.",
-    "config": "Show every setting and where it came from.",
-    "gc": "Remove runs that ended long ago, and unused blobs.",
-    "compact": "Compact long journals.",
-    "space": "Show what uses the store's space.",
-    "migrate": "Migrate the store's schema.",
-    "completion": "Print the shell completion script.",
-    "version": "Show the version.",
-}
-"""What the list of commands says of each: known without loading any. A command that is not here says it itself."""
+COMMANDS: dict[str, str] = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 
 def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -136,35 +113,31 @@ class HoldfastCommand(click.Command):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params.extend(_common_options())
-        self.short_help: str | None = SUMMARIES.get(self.name or "", self.short_help)
+        self.short_help: str | None = COMMANDS.get(self.name or "", self.short_help)
 
 
 class LazyGroup(click.Group):
     """Knows its commands by name and loads the module of one when it is asked for."""
 
-    places: Mapping[str, str] = COMMANDS
-    summaries: Mapping[str, str] = SUMMARIES
+    package: str = "holdfast.cli.commands"
+    groups: Mapping[str, Mapping[str, str]] = GROUPS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order a newcomer needs them."""
-        return list(self.places)
+        return [name for group in self.groups.values() for name in group]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = self.places.get(cmd_name)
-        if place is None:
+        if cmd_name not in self.list_commands(ctx):
             return None
-        module, _, attribute = place.partition(":")
-        command: click.Command = getattr(importlib.import_module(f"holdfast.cli.{module}"), attribute or "command")
+        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = importlib.import_module(f"{self.package}.{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click's, without loading the commands."""
-        rows: list[tuple[str, str]] = []
-        for name in self.places:
-            command = None if name in self.summaries else self.get_command(ctx, name)
-            rows.append((name, self.summaries.get(name) or (command.get_short_help_str(200) if command else "")))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """As click's, in groups, without loading the commands."""
+        for title, group in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl(list(group.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's; without a command it shows the help."""
@@ -177,10 +150,11 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, with a hint for an unknown command."""
-        if args and args[0] not in self.places and not args[0].startswith("-"):
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
             from holdfast.core.hints import did_you_mean
 
-            raise click.UsageError(f"no command {args[0]!r}.{did_you_mean(args[0], list(self.places))}", ctx)
+            raise click.UsageError(f"no command {args[0]!r}.{did_you_mean(args[0], known)}", ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import apsw
 import pytest
 
 from holdfast import App
-from holdfast.cli.loading import load_app
 from holdfast.cli.root import run
+from holdfast.cli.targets import load_app
 
 PATIENCE = 30.0
 
@@ -198,3 +199,10 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def _lies_in(module: ModuleType, folder: Path) -> bool:
     places = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
     return any(str(place).startswith(str(folder)) for place in places)
+
+
+def change(cli: Cli, statement: str, *values: object) -> None:
+    """What no code of ours does: somebody writes into the file."""
+    connection = apsw.Connection(str(cli.folder / "store.db"))
+    connection.execute(statement, values)
+    connection.close()

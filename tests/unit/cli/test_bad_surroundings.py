@@ -189,8 +189,12 @@ def test_an_interrupt_ends_every_command_quietly(cli: Cli, monkeypatch: pytest.M
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    for place in ("holdfast.cli.root.asyncio.run", "holdfast.cli.configuring.load", "holdfast.cli.initialising._write",
-                  "holdfast.cli.about.platform.python_version"):  # fmt: skip
+    for place in (
+        "holdfast.cli.root.asyncio.run",
+        "holdfast.cli.commands.config.load",
+        "holdfast.cli.commands.init._write",
+        "holdfast.cli.commands.version.platform.python_version",
+    ):
         monkeypatch.setattr(place, interrupted)
     import warnings
 

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import App, step
 from holdfast.authoring.flow.loader import check_text
-from holdfast.cli.flow_checking import catalog_of
+from holdfast.cli.commands.flow.file import catalog_of
 from tests.support.flows import flow
 
 HEAD = "holdfast: 1\nname: x\n"

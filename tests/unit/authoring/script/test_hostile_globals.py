@@ -21,7 +21,7 @@ from holdfast.authoring.script.checks import check_function, place_of
 from holdfast.authoring.script.functions import function_behind
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.resources import resources_named_by
-from holdfast.cli.loading import app_in
+from holdfast.cli.targets import app_in
 from holdfast.errors import DefinitionError
 from holdfast.lint import lint
 from holdfast.lint.reading import is_authors

@@ -1,0 +1,169 @@
+"""`holdfast dev`: a worker and the page for whoever writes workflows. They begin anew whenever a file of the project
+changes.
+
+Each is a process of its own, so that every line is loaded again; this one only watches. One that ends by itself, such
+as over a syntax error, is started again with the next change.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+
+import click
+
+from holdfast.cli.commands.dashboard import ADDRESS
+from holdfast.cli.root import HoldfastCommand
+from holdfast.doors import web
+from holdfast.errors import InvalidInput
+
+LOOK = 0.3
+"""Seconds between two looks at the files."""
+
+GRACE = 10.0
+"""Seconds that steps may keep running before the worker is stopped for a reload."""
+
+SKIPPED = {"__pycache__", "node_modules", "build", "dist"}
+
+
+@click.command("dev", cls=HoldfastCommand)
+@click.argument("target", metavar="[MODULE:APP]", required=False)
+@click.option("--paranoid", is_flag=True, help="Replay each run whenever it parks, and compare.")
+@click.option("--watch", "folder", metavar="FOLDER", default=".", show_default=True, help="Folder of the project.")
+@click.option("--http", "address", metavar="HOST:PORT", default=ADDRESS, show_default=True, help="Where the page is.")
+@click.option("--open", "is_opening", is_flag=True, help="Open the page in a browser.")
+@click.option("--no-page", "has_no_page", is_flag=True, help="The worker only.")
+@click.option("--json", "is_json", is_flag=True, help="Write the worker's log as JSON.")
+def command(
+    target: str | None,
+    paranoid: bool,
+    folder: str,
+    address: str,
+    is_opening: bool,
+    has_no_page: bool,
+    is_json: bool,
+) -> int:
+    """Run a worker and the page until SIGTERM or Ctrl-C. Both begin anew whenever a Python file of the project changes.
+
+    The address of the page is printed with a link that signs in whoever opens it first, within a minute. Without the
+    packages of the page (the extra `dashboard`) there is only the worker.
+
+    With --paranoid every run is replayed whenever it parks: code that is not deterministic pauses its run at once,
+    as diverged, with the line.
+    """
+    chosen = {"--paranoid": paranoid, "--json": is_json}
+    named = [target] if target else []
+    worker = [*named, *(word for word, is_on in chosen.items() if is_on), "--grace", f"{GRACE:g}s"]
+    stop = threading.Event()
+
+    def stopped(_: int, __: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stopped)
+    with ExitStack() as stack:
+        page = None
+        if not has_no_page and _has_page():
+            keys = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-dev-"))) / "tokens.json"
+            page = _page(named, address, keys, is_opening=is_opening)
+        _watch(worker, page, Path(folder), stop)
+    return 0
+
+
+def _watch(worker_words: list[str], page: Page | None, folder: Path, stop: threading.Event) -> None:
+    """Both processes, begun anew with every change, until somebody says stop: the page ends first."""
+    seen = dict(files(folder))
+    if page is not None:
+        page.start()
+    worker = _started("worker", worker_words)
+    try:
+        while not stop.wait(LOOK):
+            now = dict(files(folder))
+            if now != seen:
+                changed = sorted(str(path) for path, _ in now.items() ^ seen.items())
+                click.echo(f"{changed[0]} changed: restarting the worker", err=True)
+                seen = now
+                if page is not None:
+                    page.end()
+                _end(worker)
+                worker = _started("worker", worker_words)
+                if page is not None:
+                    page.start()
+    finally:
+        if page is not None:
+            page.end()
+        _end(worker)
+
+
+class Page:
+    """The process of the page. Its token and the secret of its sessions stay, so that a reload signs nobody out; the
+    link is printed the first time."""
+
+    def __init__(self, words: list[str], *, is_opening: bool) -> None:
+        self._words = words
+        self._first = ["--open"] if is_opening else []
+        self._secret = secrets.token_urlsafe(32)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Begins."""
+        env = {**os.environ, "HOLDFAST_HTTP_SESSION_KEY": self._secret}
+        self._process = _started("dashboard", [*self._words, *self._first], env)
+        self._first = ["--no-link"]
+
+    def end(self) -> None:
+        """Ends."""
+        if self._process is not None:
+            _end(self._process)
+
+
+def _page(named: list[str], address: str, keys: Path, *, is_opening: bool) -> Page:
+    web("tokens").TokenFile(keys).add("dev", "admin")
+    return Page([*named, "--http", address, "--dev-tokens", str(keys)], is_opening=is_opening)
+
+
+def _has_page() -> bool:
+    """Whether the packages of the page are installed; if not, says how to get them."""
+    try:
+        web("server")
+    except InvalidInput as error:
+        click.echo(f"no page: {error}", err=True)
+        return False
+    return True
+
+
+def files(folder: Path) -> Iterator[tuple[Path, int]]:
+    """The Python files of a project, and when each was last written."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in SKIPPED]
+        for name in names:
+            if name.endswith(".py") or name in {"holdfast.toml", "pyproject.toml"}:
+                path = Path(place) / name
+                try:
+                    yield path, path.stat().st_mtime_ns
+                except OSError:  # gone between the two looks
+                    continue
+
+
+def _started(command: str, words: list[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    # A group of its own: Ctrl-C reaches this process only, which ends the others in order.
+    return subprocess.Popen([sys.executable, "-m", "holdfast", command, *words], start_new_session=True, env=env)
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    if worker.poll() is None:
+        worker.terminate()
+        try:
+            worker.wait(GRACE + 5)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()

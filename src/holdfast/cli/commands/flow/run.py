@@ -1,0 +1,103 @@
+"""`holdfast flow run`: a flow file, run to its end by a worker of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from holdfast.app import App
+from holdfast.authoring.flow.loader import check_file
+from holdfast.authoring.flow.workflow import Flow
+from holdfast.authoring.script.workflows import Call
+from holdfast.cli.commands.flow.file import catalog_of, flow_file
+from holdfast.cli.commands.start import end_of
+from holdfast.cli.output import Output
+from holdfast.cli.parameters import by_name, duration, pair, read_text
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.targets import app_to_serve, refuse_private
+from holdfast.config import load
+from holdfast.errors import InvalidInput
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def variable_option(function: Function) -> Function:
+    """`--var NAME=VALUE`."""
+    return click.option(
+        "--var", "variables", type=pair, multiple=True, metavar="NAME=VALUE",
+        help="A variable: JSON or plain text; @FILE keeps secrets off the command line. Repeatable.",
+    )(function)  # fmt: skip
+
+
+@click.command("run", cls=HoldfastCommand)
+@flow_file
+@click.argument("target", metavar="[MODULE:APP]", required=False)
+@click.option("--input", "given", metavar="JSON", default="null", help="The input as JSON; @FILE, or - for stdin.")
+@variable_option
+@click.option("--id", metavar="ID", help="Id of the run; the same id resumes the same run.")
+@click.option("--detach", is_flag=True, help="Only start the run and print its id; a worker of the app runs it.")
+@click.option("--timeout", type=duration, help="Maximum time to wait; the run itself continues.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
+def command(
+    file: Path,
+    target: str | None,
+    given: str,
+    variables: tuple[tuple[str, str], ...],
+    id: str | None,
+    detach: bool,
+    timeout: timedelta | None,
+    is_json: bool,
+) -> int:
+    """Run a flow FILE with the steps and workflows of an app, and print its result as JSON.
+
+    The run is durable: after a kill, the same command with the same --id resumes it.
+
+    \b
+      holdfast flow run order.yaml shop:app --input '{"id": 1}' --id order-1
+    """
+    app = app_to_serve(target, load())
+    if detach:
+        refuse_private(app.url)
+    flow: Flow[Any, Any] = Flow(check_file(file, catalog_of(app)).required(), where=str(file))
+    try:
+        call = flow(_json(read_text(given, "--input"), "--input"), vars=variables_of(variables))
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from error
+    return run_async(_run(app, call, id, Output(is_json=is_json), timeout, is_detached=detach))
+
+
+async def _run(
+    app: App, call: Call[Any], id: str | None, out: Output, timeout: timedelta | None, *, is_detached: bool
+) -> int:
+    async with app:
+        if is_detached:
+            run = await app.start(call, id=id)
+            out.record({"run": run.id}) if out.is_json else out.line(run.id)
+            return 0
+        async with app.worker():
+            run = await app.start(call, id=id)
+            return await end_of(run, call.spec, out, timeout)
+
+
+def variables_of(given: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """What `--var` gave, by name."""
+    found: dict[str, Any] = {}
+    for name, text in by_name(given, "variable").items():
+        data = read_text(text, f"--var {name}")
+        try:
+            found[name] = msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            found[name] = data.decode(errors="replace").rstrip("\n")
+    return found
+
+
+def _json(data: bytes, what: str) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{what} is not JSON: {error}") from error

@@ -1,0 +1,21 @@
+"""`holdfast kill`: ends a run at once."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.acts import act, reason_option
+from holdfast.cli.options import store_options
+from holdfast.cli.output import Output
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.client.inspect import remarks
+
+
+@click.command("kill", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@store_options()
+@reason_option
+def command(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
+    """End a run at once, even on another worker: none of its code runs, nothing is undone. `show` lists what was
+    left."""
+    run_async(act(run_id, target, url, Output(is_json=is_json), lambda run: run.kill(reason), remarks.killed))

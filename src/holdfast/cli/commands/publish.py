@@ -1,0 +1,38 @@
+"""`holdfast publish`: a message to every run that waits on a topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from holdfast.authoring.script.channels import Topic
+from holdfast.cli.message import channel_of, decoded, message_id_option
+from holdfast.cli.options import store_options
+from holdfast.cli.output import Output
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.targets import opened_client
+
+
+@click.command("publish", cls=HoldfastCommand)
+@click.argument("topic")
+@click.argument("value", metavar="JSON|@FILE|-")
+@store_options()
+@message_id_option
+def command(topic: str, value: str, target: str | None, url: str | None, is_json: bool, id: str | None) -> None:
+    """Publish a value to every run that waits on TOPIC now, and print their ids."""
+    run_async(_publish(target, url, channel_of(Topic, topic), decoded(value), id, Output(is_json=is_json)))
+
+
+async def _publish(
+    target: str | None, url: str | None, channel: Topic[Any], value: Any, id: str | None, out: Output
+) -> None:
+    async with opened_client(target, url) as client:
+        woken = await client.publish(channel, value, id=id)
+    if out.is_json:
+        out.record({"topic": channel.name, "woken": woken})
+    elif woken:
+        for run in woken:
+            out.line(run)
+    elif out.is_terminal:
+        out.line((f"no run waits on topic {channel.name} now", "dim"))

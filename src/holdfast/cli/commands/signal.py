@@ -1,0 +1,50 @@
+"""`holdfast signal`: a message to one run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from holdfast.authoring.script.channels import Signal
+from holdfast.cli.message import channel_of, decoded, message_id_option
+from holdfast.cli.options import find_run, store_options
+from holdfast.cli.output import Output
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.targets import opened_client
+from holdfast.client.run import ClientRun
+from holdfast.core.hints import did_you_mean
+
+
+@click.command("signal", cls=HoldfastCommand)
+@click.argument("run_id", metavar="RUN")
+@click.argument("name")
+@click.argument("value", metavar="JSON|@FILE|-")
+@store_options()
+@message_id_option
+def command(
+    run_id: str, name: str, value: str, target: str | None, url: str | None, is_json: bool, id: str | None
+) -> None:
+    """Send signal NAME with a value to a run. It is kept until the run asks for it, and delivered exactly once.
+
+    \b
+      holdfast signal order-42 approved true
+      holdfast signal order-42 comment '"well done"'
+    """
+    run_async(_signal(run_id, target, url, channel_of(Signal, name), decoded(value), id, Output(is_json=is_json)))
+
+
+async def _signal(
+    run_id: str, target: str | None, url: str | None, channel: Signal[Any], value: Any, id: str | None, out: Output
+) -> None:
+    async with opened_client(target, url) as client:
+        await find_run(client, run_id)
+        run = ClientRun[Any](client, run_id, None)
+        awaited = [one.name for one in (await run.view()).doing.now if one.kind == "signal"]
+        await run.signal(channel, value, id=id)
+    is_awaited = channel.name in awaited
+    if out.is_json:
+        out.record({"run": run_id, "signal": channel.name, "awaited": is_awaited})
+        return
+    hint = "" if is_awaited else f"; it is kept until the run waits for it.{did_you_mean(channel.name, awaited)}"
+    out.line(("run ", "dim"), (run_id, "bold"), f": signal {channel.name} sent{hint}")

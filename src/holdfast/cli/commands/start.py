@@ -1,0 +1,151 @@
+"""`holdfast start`: a run from the command line."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.app import App
+from holdfast.authoring.handle import Run
+from holdfast.authoring.script.context import place as here
+from holdfast.authoring.script.workflows import Call
+from holdfast.cli.output import Output
+from holdfast.cli.parameters import by_name, duration, moment, pair, read_text
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.targets import CommandError, app_to_serve, refuse_private
+from holdfast.client.arguments import find_workflow, from_json, from_words
+from holdfast.config import load
+from holdfast.core.specs import WorkflowSpec
+from holdfast.core.status import Status
+from holdfast.errors import HoldfastError, InvalidInput
+
+
+@click.command("start", cls=HoldfastCommand)
+@click.argument("place", metavar="[MODULE:APP] WORKFLOW")
+@click.argument("rest", metavar="[NAME=VALUE]...", nargs=-1)
+@click.option(
+    "--input", "given", metavar="JSON", help="All arguments as a JSON object or array; @FILE, or - for stdin."
+)
+@click.option("--version", metavar="VERSION", help="Version of the workflow. [the one registered last]")
+@click.option("--id", metavar="ID", help="Id of the run; starting the same id again returns that run.")
+@click.option("--key", metavar="KEY", help="Idempotency key, for 24 hours.")
+@click.option("--delay", type=duration, help="Start later.")
+@click.option("--deadline", type=moment, metavar="DURATION|INSTANT", help="Latest time for the run to end.")
+@click.option("--queue", default="default", show_default=True, metavar="NAME")
+@click.option("--priority", type=int, default=0, show_default=True, help="Higher runs first within its queue.")
+@click.option(
+    "--attribute",
+    "attributes",
+    type=pair,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Attribute to filter by. Repeatable.",
+)
+@click.option("--wait", "is_waiting", is_flag=True, help="Wait for the end and print the result as JSON.")
+@click.option("--timeout", type=duration, help="Maximum time to wait, with --wait.")
+@click.option("--json", "is_json", is_flag=True, help="Print one object.")
+def command(
+    place: str,
+    rest: tuple[str, ...],
+    given: str | None,
+    version: str | None,
+    is_waiting: bool,
+    timeout: timedelta | None,
+    is_json: bool,
+    attributes: tuple[tuple[str, str], ...],
+    **options: Any,
+) -> int:
+    """Start a run of WORKFLOW and print its id. A worker will take it.
+
+    MODULE:APP may be left out where the configuration names the app. Arguments are given as NAME=VALUE, where VALUE is
+    JSON or, for texts, dates and the like, just the text; or all together with --input.
+
+    \b
+      holdfast start shop:app ship order='{"id": "42", "cents": 999}' express=true
+      holdfast start shop:app ship --input @order.json --id order-42 --wait
+    """
+    target, workflow, words = _told(place, rest)
+    if timeout is not None and not is_waiting:
+        raise click.UsageError("--timeout is for --wait; a run itself is limited with --deadline")
+    if given is not None and words:
+        raise click.UsageError("give the arguments with --input or as NAME=VALUE, not both")
+    app = app_to_serve(target, load())
+    refuse_private(app.url)
+    spec = find_workflow(app.registry, workflow, version)
+    try:
+        arguments = (
+            from_words(spec, by_name(words, "argument"))
+            if given is None
+            else from_json(spec, read_text(given, "--input"))
+        )
+        call: Call[Any] = Call(spec, spec.arguments.round_trip(*arguments)[0], here(0))
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from error
+    options["attributes"] = by_name(attributes, "attribute")
+    return run_async(_start(app, call, options, Output(is_json=is_json), timeout, target, is_waiting=is_waiting))
+
+
+async def _start(
+    app: App,
+    call: Call[Any],
+    options: dict[str, Any],
+    out: Output,
+    timeout: timedelta | None,
+    target: str | None,
+    *,
+    is_waiting: bool,
+) -> int:
+    async with app:
+        run = await app.start(call, **options)
+        if not is_waiting:
+            out.record({"run": run.id}) if out.is_json else out.line(run.id)
+            return 0
+        await _warn_without_worker(app, run, target)
+        return await end_of(run, call.spec, out, timeout)
+
+
+async def end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timedelta | None) -> int:
+    """Waits for the end of a run and prints its result; the command's exit code."""
+    try:
+        value = await run.result(timeout)
+    except HoldfastError as error:
+        status, problem = await run.status(), str(error)
+    except Exception as error:  # noqa: BLE001 an exception the workflow declares: the way it says no
+        status, problem = Status.FAILED, f"run {run.id} failed: {type(error).__name__}: {error}"
+    else:
+        result = msgspec.json.decode(spec.result.encode(value))
+        out.record({"run": run.id, "status": Status.COMPLETED.value, "result": result} if out.is_json else result)
+        return 0
+    if not out.is_json:
+        raise CommandError(problem)
+    out.record({"run": run.id, "status": status.value, "error": problem})
+    return 1
+
+
+async def _warn_without_worker(app: App, run: Run[Any], target: str | None) -> None:
+    """Waiting for a run that no worker serves is a common first mistake."""
+    view = await run.view()
+    if view.status.is_terminal:
+        return
+    workers = await (await app.client()).store.workers()
+    wanted = (view.workflow, view.version)
+    if not any(x.is_live and view.queue in x.queues and wanted in x.definitions for x in workers):
+        queue = "" if view.queue == "default" else f" --queue {view.queue}"
+        words = f"holdfast worker {target or ''}".rstrip()
+        text = f"run {run.id}: no worker serves it at the moment. Start one: {words}{queue}"
+        Output(stream=sys.stderr).line(text)
+
+
+def _told(first: str, rest: tuple[str, ...]) -> tuple[str | None, str, tuple[tuple[str, str], ...]]:
+    """The app if it is named (it has a colon, and a workflow follows), the workflow, and its arguments."""
+    if ":" in first and rest and "=" not in rest[0]:
+        target, workflow, words = first, rest[0], rest[1:]
+    elif ":" in first and not rest:
+        raise click.UsageError(f"which workflow of {first}?")
+    else:
+        target, workflow, words = None, first, rest
+    return target, workflow, tuple(pair(word) for word in words)

@@ -1,0 +1,98 @@
+"""`holdfast verify`: every journal read again and compared with what lists show."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+import click
+
+from holdfast.cli.options import find_run, store_options
+from holdfast.cli.output import Output, is_terminal
+from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.targets import opened_client
+from holdfast.client.client import Client
+from holdfast.client.differences import UNCHECKED
+from holdfast.client.verifying import damaged_workers, verify_run
+from holdfast.ports.runs import Filter, RunRow
+
+PAGE = 200
+
+
+class Counting(Protocol):
+    """Is told of each run that was looked at."""
+
+    def __call__(self) -> None: ...
+
+
+@click.command("verify", cls=HoldfastCommand)
+@store_options()
+@click.option("--run", "run_id", metavar="RUN", help="Check only this run.")
+def command(target: str | None, url: str | None, is_json: bool, run_id: str | None) -> int:
+    """Check that the store holds what it promises: of every run the checksums of its journal, one row after another,
+    those of its messages and of the values it shows, that everything else that is kept of it says what its journal
+    says, and that its large payloads are there and unchanged. Nothing is changed. Exit code 1 if something does not
+    hold.
+    """
+    return run_async(_verify(target, url, run_id, Output(is_json=is_json)))
+
+
+async def _verify(target: str | None, url: str | None, run_id: str | None, out: Output) -> int:
+    runs = rows = 0
+    problems: list[dict[str, str]] = []
+    notes: list[dict[str, str]] = []
+    async with opened_client(target, url) as client:
+        total = 1 if run_id else sum((await client.store.count()).values())
+        with _progress(total, is_shown=not out.is_json) as count:
+            async for row in _chosen(client, run_id):
+                finding = await verify_run(client.store, row)
+                runs, rows = runs + 1, rows + finding.rows
+                problems += [{"run": finding.run, "problem": problem} for problem in finding.problems]
+                notes += [{"run": finding.run, "note": note} for note in finding.notes]
+                count()
+        if not run_id:
+            found = damaged_workers(await client.store.workers())
+            problems += [{"worker": finding.run, "problem": finding.problem} for finding in found]
+    if out.is_json:
+        out.record({"runs": runs, "rows": rows, "problems": problems, "notes": notes, "unchecked": UNCHECKED})
+    else:
+        for problem in problems:
+            (kind, name), (_, text) = problem.items()
+            out.line((f"{kind} ", "dim"), (name, "bold"), (f": {text}", "red"))
+        for note in notes:
+            out.line(("run ", "dim"), (note["run"], "bold"), (f": {note['note']}", "yellow"))
+        verdict = f"{len(problems)} do not hold" if problems else "all hold"
+        out.line(f"{runs} runs, {rows} journal rows: ", (verdict, "red" if problems else "green"))
+    return 1 if problems else 0
+
+
+async def _chosen(client: Client, run_id: str | None) -> AsyncIterator[RunRow]:
+    """Page by page: a store may hold more runs than fit in memory."""
+    if run_id is not None:
+        yield await find_run(client, run_id)
+        return
+    after = ""
+    while True:
+        page = await client.store.list(Filter(), after=after, limit=PAGE)
+        for row in page.runs:
+            yield row
+        if not page.next:
+            return
+        after = page.next
+
+
+@contextmanager
+def _progress(total: int, *, is_shown: bool) -> Generator[Counting]:
+    """A bar on standard error, if a person looks at it."""
+    if not is_shown or not is_terminal(sys.stderr):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
+        bar = progress.add_task("", total=total)
+        yield lambda: progress.advance(bar)

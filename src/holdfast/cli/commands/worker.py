@@ -1,0 +1,210 @@
+"""`holdfast worker`: a worker as a process.
+
+The first SIGTERM, SIGINT or SIGHUP stops it in order (no more claims, runs given back as they fall quiet, at most the
+grace time); a second one ends it at once, whatever it is doing, and leaves its runs to the lease. The handlers are
+Python's own, not the event loop's, so that they work while the author's code blocks the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from types import FrameType
+
+import click
+from msgspec.structs import replace
+
+from holdfast.app import App
+from holdfast.cli.commands.tokens import token_file
+from holdfast.cli.logs import LOG, LogFormat, configure
+from holdfast.cli.parameters import duration
+from holdfast.cli.root import HoldfastCommand
+from holdfast.cli.targets import CommandError, app_to_serve
+from holdfast.config import Loaded, load
+from holdfast.core.durations import format_duration
+from holdfast.doors import web
+from holdfast.errors import HoldfastError
+
+STOPPING = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+
+THREADS_END = 1.0
+"""Seconds given to threads after the worker has stopped; those of bodies that never end are left behind."""
+
+
+@click.command("worker", cls=HoldfastCommand)
+@click.argument("target", metavar="[MODULE:APP]", required=False)
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Queue to serve. Repeatable. [default]")
+@click.option(
+    "-c", "--concurrency", type=click.IntRange(min=1), metavar="N", help="Maximum number of runs at a time. [100]"
+)
+@click.option("--id", metavar="ID", help="Id of the worker; restarted with it, it resumes its runs at once.")
+@click.option("--ttl", type=duration, help="Lease: how long a silent worker keeps its runs. [15s]")
+@click.option("--poll", type=duration, help="Poll interval. [1s]")
+@click.option("--grace", type=duration, help="How long step bodies may keep running after a stop. [30s]")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@click.option("--json", "is_json", is_flag=True, help="Same as --log-format json.")
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve health, readiness and figures there.")
+@click.option("--paranoid", is_flag=True, help="Replay each run whenever it parks, and compare (for development).")
+def command(
+    target: str | None,
+    queues: tuple[str, ...],
+    concurrency: int | None,
+    id: str | None,
+    ttl: timedelta | None,
+    poll: timedelta | None,
+    grace: timedelta | None,
+    log_format: LogFormat,
+    log_level: str,
+    is_json: bool,
+    address: str | None,
+    paranoid: bool,
+) -> int:
+    """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
+
+    Without MODULE:APP the configuration names the app, or the folders whose workflows are found and served. Options
+    cover what `[worker]` and `[leases]` say; defaults are in brackets.
+
+    The first signal lets running steps end and hands the runs on; a second one exits at once. The log goes to standard
+    error, one line for each event.
+    """
+    log_format = "json" if is_json else log_format
+    formatter = configure(log_format, log_level)
+    given = {"worker.id": id, "worker.concurrency": concurrency, "worker.queues": queues or None}
+    try:
+        loaded = load(flags={**given, "leases.ttl": ttl, "worker.poll": poll, "worker.grace": grace})
+        settings = loaded.settings
+        signals = StopSignals(formatter, settings.leases.ttl)
+        signals.install()
+        app = app_to_serve(target, loaded)
+        _check(app, target or settings.app or "what was found")
+        if paranoid:
+            app.settings = replace(app.settings, paranoid=True)
+        return asyncio.run(_serve(app, signals, loaded, address))
+    except (HoldfastError, CommandError) as error:
+        if log_format != "json":
+            raise
+        LOG.error("%s", error, extra={"event": "failed"})
+        return 1
+
+
+class StopSignals:
+    """Counts the signals that ask a worker to stop."""
+
+    def __init__(self, formatter: logging.Formatter, ttl: timedelta) -> None:
+        self._formatter = formatter
+        self._ttl = ttl
+        self._first: signal.Signals | None = None
+        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def install(self) -> None:
+        """Takes the signals over, except those that the parent process (nohup, a shell) ignores."""
+        for number in STOPPING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._received)
+
+    async def wait(self) -> signal.Signals:
+        """Waits for the first one."""
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        self._waiter = loop, event
+        if self._first is None:
+            await event.wait()
+        assert self._first is not None
+        return self._first
+
+    def _received(self, number: int, _: FrameType | None) -> None:
+        received = signal.Signals(number)
+        if self._first is not None:
+            self._exit_now(received)
+        self._first = received
+        if self._waiter is not None:
+            loop, event = self._waiter
+            with suppress(RuntimeError):  # the loop has just ended
+                loop.call_soon_threadsafe(event.set)
+
+    def _exit_now(self, received: signal.Signals) -> None:
+        """Writes past the logging, which this handler may have interrupted, and is gone."""
+        lease = format_duration(self._ttl)
+        text = f"{received.name} again: exiting now; other workers resume its runs when its lease of {lease} ends"
+        record = logging.makeLogRecord(
+            {"name": LOG.name, "levelno": logging.WARNING, "levelname": "WARNING", "msg": text}
+        )
+        record.event = "killed"
+        with suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), f"{self._formatter.format(record)}\n".encode(errors="backslashreplace"))
+        os._exit(130 if received is signal.SIGINT else 1)
+
+
+async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | None) -> int:
+    settings = loaded.settings
+    worker_settings = settings.worker
+    threads = ThreadPoolExecutor(thread_name_prefix="holdfast-io")
+    asyncio.get_running_loop().set_default_executor(threads)
+    async with app.worker(
+        id=worker_settings.id or None,
+        concurrency=worker_settings.concurrency,
+        queues=worker_settings.queues,
+        ttl=settings.leases.ttl,
+        poll=worker_settings.poll,
+        grace=worker_settings.grace,
+    ) as worker:
+        async with _figures(app, loaded, address):
+            name = (await signals.wait()).name
+        held = len(worker.engine.sessions)
+        LOG.info(
+            "worker %s: stopping (%s), %d run(s) still held; a second signal exits at once",
+            worker.options.id,
+            name,
+            held,
+            extra={"event": "stopping", "worker": worker.options.id},
+        )
+    threads.shutdown(wait=False, cancel_futures=True)
+    _leave_threads_behind()
+    return 0
+
+
+@asynccontextmanager
+async def _figures(app: App, loaded: Loaded, address: str | None) -> AsyncGenerator[None]:
+    """Health, readiness and figures beside the worker. It stops before the worker does."""
+    if address is None:
+        yield
+        return
+    server, settings = web("server"), loaded.settings.http
+    host, port = server.parse_address(address)
+    options = {"allowed_hosts": settings.allowed_hosts, "secret": settings.session_key, "is_whole": False}
+    async with server.served(app, host, port, token_file(loaded), **options) as serving:
+        LOG.info("health, readiness and figures are at %s", serving.url, extra={"event": "http"})
+        yield
+
+
+def _check(app: App, target: str) -> None:
+    if app.registry.is_empty:
+        raise CommandError(f"{target} serves no workflow: give it some, App(workflows=[…])")
+    if app.url.startswith("memory:"):
+        LOG.warning("%s: the store is memory://, which no other process can reach", target)
+
+
+def _leave_threads_behind() -> None:
+    """A thread cannot be ended from outside: if a body never returns, its process must not wait for it."""
+    until = time.monotonic() + THREADS_END
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(max(0, until - time.monotonic()))
+    stuck = [x.name for x in threading.enumerate() if x is not threading.current_thread() and not x.daemon]
+    if stuck:
+        LOG.warning("%d thread(s) are still busy and are left behind: %s", len(stuck), ", ".join(sorted(stuck)))
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(0)

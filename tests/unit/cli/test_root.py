@@ -1,0 +1,20 @@
+"""What every command has."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.cli.commands.flow import FlowGroup
+from holdfast.cli.root import COMMANDS
+from tests.unit.cli.conftest import Cli
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_json_debug_config_and_a_summary(cli: Cli, name: str) -> None:
+    """Contract: `--json` on every command, and each is in the list of commands with a word on what it does."""
+    parts = {"flow": list(FlowGroup.groups["Commands"]), "tokens": ["add", "list", "revoke"]}
+    ways = [(name, part) for part in parts[name]] if name in parts else [(name,)]
+    for words in ways:
+        text = cli.ok(*words, "--help")
+        assert all(option in text for option in ("--json", "--debug", "--config", "--help")), words
+    assert any(line.split()[:1] == [name] and len(line.split()) > 2 for line in cli.ok("--help").splitlines())
