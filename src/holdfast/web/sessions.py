@@ -6,6 +6,7 @@ configured, the process ends.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import secrets
@@ -54,6 +55,8 @@ class Codes:
     def __init__(self, *, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._known: dict[str, tuple[Token, datetime]] = {}
+        self.used: asyncio.Event = asyncio.Event()
+        """Set once a code has opened a session."""
 
     def new(self, token: Token) -> str:
         """A code for the bearer of a token."""
@@ -64,4 +67,7 @@ class Codes:
     def take(self, code: str) -> Token | None:
         """The token of a code, which is used up."""
         token, until = self._known.pop(digest_of(code), (None, self._clock()))
-        return token if token is not None and until > self._clock() else None
+        if token is None or until <= self._clock():
+            return None
+        self.used.set()
+        return token

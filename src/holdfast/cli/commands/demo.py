@@ -16,6 +16,7 @@ from holdfast.cli.root import HoldfastCommand, run_async
 
 if TYPE_CHECKING:
     from holdfast.cli.demo.screen import Screen
+    from holdfast.cli.demo.stage import Stage
     from holdfast.cli.demo.story import Plan, Shown
     from holdfast.cli.demo.verdict import Recorded
 
@@ -25,8 +26,10 @@ ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
 @click.command("demo", cls=HoldfastCommand)
 @click.option("--seed", type=click.IntRange(0, 2**32), metavar="N", help="Decides where the worker gets killed.")
 @click.option("--fast", "is_fast", is_flag=True, help="Finish in a few seconds.")
+@click.option("--page", "has_page", is_flag=True, help="Show it on the page too: starts when you open the link.")
+@click.option("--open", "is_opening", is_flag=True, help="With --page: open the link in a browser.")
 @click.option("--json", "is_json", is_flag=True, help="Print one object at the end.")
-def command(seed: int | None, is_fast: bool, is_json: bool) -> int:
+def command(seed: int | None, is_fast: bool, has_page: bool, is_opening: bool, is_json: bool) -> int:
     """Watch a worker get killed in the middle of its work, and another one finish its run.
 
     An order (a charge that is retried, parallel notifications, a durable sleep, a signal, a child run) runs in a real
@@ -37,19 +40,23 @@ def command(seed: int | None, is_fast: bool, is_json: bool) -> int:
 
     if not hasattr(signal, "SIGKILL"):
         raise click.UsageError("the demo kills a process with SIGKILL, which this system does not have")
+    if has_page and is_json:
+        raise click.UsageError("--page waits for a person and --json is for programs: use one of them")
+    if is_opening and not has_page:
+        raise click.UsageError("--open opens the page: add --page")
     chosen = random.randrange(1000) if seed is None else seed
     try:
-        return run_async(_demo(plan_for(chosen, is_fast=is_fast), Output(is_json=is_json)))
+        plan = plan_for(chosen, is_fast=is_fast)
+        return run_async(_demo(plan, Output(is_json=is_json), has_page=has_page, is_opening=is_opening))
     except asyncio.CancelledError:
         raise click.exceptions.Exit(128 + signal.SIGTERM) from None
     except BrokenPipeError:
         raise click.exceptions.Exit(1) from None  # its end is unknown
 
 
-async def _demo(plan: Plan, out: Output) -> int:
+async def _demo(plan: Plan, out: Output, *, has_page: bool, is_opening: bool) -> int:
     from holdfast.cli.demo.screen import SilentScreen, screen_for
     from holdfast.cli.demo.stage import Stage
-    from holdfast.cli.demo.story import Story
 
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
@@ -58,13 +65,38 @@ async def _demo(plan: Plan, out: Output) -> int:
     screen = SilentScreen() if out.is_json else screen_for(sys.stdout)
     with Stage(pace=plan.pace, lease=plan.lease) as stage:
         _introduce(plan, screen)
-        with screen:
-            shown = await Story(plan, stage, screen).tell()
+        if has_page:
+            shown = await _show_on_page(plan, stage, screen, is_opening=is_opening)
+        else:
+            shown = await _show(plan, stage, screen)
     if out.is_json:
         out.record(_object(plan, shown))
-    else:
+    elif not has_page:
         _conclude(plan, shown, screen)
     return 1 if shown.verdict.problems else 0
+
+
+async def _show(plan: Plan, stage: Stage, screen: Screen) -> Shown:
+    from holdfast.cli.demo.story import Story
+
+    with screen:
+        return await Story(plan, stage, screen).tell()
+
+
+async def _show_on_page(plan: Plan, stage: Stage, screen: Screen, *, is_opening: bool) -> Shown:
+    """The same beside the page, which stays after the conclusion until Ctrl-C."""
+    from holdfast.cli.demo.page import demo_page, until_interrupted
+
+    async with demo_page(stage) as page:
+        click.echo(f"page: {page.link}")  # as it is, however narrow the terminal: it is to be clicked
+        screen.write("The order starts when you open it.")
+        if not await page.opened(is_opening=is_opening):
+            screen.write("The link expired; the order starts without the page.", style="yellow")
+        screen.write()
+        shown = await _show(plan, stage, screen)
+        _conclude(plan, shown, screen)
+        await until_interrupted(screen.write)
+    return shown
 
 
 # -- for people --------------------------------------------------------------------------------------------------------
