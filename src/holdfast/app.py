@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.adapters.system.forked import refuse_private
-from holdfast.authoring.components import components_of
 from holdfast.authoring.handle import Run, RunView
-from holdfast.authoring.registry import Registry
+from holdfast.authoring.registry import Registry, serve
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
-from holdfast.client.transactions import lent
+from holdfast.client.holder import ClientHolder
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
@@ -32,7 +29,7 @@ from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings, check_limits
 from holdfast.core.status import Status
 from holdfast.doors import web
-from holdfast.errors import DefinitionError, NotAllowedHere, UnknownWorkflow
+from holdfast.errors import NotAllowedHere, UnknownWorkflow
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.stores import granting, open_store, schema_of
@@ -50,7 +47,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class App:
+class App(ClientHolder):
     """The workflows to serve and the store that keeps their runs.
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; default: that of the
@@ -82,6 +79,7 @@ class App:
         leases: Grants | None = None,
         paranoid: bool = False,
     ) -> None:
+        ClientHolder.__init__(self)
         self.given_url: str | None = url or None
         self._config = config
         self.registry: Registry = Registry()
@@ -102,10 +100,6 @@ class App:
         self._given = store
         self._leases = leases
         self._store: Store | None = None
-        self._client: Client | None = None
-        self._opening: asyncio.Lock | None = None
-        self._users = 0
-        self._pid = os.getpid()
         for one in workflows:
             self.serve(one)
 
@@ -135,76 +129,18 @@ class App:
     def serve(self, what: AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str) -> None:
         """Adds a workflow, every workflow of a module, or of the module of that name. Flows may call them, and the
         module's steps, by name."""
-        if isinstance(what, AnyWorkflow | AnyStep):
-            self._serve(what)
-            return
-        module = importlib.import_module(what) if isinstance(what, str) else what
-        if not isinstance(module, ModuleType):
-            raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
-        for name, one in components_of(module).items():
-            self._serve(one, f"{module.__name__}.{name}")
-
-    def _serve(self, one: AnyWorkflow[..., Any] | AnyStep[..., Any], *names: str) -> None:
-        self.registry.components.add(one, *names)
-        if isinstance(one, AnyStep):
-            return
-        if one.is_open:
-            self.registry.add_later(one.specs)
-        else:
-            self.registry.add(one.spec)
+        serve(self.registry, what)
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    async def client(self) -> Client:
-        """The client, the store opened at first use."""
-        self._check_process()
-        if self._client is None:
-            if self._opening is None:
-                self._opening = asyncio.Lock()
-            async with self._opening:
-                if self._client is None:
-                    self._store = self._given or await open_store(self.url, self.config.store, blobs=self._blobs)
-                    self._client = Client(self._store, self.registry, self.settings.keep)
-        return self._client
+    async def _open(self) -> Client:
+        self._store = self._given or await open_store(self.url, self.config.store, blobs=self._blobs)
+        return Client(self._store, self.registry, self.settings.keep)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the store is open here."""
-        return self._client is not None and self._pid == os.getpid()
-
-    def _check_process(self) -> None:
-        """A forked child opens the store again: what is open belongs to the parent."""
-        if self._pid == os.getpid():
-            return
-        if self._client is not None:
-            refuse_private(self.url, self._pid)
-        self._pid = os.getpid()
-        self._client = self._store = self._opening = None
-        self._users = 0
-
-    async def close(self) -> None:
-        """Closes the store. The app opens it again when it is next used. In a forked child the parent's store stays
-        open."""
-        if not self.is_open:
-            return
-        client, store = self._client, self._store
-        self._client = self._store = None
-        self._opening = None
-        if client is not None:
-            client.close()
+    async def _close(self) -> None:
+        store, self._store = self._store, None
         if store is not None and self._given is None:
             await store.close()
-
-    async def __aenter__(self) -> Self:
-        """A client only: no worker."""
-        self._users += 1
-        await self.client()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._users = max(0, self._users - 1)
-        if self._users == 0:
-            await self.close()
 
     def worker(
         self,
@@ -319,17 +255,6 @@ class App:
             attributes=attributes,
             connection=connection,
         )
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncGenerator[Any]:
-        """`async with app.connection() as connection:` — a transaction in the database of the journal, for your tables.
-
-        It commits at the end of the block and rolls back if the block raises. Given to `start(…, connection=)`, run
-        and rows are there together, or neither is. On SQLite it is an `apsw.Connection`, and nothing else can write
-        to the file until the block ends: keep it short. On PostgreSQL it is a `psycopg.AsyncConnection`.
-        """
-        async with lent((await self.client()).store) as connection:
-            yield connection
 
     def asgi(
         self, *, tokens: Any = None, authorize: Any = None, allowed_hosts: Iterable[str] | None = None, prefix: str = ""

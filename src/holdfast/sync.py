@@ -7,15 +7,12 @@ workflow each verb hands its awaitable to the run's own loop (`authoring.script.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
-from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import ModuleType
 from typing import Any, Concatenate, Generic, Literal, Self, TypeVar, cast
-from weakref import WeakSet
 
 from msgspec import UNSET, UnsetType
 
@@ -28,7 +25,6 @@ from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.channels import SyncSignal as Signal
 from holdfast.authoring.script.channels import SyncTopic as Topic
 from holdfast.authoring.script.children import start
-from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.receipts import SyncReceipt as Receipt
 from holdfast.authoring.script.resources import Resource, resource
 from holdfast.authoring.script.steps import step
@@ -45,12 +41,13 @@ from holdfast.authoring.script.verbs import (
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, remote, workflow
 from holdfast.client.blocking import Batch, Portal, iterate
+from holdfast.client.loop_thread import LoopThread
 from holdfast.client.transactions import borrow, settle
 from holdfast.core.durations import Duration
 from holdfast.core.manifest import Manifest
 from holdfast.core.retry import Retry
 from holdfast.core.status import Status
-from holdfast.errors import InvalidInput, NotAllowedHere
+from holdfast.errors import InvalidInput
 from holdfast.ports.transactions import holding
 
 __all__ = [
@@ -88,60 +85,6 @@ __all__ = [
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
-
-
-class _Portal:
-    """One event loop in a background thread."""
-
-    def __init__(self) -> None:
-        self._begin()
-        _portals.add(self)
-
-    def _begin(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def forget(self) -> None:
-        """In a forked child: the thread stayed in the parent, and the loop is that thread's."""
-        leak(self._loop)
-        self._begin()
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it on that loop and waits for the result."""
-        if find_program() is not None:
-            work.close()
-            raise NotAllowedHere("the app is for the outside: in a workflow use start(…), signals and children")
-        return asyncio.run_coroutine_threadsafe(work, self._running()).result()
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True)
-                self._thread.start()
-            return self._loop
-
-    def close(self) -> None:
-        """Ends the thread."""
-        with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            if self._thread is not None and self._thread is not threading.current_thread():
-                self._thread.join()
-                loop.close()
-
-
-_portals: WeakSet[_Portal] = WeakSet()
-
-
-def _forget_loops() -> None:
-    for portal in list(_portals):
-        portal.forget()
-
-
-os.register_at_fork(after_in_child=_forget_loops)
 
 
 class Run(Generic[R_co]):
@@ -245,7 +188,7 @@ class App:
                 blobs=blobs,
             )
         )
-        self._portal = _Portal()
+        self._portal = LoopThread()
 
     def __repr__(self) -> str:
         return f"<sync {self.app!r}>"

@@ -14,12 +14,6 @@ from tests.architecture.source import PACKAGE, parse, python_files
 MOST = 2
 """Modules that may know each other."""
 
-UNTIED: frozenset[str] = frozenset(
-    f"holdfast.authoring.script.{name}"
-    for name in "asked bridge calls context program receipts sagas started verdicts waits".split()
-)
-"""The one knot that is left: calls ask their program, and the program holds what they ask for."""
-
 
 def modules() -> dict[str, Path]:
     """Every module but the façade, by name."""
@@ -67,7 +61,7 @@ def test_no_knots() -> None:
     """Contract: at most two modules know each other."""
     known = modules()
     graph = {name: frozenset(imported(parse(path), known)) - {name} for name, path in known.items()}
-    found = [knot for knot in knots(graph) if knot != UNTIED]
+    found = knots(graph)
     assert not found, f"modules that all know each other: {[sorted(knot) for knot in found]}"
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from holdfast import App, Run
 from holdfast.app import open_store
 from holdfast.core import events as e
+from holdfast.core.fold import fold
 from holdfast.core.projection import project
-from holdfast.core.run import fold
 from holdfast.core.turn import decode_row, decode_rows
 from holdfast.ports.runs import Filter
 from tests.chaos import orders

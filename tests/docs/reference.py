@@ -219,6 +219,11 @@ def members(found: Found) -> dict[str, Found]:
     return known
 
 
+def is_of_errors(found: Found) -> bool:
+    """Whether it is filed in the package of errors."""
+    return found.module.startswith("holdfast.errors")
+
+
 def is_overload(node: ast.stmt) -> bool:
     return isinstance(node, Function) and any(ast.unparse(x) == "overload" for x in node.decorator_list)
 
@@ -325,7 +330,7 @@ def class_entry(name: str, found: Found) -> Iterator[str]:
     """A class: how it is made, what it is, its fields, its verbs."""
     every = members(found)
     made = every.get("__init__")
-    is_error = found.module == "holdfast.errors"
+    is_error = is_of_errors(found)
     if made is not None and not is_error and name not in NOT_MADE:
         yield forms(made, name, is_method=True).replace("def ", "").replace(" -> None", "").replace(": ...", "")
     yield prose(found.doc)
@@ -394,7 +399,7 @@ def render(page: Page) -> str:
 def is_described_elsewhere(name: str, page: Page) -> bool:
     """Errors are on their own page; what sync code shares with async code is on the page of `holdfast`."""
     if page.module == "holdfast":
-        return find(name, page.module).module == "holdfast.errors"
+        return is_of_errors(find(name, page.module))
     return page.module == "holdfast.sync" and name in public_names("holdfast")
 
 
@@ -403,7 +408,7 @@ def _listed(page: Page, names: Sequence[str]) -> str:
     rows: list[str] = []
     for name in names:
         found = find(name, page.module)
-        where = "errors.md" if found.module == "holdfast.errors" else "holdfast.md"
+        where = "errors.md" if is_of_errors(found) else "holdfast.md"
         rows.append(f"- [`{name}`]({where}#{name.lower()}): {found.doc.partition(chr(10))[0]}")
     return "\n".join(rows) + "\n"
 

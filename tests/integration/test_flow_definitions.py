@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import App, Run, Signal, Status, step
-from holdfast.core.run import fold
+from holdfast.core.fold import fold
 from holdfast.core.turn import decode_rows
 from holdfast.errors import DefinitionError
 from holdfast.extras import install_command

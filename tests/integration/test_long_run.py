@@ -14,7 +14,7 @@ from holdfast import App, Run, Signal, Status, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.memory.tables import Tables
 from holdfast.core import events as e
-from holdfast.core.run import fold
+from holdfast.core.fold import fold
 from holdfast.core.turn import Row, checksum, decode_rows, encode_events
 from holdfast.upkeep.compaction import compact
 from tests.support.faults import FaultyStore

@@ -13,8 +13,8 @@ from holdfast import App, Signal, Status, current, sleep, step, workflow
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.client.run import ClientRun
+from holdfast.core.fold import fold
 from holdfast.core.projection import project
-from holdfast.core.run import fold
 from holdfast.engine.session import Session
 from holdfast.errors import InvalidInput
 from holdfast.testing.loop import VirtualLoop

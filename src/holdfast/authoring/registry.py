@@ -6,11 +6,13 @@ run of a flow executes the definition it began with (`Run.code` is its hash), wh
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.batch.plan import NAME, VERSION
-from holdfast.authoring.components import Components
+from holdfast.authoring.components import Components, components_of
 from holdfast.authoring.script.program import ScriptProgram
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
@@ -193,3 +195,25 @@ class Registry:
 
 def _is_same(known: WorkflowSpec, spec: WorkflowSpec) -> bool:
     return known.code == spec.code if spec.style == "flow" else known.function is spec.function
+
+
+def serve(registry: Registry, what: AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str) -> None:
+    """Adds a step, a workflow, or those of a module."""
+    if isinstance(what, AnyWorkflow | AnyStep):
+        _serve(registry, what)
+        return
+    module = importlib.import_module(what) if isinstance(what, str) else what
+    if not isinstance(module, ModuleType):
+        raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
+    for name, one in components_of(module).items():
+        _serve(registry, one, f"{module.__name__}.{name}")
+
+
+def _serve(registry: Registry, one: AnyWorkflow[..., Any] | AnyStep[..., Any], *names: str) -> None:
+    registry.components.add(one, *names)
+    if isinstance(one, AnyStep):
+        return
+    if one.is_open:
+        registry.add_later(one.specs)
+    else:
+        registry.add(one.spec)

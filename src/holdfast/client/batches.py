@@ -31,7 +31,8 @@ from holdfast.authoring.batch.plan import (
     Plan,
     Standing,
 )
-from holdfast.authoring.script.context import find_program, place
+from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, SyncWorkflow
 from holdfast.client.items import Item, Items
 from holdfast.client.run import ClientRun

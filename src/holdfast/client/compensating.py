@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.handle import Run
 from holdfast.authoring.machine.compensating import SUFFIX, Left
-from holdfast.authoring.script.context import place
+from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import Call
 from holdfast.core import events as e
 from holdfast.core.turn import decode_rows

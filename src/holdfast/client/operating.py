@@ -13,11 +13,11 @@ import msgspec
 
 from holdfast.client.access import Access, Addressee
 from holdfast.core import events as e
+from holdfast.core.fold import fold
 from holdfast.core.ids import check_id
 from holdfast.core.messages import encode_event
 from holdfast.core.passes import last_start, settled_prefix
 from holdfast.core.run import Run as Fold
-from holdfast.core.run import fold
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_rows
 from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound

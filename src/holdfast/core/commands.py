@@ -195,22 +195,7 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
         case EndWait():
             return events.WaitEnded(key=command.key, message=command.message)
         case StartChild():
-            value, blob = carry(command.args, blobs)
-            if command.definition:
-                blobs[command.code] = DefinitionBytes(command.definition)
-            return events.ChildStarted(
-                key=command.key,
-                run=command.run,
-                workflow=command.workflow,
-                version=command.version,
-                queue=command.queue,
-                until=command.until,
-                on_cancel=command.on_cancel,
-                awaited=command.awaited,
-                in_rounds=command.in_rounds,
-                value=value,
-                blob=blob,
-            )
+            return _record_child(command, blobs)
         case Send():
             value, blob = carry(command.value, blobs)
             return events.MessageSent(
@@ -237,3 +222,22 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
             return events.Continued(workflow=command.workflow, version=command.version, value=value, blob=blob)
         case _:
             assert_never(command)
+
+
+def _record_child(command: StartChild, blobs: dict[str, bytes]) -> events.ChildStarted:
+    value, blob = carry(command.args, blobs)
+    if command.definition:
+        blobs[command.code] = DefinitionBytes(command.definition)
+    return events.ChildStarted(
+        key=command.key,
+        run=command.run,
+        workflow=command.workflow,
+        version=command.version,
+        queue=command.queue,
+        until=command.until,
+        on_cancel=command.on_cancel,
+        awaited=command.awaited,
+        in_rounds=command.in_rounds,
+        value=value,
+        blob=blob,
+    )

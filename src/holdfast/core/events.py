@@ -10,33 +10,85 @@ Payloads are raw JSON in `value`; above the inline limit `value` stays absent an
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Annotated, Literal, TypeAlias, get_args
+from datetime import timedelta
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
+from holdfast.core.event import NULL, Carrier, EndStatus, Event, Instant, PauseReason
 from holdfast.core.failure import Failure
+from holdfast.core.outputs import (
+    Cancelled,
+    ChildStarted,
+    Completed,
+    Continued,
+    Entered,
+    Exposed,
+    Failed,
+    Kept,
+    MessageSent,
+    Patched,
+    RetryPlanned,
+    SleepStarted,
+    StepAbandoned,
+    StepScheduled,
+    WaitEnded,
+    WaitStarted,
+)
 
-NULL = msgspec.Raw(b"null")
-
-Instant: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
-"""A time with its zone: one without is no fact, and a row that holds one does not decode."""
-
-
-EndStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
-PauseReason: TypeAlias = Literal["quarantined", "diverged", "undecodable", "never waits", "operator"]
-
-
-class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", gc=False):
-    """One immutable fact."""
-
-
-class Carrier(Event, frozen=True):
-    """A fact with a payload."""
-
-    value: msgspec.Raw = NULL
-    blob: str = ""
-
+__all__ = [
+    "INPUTS",
+    "NULL",
+    "OUTPUTS",
+    "TERMINAL",
+    "Adopted",
+    "AnyEvent",
+    "AttemptFailed",
+    "AttemptStarted",
+    "CancelRequested",
+    "Cancelled",
+    "Carrier",
+    "ChildEnded",
+    "ChildStarted",
+    "Claimed",
+    "Compacted",
+    "Completed",
+    "Continued",
+    "DeadlineReached",
+    "EndStatus",
+    "Entered",
+    "Event",
+    "Exposed",
+    "Fact",
+    "Failed",
+    "Input",
+    "Instant",
+    "Kept",
+    "MessageDropped",
+    "MessageSent",
+    "Output",
+    "PassStarted",
+    "Patched",
+    "PauseReason",
+    "Paused",
+    "Released",
+    "Resumed",
+    "RetryPlanned",
+    "Segment",
+    "SendSettled",
+    "SignalReceived",
+    "SleepStarted",
+    "Started",
+    "StepAbandoned",
+    "StepCompleted",
+    "StepFailed",
+    "StepScheduled",
+    "Terminal",
+    "TimerFired",
+    "TopicReceived",
+    "WaitEnded",
+    "WaitStarted",
+]
 
 # -- inputs: what happened ---------------------------------------------------------------------------------------------
 
@@ -57,7 +109,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     parent_key: str = ""
     root: str = ""
     on_cancel: str = ""
-    attributes: dict[str, str] = {}
+    attributes: dict[str, str] = msgspec.field(default_factory=dict)
     retried_from: str = ""
     style: str = ""  # "machine": its states can be read from the journal; "flow": `code` names its definition
     keep: timedelta | None = None
@@ -232,135 +284,6 @@ class MessageDropped(Event, frozen=True, tag="dropped", kw_only=True):
     number: int
     reason: str = ""
     actor: str = ""
-
-
-# -- outputs: what the program made of it ------------------------------------------------------------------------------
-
-
-class StepScheduled(Carrier, frozen=True, tag="step", kw_only=True):
-    """A step was asked for; its first attempt may begin once this row is durable. `value` holds its arguments."""
-
-    key: str
-    step: str = ""  # empty: the same as the key
-    undo: bool = False  # inside a saga, and there is a way back
-    undoes: str = ""
-
-
-class StepAbandoned(Event, frozen=True, tag="abandoned", kw_only=True):
-    """The author's code cancelled a step it had asked for; a late outcome is recorded and ignored."""
-
-    key: str
-
-
-class SleepStarted(Event, frozen=True, tag="sleep", kw_only=True):
-    """A durable sleep, its end fixed when it was first met."""
-
-    key: str
-    until: Instant
-
-
-class WaitStarted(Event, frozen=True, tag="wait", kw_only=True):
-    """The run waits for a signal or a topic."""
-
-    key: str
-    name: str
-    kind: Literal["signal", "topic"] = "signal"
-    until: Instant | None = None
-
-
-class WaitEnded(Event, frozen=True, tag="wait_ended", kw_only=True):
-    """A wait is over: it took `message`, or, with none, it ran out of time or was abandoned."""
-
-    key: str
-    message: str = ""
-
-
-class ChildStarted(Carrier, frozen=True, tag="child", kw_only=True):
-    """A child run was started in the same transaction. `value` holds its arguments."""
-
-    key: str
-    run: str
-    workflow: str
-    version: str = ""
-    queue: str = ""
-    until: Instant | None = None
-    on_cancel: str = ""
-    awaited: bool = True
-    in_rounds: bool = False
-
-
-class MessageSent(Carrier, frozen=True, tag="sent", kw_only=True):
-    """A message to another run, or to the watchers of a topic, sent in the same transaction."""
-
-    key: str
-    to: str
-    kind: Literal["signal", "cancel", "publish"]
-    name: str = ""
-
-
-class Exposed(Carrier, frozen=True, tag="exposed", kw_only=True):
-    """A value the run shows to the outside."""
-
-    name: str
-
-
-class Patched(Event, frozen=True, tag="patched", kw_only=True):
-    """`patched(name)` was met for the first time while live: this run takes the new path."""
-
-    name: str
-
-
-class Entered(Event, frozen=True, tag="entered", kw_only=True):
-    """A machine entered a state whose body is a script; a state whose body is a step is named by that step."""
-
-    key: str
-    state: str
-
-
-class Kept(Event, frozen=True, tag="kept", kw_only=True):
-    """A saga ended well: these steps will not be undone any more."""
-
-    keys: tuple[str, ...]
-
-
-class Completed(Carrier, frozen=True, tag="completed", kw_only=True):
-    """The run ended with a result."""
-
-    left: tuple[str, ...] = ()
-
-
-class Failed(Event, frozen=True, tag="failed", kw_only=True):
-    """The run ended with an error. `imposed`: by the engine (a limit, a deadline), not by the program."""
-
-    failure: Failure
-    left: tuple[str, ...] = ()
-    undone: tuple[str, ...] = ()
-    imposed: bool = False
-
-
-class Cancelled(Event, frozen=True, tag="cancelled", kw_only=True):
-    """The run ended cancelled. `imposed`: killed, or its clean-up took longer than the grace."""
-
-    reason: str = ""
-    actor: str = ""
-    left: tuple[str, ...] = ()
-    undone: tuple[str, ...] = ()
-    imposed: bool = False
-
-
-class RetryPlanned(Event, frozen=True, tag="retry", kw_only=True):
-    """An error outside steps left the body; a new pass begins at `at` over what is settled."""
-
-    failure: Failure
-    at: Instant
-    of: int | None = None
-
-
-class Continued(Carrier, frozen=True, tag="continued", kw_only=True):
-    """The run begins anew with other arguments: same id, ordinals go on, everything before is settled history."""
-
-    workflow: str
-    version: str = ""
 
 
 Input: TypeAlias = (

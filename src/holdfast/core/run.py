@@ -1,13 +1,14 @@
-"""The fold: a run is what its journal says, and nothing else.
+"""A run is what its journal says, and nothing else.
 
 `Run.apply(turn)` takes one row after another; projections, listings, the engine's own bookkeeping, "resume after a
 crash" and "what is it doing now?" all read this fold. It keeps what is open, not what is settled, so it stays small
-however long the run is. A row that cannot follow the rows before it is a `CorruptJournal`.
+however long the run is. A row that cannot follow the rows before it is a `CorruptJournal`. A whole journal is folded
+by `core.fold`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from holdfast.core import events as e
 from holdfast.core.opened import OpenStep, OpenWait
 from holdfast.core.rounds import ROUND, Round, after_signal
 from holdfast.core.status import UNCLAIMED, Status, next_status
-from holdfast.core.turn import GENESIS, UNREADABLE, Turn
+from holdfast.core.turn import GENESIS, Turn
 from holdfast.errors import CorruptJournal, HoldfastError
 
 
@@ -122,36 +123,6 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
             return None
         limits = [x.grace_until for x in (self.cancel, self.past_deadline) if x is not None and x.grace_until]
         return min(limits, default=None)
-
-
-def fold(run_id: str, turns: Iterable[Turn]) -> Run:
-    """The run a journal describes; the first turn may stand for those that were compacted."""
-    run = Run(run_id)
-    for turn in turns:
-        if run.ordinal == 0 and turn.events and isinstance(stand_in := turn.events[0], e.Compacted):
-            run = unfolded(run_id, stand_in.fold)
-        else:
-            run.apply(turn)
-    return run
-
-
-def folded(run: Run) -> msgspec.Raw:
-    """The fold as it is stored in snapshots and stand-ins."""
-    return msgspec.Raw(_encoder.encode(msgspec.structs.replace(run, retries={}, abandoned=0)))
-
-
-def unfolded(run_id: str, data: msgspec.Raw) -> Run:
-    """The inverse of `folded`; it must be the fold of that run. When stored, it was bound to its last row."""
-    try:
-        run = _decoder.decode(data)
-    except UNREADABLE as error:
-        raise CorruptJournal(f"run {run_id}: a stored fold of it does not decode: {error}") from error
-    if run.id != run_id:
-        raise CorruptJournal(f"run {run_id}: a stored fold of it is of run {run.id}")
-    steps = run.steps.values()
-    run.retries = {x.key: x.retry_at for x in steps if x.retry_at is not None and not x.is_abandoned}
-    run.abandoned = sum(x.is_abandoned for x in steps)
-    return run
 
 
 def _open(run: Run, key: str) -> OpenStep:
@@ -413,6 +384,3 @@ _STATUS_TAGS: dict[type[Any], str] = {
     kind: str(kind.__struct_config__.tag)
     for kind in (e.Claimed, e.Paused, e.Resumed, e.Continued, e.Completed, e.Failed, e.Cancelled)
 }
-
-_encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Run] = msgspec.json.Decoder(Run)

@@ -22,9 +22,10 @@ from typing import Any
 import msgspec
 
 from holdfast.core import events as e
+from holdfast.core.fold import folded, unfolded
 from holdfast.core.payload import hash_of
 from holdfast.core.references import names_in
-from holdfast.core.run import Run, folded, unfolded
+from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, UNREADABLE, Row, Turn, is_other, lifted, sealed
 from holdfast.errors import CorruptJournal
 

@@ -170,6 +170,11 @@ class Timeline:
             case e.Continued():
                 self._leave()
                 self._note("continued", event.workflow)
+            case _:
+                self._take_end(event)
+
+    def _take_end(self, event: e.Terminal) -> None:
+        match event:
             case e.Completed():
                 self._finish(outcome="completed", detail=rest_text(event.left, ()))
             case e.Failed():

@@ -28,12 +28,12 @@ from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.client import Client
 from holdfast.client.run import ClientRun, events_of
 from holdfast.config import RecoverySettings
-from holdfast.core.doing import Occupation
-from holdfast.core.durations import Duration, format_duration, parse_duration
+from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import Turn
 from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, UnknownWorkflow
+from holdfast.testing.advice import way_on
 from holdfast.testing.fake import Fake
 from holdfast.testing.loop import VirtualLoop, refuse_nesting
 from holdfast.worker.heartbeat import Heartbeat
@@ -265,7 +265,7 @@ class Sim:
                 below = self.get(child.id).view()
                 ways.append(f"{child.id} is {below.waiting}. {self.advice(below)}")
             else:
-                ways.append(_way(a, view.seen_at) or self._way_to_code(view))
+                ways.append(way_on(a, view.seen_at) or self._way_to_code(view))
         return " ".join(dict.fromkeys(ways)).strip()
 
     def _way_to_code(self, view: RunView) -> str:
@@ -364,28 +364,6 @@ class Sim:
         for spec in specs:
             runs = (self._registry.executable(spec) if spec.style == "flow" else None) or spec
             yield from (runs.function, *runs.bodies)
-
-
-def _way(a: Occupation, now: datetime) -> str:
-    left = f"sim.advance({_short(a.until - now)!r})" if a.until is not None and a.until > now else ""
-    match a.kind:
-        case "signal" | "topic":
-            send = f"run.signal({a.name}, …)" if a.kind == "signal" else f"sim.publish({a.name}, …)"
-            return f"Send it with {send}" + (f", or let it time out with {left}." if left else ".")
-        case "paused":
-            return "Fix what it says, then call run.resume()."
-        case "step":
-            return f"The body of {a.name} has not returned: fake it with sim.use(Fake({a.name}, …))" + (
-                f", or let time pass with {left}." if left else ", or let the time pass that it waits for."
-            )
-        case _:
-            return f"Let time pass with {left}." if left else ""
-
-
-def _short(left: timedelta) -> str:
-    """As `advance` takes it, rounded up to whole seconds where that is no coarser than a second."""
-    whole = timedelta(seconds=-(-left // timedelta(seconds=1)))
-    return format_duration(whole if left >= timedelta(seconds=1) else left).replace(" ", "")
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from holdfast.core import events as e
-from holdfast.core.run import Run, fold
+from holdfast.core.fold import fold
+from holdfast.core.run import Run
 from holdfast.core.snapshot import Past, Snapshot, from_snapshot, past_of, unfolded_past, unpacked
 from holdfast.core.turn import Row, Turn, decode_rows, is_compacted
 from holdfast.errors import BlobNotFound, CorruptJournal

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.authoring.handle import RunView
 from holdfast.authoring.script.channels import Signal, Topic
-from holdfast.authoring.script.context import place
+from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import Call as WorkflowCall
 from holdfast.client.arguments import find_workflow, from_json
 from holdfast.client.inspect.lookup import find_run

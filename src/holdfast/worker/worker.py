@@ -8,7 +8,6 @@ import os
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,11 +28,12 @@ from holdfast.errors import InvalidInput, StoreError
 from holdfast.ports.grants import Grants
 from holdfast.ports.leases import Beat, ClaimRequest, Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
-from holdfast.ports.store import OTHERS, Store
+from holdfast.ports.store import Store
 from holdfast.worker.admission import Admission
 from holdfast.worker.claiming import claim_until_stopped
 from holdfast.worker.granting import Granted
 from holdfast.worker.heartbeat import Heartbeat
+from holdfast.worker.hints import Hints
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.sweeping import sweep_until_stopped
 from holdfast.worker.watchdog import Watchdog
@@ -103,8 +103,7 @@ class Worker:
         self._unsubscribe: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
-        self._hints: deque[str] = deque()
-        self._is_told = False
+        self._hints: Hints | None = None
 
     @property
     def free(self) -> int:
@@ -141,7 +140,8 @@ class Worker:
         if self.options.patience is not None:
             self._watchdog = Watchdog(patience=self.options.patience.total_seconds())
             self._watchdog.start()
-        self._unsubscribe = self.store.subscribe(self._hinted)
+        self._hints = Hints(self, self._loop)
+        self._unsubscribe = self.store.subscribe(self._hints.hear)
         self._tasks = [
             self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
@@ -345,37 +345,6 @@ class Worker:
             self._all_quiet.set()
         elif self.admission.waits_for_slots or not is_over:
             self.work_hinted.set()
-
-    def _hinted(self, run: str) -> None:
-        """From any thread: a write of this process concerns that run, or others wrote."""
-        loop = self._loop
-        if loop is None or loop.is_closed():
-            return
-        if threading.get_ident() == self._thread:
-            self._news(run)
-            return
-        session = self.engine.sessions.get(run)
-        if session is not None and session.is_ending:  # most hints: of an end that this worker wrote itself
-            return
-        self._hints.append(run)
-        if not self._is_told:  # one wake-up for all hints of a transaction
-            self._is_told = True
-            loop.call_soon_threadsafe(self._take_hints)
-
-    def _take_hints(self) -> None:
-        self._is_told = False
-        while self._hints:
-            self._news(self._hints.popleft())
-
-    def _news(self, run: str) -> None:
-        if run == OTHERS:
-            self.others_wrote()
-            return
-        session = self.engine.sessions.get(run) or self.engine.beginnings.unborn.get(run)
-        if session is None:
-            self.work_hinted.set()
-        else:
-            session.news()
 
     def _beaten(self, beat: Beat) -> None:
         self.last_beat = beat

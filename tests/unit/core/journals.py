@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from holdfast.core import events as e
 from holdfast.core.failure import NO_DATA, Failure
-from holdfast.core.run import Run, fold
+from holdfast.core.fold import fold
+from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, genesis, micros
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import events as e
+from holdfast.core.fold import fold
 from holdfast.core.opened import OpenStep, OpenWait
-from holdfast.core.run import _HANDLERS, _STATUS_TAGS, Run, fold
+from holdfast.core.run import _HANDLERS, _STATUS_TAGS, Run
 from holdfast.core.status import Status
 from holdfast.core.turn import GENESIS, decode_rows
 from holdfast.errors import CorruptJournal

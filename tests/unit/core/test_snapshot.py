@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from holdfast.core import events as e
+from holdfast.core.fold import fold
 from holdfast.core.passes import last_start, settled_prefix
-from holdfast.core.run import fold
 from holdfast.core.snapshot import (
     Past,
     Snapshot,

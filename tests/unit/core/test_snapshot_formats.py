@@ -10,7 +10,7 @@ import pytest
 from holdfast.core import events as e
 from holdfast.core import snapshot as snapshots
 from holdfast.core import turn as turns
-from holdfast.core.run import fold
+from holdfast.core.fold import fold
 from holdfast.core.snapshot import advance, from_snapshot, past_of, stand_in, to_snapshot, unpacked
 from holdfast.core.turn import FORMAT, Row, Turn, decode_rows
 from holdfast.core.upcast import UPCASTERS

@@ -15,9 +15,9 @@ from holdfast.authoring.script.workflows import workflow
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.fold import fold
 from holdfast.core.redaction import NOTHING_HIDDEN, Redaction
 from holdfast.core.retry import Retry
-from holdfast.core.run import fold
 from holdfast.core.specs import Settings, StepSpec
 from holdfast.core.turn import Turn, decode_row
 from holdfast.ports.journal import Committed, Fenced, Unread

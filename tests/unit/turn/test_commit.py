@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.core import events as e
-from holdfast.core.run import fold
+from holdfast.core.fold import fold
 from holdfast.turn.commit import finish
 from holdfast.turn.draft import Draft
 from holdfast.turn.start import new_run

@@ -11,9 +11,10 @@ import pytest
 
 from holdfast.core import events as e
 from holdfast.core.doing import doing
+from holdfast.core.fold import folded, unfolded
 from holdfast.core.opened import OpenStep
 from holdfast.core.program import Program
-from holdfast.core.run import Run, folded, unfolded
+from holdfast.core.run import Run
 from holdfast.turn.park import next_wake
 from holdfast.turn.rules import brought_by_time
 from tests.unit.core.journals import BOOM, Journal, at, attempt_failed, done, raw, started, step

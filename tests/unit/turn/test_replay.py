@@ -10,8 +10,8 @@ from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.steps import step
 from holdfast.authoring.script.verbs import sleep
 from holdfast.authoring.script.workflows import workflow
+from holdfast.core.fold import fold
 from holdfast.core.payload import MAX_INLINE
-from holdfast.core.run import fold
 from holdfast.core.snapshot import advance, to_snapshot
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.turn import Row, Turn, encode_events, micros

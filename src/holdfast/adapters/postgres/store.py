@@ -25,6 +25,7 @@ from holdfast.adapters.postgres.gathering import Gathered
 from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.keeping import Keeping
 from holdfast.adapters.postgres.lane import Lane, closed
+from holdfast.adapters.postgres.lease_verbs import LeaseVerbs
 from holdfast.adapters.postgres.lending import Lending
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrating import bring_up_to_date, schema_version
@@ -32,11 +33,11 @@ from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.overview import Looking
 from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
-from holdfast.adapters.sql.rows import backlog_row, counted, maybe_micros, run_row
+from holdfast.adapters.sql.rows import backlog_row, counted, run_row
 from holdfast.adapters.system.forked import belongs_to_this_process
 from holdfast.core.checksums import checked_shown
 from holdfast.core.instants import nearest_instant
-from holdfast.core.shares import Claimers, share_of
+from holdfast.core.shares import Claimers
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
 from holdfast.errors import StoreRefused
@@ -44,7 +45,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition, Schema
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict
-from holdfast.ports.leases import ClaimRequest, Claims, Held, Lease, Taken, TakeOver, Taking, WorkerRow
+from holdfast.ports.leases import TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
 from holdfast.ports.store import OTHERS
 
@@ -95,7 +96,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(Keeping, Looking, Lending):
+class PostgresStore(LeaseVerbs, Keeping, Looking, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
@@ -271,62 +272,6 @@ class PostgresStore(Keeping, Looking, Lending):
         """See `ports.leases`."""
         self._check_process()
         return PostgresHeart(instance, ttl, self._link(), self._moments, self._tell)
-
-    async def claim(self, request: ClaimRequest) -> Claims:
-        """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
-        shares = self._claimers[request.worker.instance]
-        ahead = shares.ahead
-        claims = await self._run(lambda link: leases.claim(link, self._moments, request, ahead))
-        shares.took(share_of(run.workflow) for run in claims.runs)
-        return claims
-
-    async def due(self, request: ClaimRequest) -> Claims:
-        """See `ports.leases`."""
-        ahead = self._claimers[request.worker.instance].ahead
-        return await self._run(lambda link: leases.claim(link, self._moments, request, ahead, takes=False))
-
-    async def acquit(self, run: int, *, epoch: int) -> bool:
-        """See `ports.leases`."""
-        return bool(await self._rows(sql.ACQUIT, run, epoch))
-
-    async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
-        """See `ports.leases`."""
-        ((is_done,),) = await self._rows(sql.REINSTATE, run, instance, epoch)
-        return bool(is_done)
-
-    async def lease(self, run: str) -> Lease | None:
-        """See `ports.leases`."""
-        return await self._run(lambda link: leases.lease(link, self._moments, run))
-
-    async def held(self, instance: str) -> Mapping[str, Held]:
-        """See `ports.leases`."""
-        return {run: Held(epoch, inbox_last) for run, epoch, inbox_last in await self._rows(sql.HELD, instance)}
-
-    async def take(self, run: str, *, instance: str, steal: bool = False) -> Taking:
-        """See `ports.leases`."""
-        taking = await self._run(lambda link: leases.take(link, self._moments, run, instance, steal=steal))
-        if isinstance(taking, Taken):
-            self._claimers.count(instance, taking.run.workflow)
-        return taking
-
-    async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
-        """See `ports.leases`."""
-        ((released,),) = await self._rows(
-            sql.RELEASE, self._moments.wall(), run, epoch, maybe_micros(until), inbox_seen, note
-        )
-        self._tell(() if released is None else (released,))
-        return released is not None
-
-    async def release_all(self, instance: str) -> int:
-        """See `ports.leases`."""
-        self._claimers.pop(instance, None)
-        ((released,),) = await self._rows(sql.RELEASE_ALL, self._moments.wall(), instance)
-        self._tell(released)
-        return len(released)
-
-    async def workers(self) -> Sequence[WorkerRow]:
-        """See `ports.leases`; of the live and of the others, those that started first come first."""
-        return await self._run(lambda link: leases.workers(link, self._moments))
 
     # -- condition -----------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,8 @@ from holdfast.authoring.batch.plan import (
 from holdfast.authoring.batch.turns import Turns
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.channels import Signal
-from holdfast.authoring.script.context import place, require_program
+from holdfast.authoring.script.context import require_program
+from holdfast.authoring.script.place import place
 from holdfast.authoring.script.program import ScriptProgram
 from holdfast.authoring.script.steps import step
 from holdfast.authoring.script.verbs import continue_as, in_step

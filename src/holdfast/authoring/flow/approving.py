@@ -16,7 +16,7 @@ import msgspec
 from holdfast.authoring.flow.evaluating import evaluate, is_true
 from holdfast.authoring.flow.model import Approve
 from holdfast.authoring.script.calls import NO_DEFAULT, WaitCall
-from holdfast.authoring.script.context import Place
+from holdfast.authoring.script.place import Place
 from holdfast.core.codec import encode_plain
 from holdfast.core.commands import Expose
 from holdfast.core.guards import is_dict

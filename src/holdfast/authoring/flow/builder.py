@@ -23,7 +23,7 @@ from holdfast.authoring.flow.model import (
 from holdfast.authoring.flow.nodes import refused
 from holdfast.authoring.flow.references import Given, Ref, condition_of, text_of, tree_of
 from holdfast.authoring.flow.workflow import Flow
-from holdfast.authoring.script.context import place
+from holdfast.authoring.script.place import place
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.core.durations import Duration, parse_duration

@@ -12,7 +12,7 @@ from holdfast.authoring.flow.evaluating import evaluate
 from holdfast.authoring.flow.model import Approve, Each, FlowStep, Invoke, Sleep, Wait
 from holdfast.authoring.flow.targets import ChildTarget, Target
 from holdfast.authoring.script.calls import NO_DEFAULT, SleepCall, WaitCall
-from holdfast.authoring.script.context import Place
+from holdfast.authoring.script.place import Place
 from holdfast.core.durations import parse_duration
 from holdfast.core.guards import is_list
 from holdfast.core.instants import instant_after

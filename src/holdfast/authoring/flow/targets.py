@@ -15,8 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.authoring.script.calls import ChildCall, StepCall
-from holdfast.authoring.script.context import Place
-from holdfast.authoring.script.sagas import Done, current_scope
+from holdfast.authoring.script.place import Place
+from holdfast.authoring.script.scope import Done, current_scope
 from holdfast.authoring.script.workflows import CHILD_TIMEOUT
 from holdfast.core.codec import Codec, encode_plain
 from holdfast.core.commands import StartChild

@@ -20,8 +20,10 @@ from holdfast.authoring.machine.shapes import NextShape, Parts
 from holdfast.authoring.machine.steps import StateSteps
 from holdfast.authoring.script.calls import SleepCall
 from holdfast.authoring.script.checks import code_of
-from holdfast.authoring.script.context import Place, require_program
-from holdfast.authoring.script.sagas import Saga, Unwinding
+from holdfast.authoring.script.context import require_program
+from holdfast.authoring.script.exits import Unwinding
+from holdfast.authoring.script.place import Place
+from holdfast.authoring.script.sagas import Saga
 from holdfast.authoring.script.verdicts import marked
 from holdfast.core import commands as c
 from holdfast.core import events as e

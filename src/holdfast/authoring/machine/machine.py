@@ -33,7 +33,7 @@ from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
 from holdfast.authoring.machine.model import Model, Options, Reader
 from holdfast.authoring.machine.observers import Audience, Observer
 from holdfast.authoring.script.checks import check_raises
-from holdfast.authoring.script.context import place
+from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name

@@ -11,7 +11,8 @@ from holdfast.authoring.machine.marks import ItemOutcome, More
 from holdfast.authoring.machine.model import Model, Node
 from holdfast.authoring.machine.performing import run_item
 from holdfast.authoring.machine.shapes import NextShape, Parts
-from holdfast.authoring.script.context import Place, running_step
+from holdfast.authoring.script.context import running_step
+from holdfast.authoring.script.place import Place
 from holdfast.authoring.script.steps import AnyStep, StepOptions
 from holdfast.core.annotations import Unsupported, hints_of
 from holdfast.core.payload import Shape, result_shape

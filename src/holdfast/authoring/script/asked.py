@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.authoring.script.calls import WAITING, StepCall
 from holdfast.authoring.script.replaying import is_same
-from holdfast.authoring.script.sagas import Done
+from holdfast.authoring.script.scope import Done
 from holdfast.authoring.script.verdicts import error_of
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -17,7 +17,7 @@ from holdfast.core.step import cut_off
 from holdfast.errors import NotDecodable
 
 if TYPE_CHECKING:
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.exchange import Exchange
 
 
 class _Open(msgspec.Struct):
@@ -33,7 +33,7 @@ class AskedSteps:
 
     __slots__ = ("_abandoned", "_open", "_program")
 
-    def __init__(self, program: ScriptProgram) -> None:
+    def __init__(self, program: Exchange) -> None:
         self._program = program
         self._open: dict[str, _Open] = {}
         self._abandoned: dict[str, _Open] = {}

@@ -12,7 +12,8 @@ from typing import Any, TypeVar, cast, overload
 
 from holdfast.authoring.script import verbs
 from holdfast.authoring.script.bridge import block_on
-from holdfast.authoring.script.context import place, require_program
+from holdfast.authoring.script.context import require_program
+from holdfast.authoring.script.place import place
 from holdfast.authoring.script.sagas import Saga as AsyncSaga
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.verbs import BlobRef

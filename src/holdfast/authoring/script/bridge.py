@@ -15,12 +15,11 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from holdfast.authoring.script.context import sync_program
-from holdfast.authoring.script.sagas import Unwinding
+from holdfast.authoring.script.exits import Unwinding
 from holdfast.errors import NeverWaits, NotAllowedHere
 
 if TYPE_CHECKING:
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.exchange import Exchange
 
 R = TypeVar("R")
 
@@ -59,7 +58,7 @@ class SyncBody:
     """One sync body and its thread."""
 
     def __init__(
-        self, program: ScriptProgram, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, program: Exchange, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self._program = program
         self._function = function
@@ -137,6 +136,9 @@ class SyncBody:
             raise error
         return cast("R", self._reply)
 
+
+sync_program: contextvars.ContextVar[Exchange | None] = contextvars.ContextVar("holdfast_sync_program", default=None)
+"""The program of the sync body that runs in this thread."""
 
 _bodies: contextvars.ContextVar[SyncBody | None] = contextvars.ContextVar("holdfast_sync_body", default=None)
 

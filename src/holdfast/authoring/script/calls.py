@@ -7,24 +7,91 @@ that is never awaited is an error at the end of the run, naming the line.
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+from asyncio import CancelledError, Future
 from collections.abc import Coroutine, Generator
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from holdfast.authoring.script.context import Place
+from holdfast.authoring.script.place import Place
 from holdfast.core.commands import RunStep, StartChild
 from holdfast.core.payload import Shape
 from holdfast.core.retry import Retry
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.authoring.script.program import ScriptProgram
-    from holdfast.authoring.script.sagas import Scope
-    from holdfast.core.specs import StepSpec, WorkflowSpec
+    from holdfast.authoring.script.scope import Scope
+    from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 
 R = TypeVar("R")
+
+
+class Steps(Protocol):
+    """Where a step is asked for."""
+
+    def ask(self, call: StepCall[Any]) -> Any:
+        """The outcome at once if it is known already, else `WAITING`."""
+        ...
+
+    def future(self, key: str) -> Future[Any]:
+        """What the call awaits until its outcome is delivered."""
+        ...
+
+    def abandon(self, key: str) -> None:
+        """The author's code cancelled it."""
+        ...
+
+
+class Waits(Protocol):
+    """Where a sleep, or a wait for a signal or a topic, is asked for."""
+
+    def sleep(self, call: SleepCall) -> Future[Any] | None:
+        """What a sleep awaits; None if an earlier pass slept it."""
+        ...
+
+    def begin(self, call: WaitCall) -> Any:
+        """A message at once, if one is there; else `WAITING`."""
+        ...
+
+    def future(self, key: str) -> Future[Any]:
+        """What the call awaits."""
+        ...
+
+    def give_up(self, key: str) -> None:
+        """The author's code cancelled it."""
+        ...
+
+
+class Children(Protocol):
+    """Where a child is asked for."""
+
+    def ask(self, call: ChildCall) -> None:
+        """Starts it, unless an earlier pass did."""
+        ...
+
+    def result(self, call: ChildCall) -> Generator[Any, Any, Any]:
+        """Its value, or the error its parent sees."""
+        ...
+
+
+class Asker(Protocol):
+    """The program, as its calls see it."""
+
+    settings: Settings
+    announced: dict[int, DurableCall[Any]]
+
+    @property
+    def steps(self) -> Steps: ...
+
+    @property
+    def waits(self) -> Waits: ...
+
+    @property
+    def children(self) -> Children: ...
+
+    def announce(self, call: DurableCall[Any], /) -> int:
+        """A call was made; until it is awaited the program remembers it."""
+        ...
 
 
 class DurableCall(Coroutine[Any, Any, R], Generic[R]):
@@ -32,8 +99,8 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
 
     __slots__ = ("_driver", "key", "number", "place", "program")
 
-    def __init__(self, program: ScriptProgram, key: str, place: Place) -> None:
-        self.program: ScriptProgram = program
+    def __init__(self, program: Asker, key: str, place: Place) -> None:
+        self.program: Asker = program
         self.key: str = key
         self.place: Place = place
         self._driver: Generator[Any, Any, R] | None = None
@@ -87,7 +154,7 @@ class StepCall(DurableCall[R]):
 
     def __init__(
         self,
-        program: ScriptProgram,
+        program: Asker,
         key: str,
         place: Place,
         spec: StepSpec,
@@ -142,7 +209,7 @@ class SleepCall(DurableCall[None]):
 
     __slots__ = ("until",)
 
-    def __init__(self, program: ScriptProgram, key: str, place: Place, until: datetime) -> None:
+    def __init__(self, program: Asker, key: str, place: Place, until: datetime) -> None:
         super().__init__(program, key, place)
         self.until: datetime = until
 
@@ -165,7 +232,7 @@ class WaitCall(DurableCall[Any]):
 
     def __init__(
         self,
-        program: ScriptProgram,
+        program: Asker,
         key: str,
         place: Place,
         *,
@@ -206,7 +273,7 @@ class ChildCall(DurableCall[Any]):
     __slots__ = ("command", "spec", "timeout")
 
     def __init__(
-        self, program: ScriptProgram, place: Place, spec: WorkflowSpec, command: StartChild, timeout: timedelta
+        self, program: Asker, place: Place, spec: WorkflowSpec, command: StartChild, timeout: timedelta
     ) -> None:
         super().__init__(program, command.key, place)
         self.spec: WorkflowSpec = spec

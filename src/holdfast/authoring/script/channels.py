@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, overload
 
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import NO_DEFAULT, WaitCall
-from holdfast.authoring.script.context import Place, place, require_program
+from holdfast.authoring.script.context import require_program
+from holdfast.authoring.script.place import Place, place
 from holdfast.authoring.script.receipts import Receipt, SyncReceipt
 from holdfast.core.commands import Expose, Send
 from holdfast.core.durations import Duration, parse_duration
@@ -92,7 +93,7 @@ class Sending(Typed[T]):
         program = require_program("Signal.send()", outside="From outside: await run.signal(…).")
         key = program.take_key(f"send {self.name}")
         program.ask(Send(key=key, to=run, kind="signal", name=self.name, value=self.encode(value)))
-        return kind(program, key, run, self.name)
+        return kind(program.receipts, key, run, self.name)
 
 
 class Publishing(Typed[T]):

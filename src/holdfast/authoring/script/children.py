@@ -11,6 +11,7 @@ from holdfast.authoring.handle import JournalEvent, Run, RunView
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import require_program
+from holdfast.authoring.script.program import ScriptProgram
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.commands import Send
 from holdfast.core.durations import Duration, parse_duration
@@ -59,7 +60,7 @@ def start(
     if timeout is not None:
         child.timeout = parse_duration(timeout, what="timeout= of start()")
     program.children.ask(child)
-    return ChildRun(child.command.run, child)
+    return ChildRun(child.command.run, child, program)
 
 
 class _Result:
@@ -75,9 +76,10 @@ class _Result:
 class ChildRun(Run[R]):
     """A child, as its parent sees it: what a workflow may do is durable, the rest belongs into a client."""
 
-    def __init__(self, id: str, child: ChildCall) -> None:
+    def __init__(self, id: str, child: ChildCall, program: ScriptProgram) -> None:
         super().__init__(id)
         self._child = child
+        self._program = program
 
     async def result(self, timeout: Duration | None = None) -> R:
         """Waits for the child's end, durably."""
@@ -88,14 +90,14 @@ class ChildRun(Run[R]):
 
     async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
         """Sends a signal with this turn."""
-        program = self._child.program
+        program = self._program
         key = program.take_key(f"send {channel.name}")
         program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=channel.encode(value)))
         program.receipts.sent(channel.name, self.id)
 
     async def cancel(self, reason: str = "") -> None:
         """Asks the child to stop, with this turn."""
-        program = self._child.program
+        program = self._program
         program.ask(Send(key=program.take_key(f"cancel {self.id}"), to=self.id, kind="cancel", name=reason))
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:

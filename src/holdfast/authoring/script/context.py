@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from contextvars import ContextVar
 from datetime import datetime
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from holdfast.authoring.script._stdlib import caller_frame, get_running_loop
+from holdfast.authoring.script._stdlib import get_running_loop
+from holdfast.authoring.script.bridge import sync_program
 from holdfast.authoring.script.loop import DurableLoop
+from holdfast.authoring.script.program import ScriptProgram
 from holdfast.core.ids import idempotency_key
 from holdfast.errors import NotAllowedHere, NotInRun
 from holdfast.ports.transactions import OpenTransaction
-
-if TYPE_CHECKING:
-    from holdfast.authoring.script.program import ScriptProgram
-
 
 T = TypeVar("T")
 
@@ -81,7 +78,6 @@ class StepScope(msgspec.Struct):
 
 
 running_step: ContextVar[StepScope | None] = ContextVar("holdfast_step", default=None)
-sync_program: ContextVar[ScriptProgram | None] = ContextVar("holdfast_sync_program", default=None)
 
 
 def find_program() -> ScriptProgram | None:
@@ -89,7 +85,7 @@ def find_program() -> ScriptProgram | None:
     loop = get_running_loop()
     if type(loop) is DurableLoop:
         return loop._host  # type: ignore[return-value] # pyright: ignore[reportPrivateUsage, reportReturnType]
-    return sync_program.get() if loop is None else None
+    return cast("ScriptProgram | None", sync_program.get()) if loop is None else None
 
 
 def require_program(verb: str, *, in_step: str = "", outside: str = "") -> ScriptProgram:
@@ -102,36 +98,3 @@ def require_program(verb: str, *, in_step: str = "", outside: str = "") -> Scrip
         said = f"{verb} is for workflows, and this is the body of a step. {scope.advice or in_step}"
         raise NotAllowedHere(said.strip())
     raise NotInRun(f"{verb} works inside a run only. {outside or 'Call it from a @workflow function.'}")
-
-
-class Place(msgspec.Struct, gc=False):
-    """A place in the author's code, kept as cheaply as possible and turned into text on request."""
-
-    code: CodeType
-    offset: int
-
-    def __str__(self) -> str:
-        line = self.code.co_firstlineno
-        for start, end, number in self.code.co_lines():
-            if number is not None and start <= self.offset < end:
-                line = number
-        return f"{self.code.co_filename}:{line}"
-
-
-def place(depth: int) -> Place:
-    """The place `depth` calls above the caller."""
-    frame = caller_frame(depth + 1)
-    return Place(frame.f_code, frame.f_lasti)
-
-
-def authors_place() -> Place | None:
-    """The innermost place on the stack that is neither Holdfast's nor asyncio's, as far as the program's loop."""
-    frame: FrameType | None = caller_frame(1)
-    while frame is not None and frame.f_code is not _LOOP_RUNS:
-        if not frame.f_globals.get("__name__", "").startswith(("holdfast.", "asyncio.", "contextlib")):
-            return Place(frame.f_code, frame.f_lasti)
-        frame = frame.f_back
-    return None
-
-
-_LOOP_RUNS: CodeType = vars(DurableLoop)["_run"].__code__

@@ -7,10 +7,11 @@ neither is safe here.
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import inspect
 from collections.abc import Callable
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard, TypeVar, overload
 
 T = TypeVar("T")
@@ -78,3 +79,26 @@ def attributes_of(module: ModuleType) -> dict[str, Any]:
 def is_coroutine_function(value: object) -> bool:
     """As `inspect.iscoroutinefunction`, for any value."""
     return is_a(value, (FunctionType, MethodType, functools.partial)) and inspect.iscoroutinefunction(value)
+
+
+def _is_partial(function: object) -> bool:
+    return is_a(function, (functools.partial,))
+
+
+def unwrapped(
+    func: Callable[..., Any], args: tuple[Any, ...]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], bool]:
+    """The function behind partials, its arguments, and whether `to_thread` sent it, as `partial(context.run, f, …)`."""
+    function: Any = func
+    keywords: dict[str, Any] = {}
+    to_thread = False
+    while True:
+        if _is_partial(function):
+            args = (*function.args, *args)
+            keywords = {**function.keywords, **keywords}
+            function = function.func
+        elif args and is_a(function, BuiltinMethodType) and is_a(function.__self__, contextvars.Context):
+            function, args = args[0], args[1:]
+            to_thread = True
+        else:
+            return function, args, keywords, to_thread

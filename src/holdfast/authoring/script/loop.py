@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
-from types import AsyncGeneratorType, BuiltinMethodType
+from types import AsyncGeneratorType
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
 
 from holdfast.authoring.script import _closing, _tasks
@@ -35,7 +34,7 @@ from holdfast.authoring.script._entering import Entering
 from holdfast.authoring.script._refused import Refusals
 from holdfast.authoring.script._stdlib import caller_frame
 from holdfast.authoring.script._tasks import DurableFuture, DurableTask, ReadyHandle, Timer, source_of
-from holdfast.authoring.script.functions import function_behind, is_a
+from holdfast.authoring.script.functions import function_behind, unwrapped
 from holdfast.errors import InvalidDuration, NeverWaits, NotAllowedHere, NotInRun
 
 __all__ = ["DurableFuture", "DurableLoop", "DurableTask", "Host", "Timer", "graveyard_size", "source_of"]
@@ -289,7 +288,7 @@ class DurableLoop(Refusals):
 
     def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """Hands a step to the host; refuses everything else. `asyncio.to_thread` awaits what comes back."""
-        function, arguments, keywords, to_thread = _unwrapped(func, args)
+        function, arguments, keywords, to_thread = unwrapped(func, args)
         call = None if executor is not None else self._host.call_step(function, arguments, keywords)
         if call is None:
             name = getattr(function_behind(function), "__qualname__", type(function).__qualname__)
@@ -381,26 +380,3 @@ async def _aclose(generator: AsyncGenerator[Any, Any]) -> None:
 def _wakes_waiter(args: tuple[Any, ...]) -> bool:
     """Whether a callback is what a future that is done schedules for those who wait for it."""
     return len(args) == 1 and asyncio.isfuture(args[0]) and args[0].done()
-
-
-def _is_partial(function: object) -> bool:
-    return is_a(function, (functools.partial,))
-
-
-def _unwrapped(
-    func: Callable[..., Any], args: tuple[Any, ...]
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], bool]:
-    """The function behind partials, its arguments, and whether `to_thread` sent it, as `partial(context.run, f, …)`."""
-    function: Any = func
-    keywords: dict[str, Any] = {}
-    to_thread = False
-    while True:
-        if _is_partial(function):
-            args = (*function.args, *args)
-            keywords = {**function.keywords, **keywords}
-            function = function.func
-        elif args and is_a(function, BuiltinMethodType) and is_a(function.__self__, contextvars.Context):
-            function, args = args[0], args[1:]
-            to_thread = True
-        else:
-            return function, args, keywords, to_thread

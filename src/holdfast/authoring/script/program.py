@@ -14,76 +14,42 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
-import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from holdfast.authoring.script._closing import bury
 from holdfast.authoring.script.asked import AskedSteps
 from holdfast.authoring.script.bridge import SyncBody
-from holdfast.authoring.script.calls import UNREADABLE, DurableCall
-from holdfast.authoring.script.context import Place, authors_place
-from holdfast.authoring.script.earlier import Earlier
-from holdfast.authoring.script.loop import DurableLoop, Timer
+from holdfast.authoring.script.exchange import Exchange
+from holdfast.authoring.script.exits import Unwinding
 from holdfast.authoring.script.receipts import Receipts
 from holdfast.authoring.script.replaying import (
-    ADVICE,
     Cursor,
     is_administrative,
     is_kept_at_end,
-    is_same,
-    say_command,
-    say_event,
 )
-from holdfast.authoring.script.sagas import Unwinding
 from holdfast.authoring.script.started import StartedChildren
-from holdfast.authoring.script.timers import Timers, later
 from holdfast.authoring.script.verdicts import ending
 from holdfast.authoring.script.waits import Waits
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.keys import Keys
-from holdfast.core.passes import Beginning, Memo
-from holdfast.core.payload import Arguments, Shape
-from holdfast.core.redaction import NOTHING_HIDDEN, Redaction
+from holdfast.core.passes import Beginning
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
-from holdfast.errors import Diverged, HoldfastError, NotAllowedHere, NotDecodable
 
 
-class ScriptProgram:
+class ScriptProgram(Exchange):
     """One pass of a script run. See the module for what holds."""
 
     def __init__(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> None:
-        self.spec = spec
-        self.beginning = beginning
-        self.settings = settings
-        self.loop: DurableLoop = DurableLoop(self, budget=settings.activation_budget)
-        self.at: datetime = beginning.at
-        self.keys: Keys = Keys(beginning.undone)
-        self.earlier: Earlier | None = Earlier(beginning) if beginning.memo else None
+        super().__init__(spec, beginning, settings)
         self.steps: AskedSteps = AskedSteps(self)
-        self._timers: Timers | None = None
+        self.receipts: Receipts = Receipts(self)
         self._waits: Waits | None = None
         self._children: StartedChildren | None = None
-        self.receipts: Receipts = Receipts(self)
-        self.exposed: dict[str, bytes] = {}
-        self.continuing: c.ContinueAs | None = None
-        self.cancel: e.CancelRequested | None = None
-        self.past_deadline: bool = False
-        self.redaction: Redaction = NOTHING_HIDDEN
-        self._commands: list[c.Command] = []
-        self.cursor: Cursor | None = None
-        self._broken: HoldfastError | None = None
         self._main: asyncio.Task[Any] | None = None
         self._sync_body: SyncBody | None = None
-        self._is_over = False
-        self._numbers = 0
-        self.announced: dict[int, DurableCall[Any]] = {}  # made and not awaited, by number
-        self._timer_keys: dict[int, str] = {}
-        self._patches = dict.fromkeys(beginning.patches, True)
-        self._random: random.Random | None = None
 
     # -- the program protocol ------------------------------------------------------------------------------------------
 
@@ -141,12 +107,6 @@ class ScriptProgram:
     # -- what is waited for: made when first needed, since most programs ask for steps alone ---------------------------
 
     @property
-    def timers(self) -> Timers:
-        if self._timers is None:
-            self._timers = Timers()
-        return self._timers
-
-    @property
     def waits(self) -> Waits:
         """Sleeps, signals and topics."""
         if self._waits is None:
@@ -173,16 +133,6 @@ class ScriptProgram:
         return asyncio.current_task(self.loop) is self._main
 
     @property
-    def is_replaying(self) -> bool:
-        """Whether recorded turns are being gone through."""
-        return self.cursor is not None
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether what the author logs was said before, or is said only because the program is being closed."""
-        return self.cursor is not None or self.loop.unwinding
-
-    @property
     def has_swallowed_cancel(self) -> bool:
         """Whether the run was cancelled, and its body returned all the same."""
         main = self._main
@@ -195,130 +145,6 @@ class ScriptProgram:
         if main is None or not main.done() or not _has_returned(main):
             return []
         return [str(getattr(task.get_coro(), "__qualname__", task)) for task in self.loop.unfinished_tasks()]
-
-    @property
-    def rng(self) -> random.Random:
-        """Random numbers that follow from the run, the same in every pass over the same arguments."""
-        if self._random is None:
-            self._random = random.Random(self.beginning.identity)
-        return self._random
-
-    # -- asked by calls ------------------------------------------------------------------------------------------------
-
-    def take_key(self, name: str) -> str:
-        """The key of the next call of that name. One whose effect an earlier pass took back is never used again."""
-        return self.keys.take(name)
-
-    def key_of(self, key: str, name: str, args: bytes, arguments: Arguments) -> str:
-        """The key of a step or child asked for with these arguments: its own, or the one that an earlier pass used."""
-        if self.earlier is None:
-            return key
-        is_only_task = len(self.loop.unfinished_tasks()) <= 1
-        return self.earlier.key_of(key, name, args, arguments, self.keys, is_only_task=is_only_task)
-
-    def announce(self, call: DurableCall[Any]) -> int:
-        """A call was made; until it is awaited the program remembers it."""
-        if self._is_over and not self.loop.unwinding:
-            raise NotAllowedHere(f"{call.key}: the run has ended; nothing durable can be asked for any more")
-        self._numbers = number = self._numbers + 1
-        self.announced[number] = call
-        return number
-
-    def read(self, shape: Shape[Any], data: Any) -> Any:
-        """Stored data as a value. If it does not fit, the program stops, and the author's code never sees it."""
-        try:
-            return shape.decode(data)
-        except NotDecodable as error:
-            self._broken = self._broken or error
-            return UNREADABLE
-
-    def ask(self, command: c.Command, where: Place | None = None, reads: Arguments | None = None) -> e.AnyEvent | None:
-        """Asks for something. During a replay, returns the event that recorded it."""
-        cursor = self.cursor
-        if cursor is None:
-            if not self._is_over:
-                self._commands.append(command)
-            return None
-        if self._broken is not None or cursor.skips(command):
-            return None
-        expected = cursor.expected()
-        if expected is None or not is_same(expected, command, reads):
-            self.diverge(expected, command, where or authors_place())
-            return None
-        cursor.confirm()
-        return expected
-
-    def memo(self, key: str) -> Memo | None:
-        """What an earlier pass left under that key."""
-        memos = self.beginning.memo
-        return memos.get(key) if memos else None
-
-    def diverge(self, expected: e.AnyEvent | None, command: c.Command | None, where: Place | None) -> None:
-        """The journal and the code say different things: the program stops."""
-        recorded, asked = say_event(expected), say_command(command)
-        turn = self.cursor.turn if self.cursor is not None else None
-        at = f"at row {turn.ordinal} " if turn is not None else ""
-        said = f"{at}the journal says {recorded} but the code asked for {asked}{f' ({where})' if where else ''}"
-        self.part(said, journal=recorded, code=asked, where=str(where or ""))
-
-    def part(self, said: str, *, journal: str, code: str, where: str = "") -> None:
-        """The journal holds one thing and the code asked for the other: the program stops."""
-        turn = self.cursor.turn if self.cursor is not None else None
-        row = turn.ordinal if turn is not None else 0
-        message = f"run {self.beginning.run}: {said}. {ADVICE}"
-        self.stop(Diverged(message, row=row, journal=journal, code=code, where=where))
-
-    # -- other verbs ---------------------------------------------------------------------------------------------------
-
-    def sleep_until(self, command: c.StartTimer, where: Place | None) -> datetime:
-        """Asks for a sleep and answers with its end: the one recorded first, if there is one."""
-        memo = self.memo(command.key)
-        if memo is not None and memo.settled is None and isinstance(memo.opened, e.SleepStarted):
-            return memo.opened.until
-        recorded = self.ask(command, where)
-        return recorded.until if isinstance(recorded, e.SleepStarted) else command.until
-
-    def patched(self, name: str) -> bool:
-        """Whether this run takes the new path of a change: decided when first met, the same ever after."""
-        known = self._patches.get(name)
-        if known is None:
-            expected = self.cursor.expected() if self.cursor is not None else None
-            known = self.cursor is None or (isinstance(expected, e.Patched) and expected.name == name)
-            self._patches[name] = known
-            if known:
-                self.ask(c.Patch(name=name))
-        return known
-
-    # -- asked by the loop ---------------------------------------------------------------------------------------------
-
-    def timer_set(self, timer: Timer, /) -> None:
-        """A timer of asyncio: `asyncio.sleep` is a durable sleep, anything else is derived again on replay."""
-        until = later(self.at, timer.when_at - self.loop.now)
-        if timer.kind == "sleep":
-            key = self.take_key("sleep")
-            memo = self.memo(key)
-            if memo is not None and isinstance(memo.settled, e.TimerFired):
-                self.loop.fire(timer)
-                return
-            until = self.sleep_until(c.StartTimer(key=key, until=until), None)
-        else:
-            key = self.take_key("timeout")
-        self._timer_keys[timer.number] = key
-        self.timers.set(key, until, timer)
-
-    def timer_cancelled(self, timer: Timer, /) -> None:
-        """asyncio no longer wants it."""
-        key = self._timer_keys.pop(timer.number)
-        self.timers.drop(key)
-        if timer.kind == "sleep":
-            self.ask(c.EndWait(key=key))
-
-    def call_step(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], /
-    ) -> Awaitable[Any] | None:
-        """`asyncio.to_thread(step, …)`."""
-        durable = getattr(type(function), "durable_call", None)  # not of the function: a mock has every attribute
-        return None if durable is None else cast("Awaitable[Any]", durable(function, self, args, kwargs))
 
     # -- delivering ----------------------------------------------------------------------------------------------------
 
@@ -360,14 +186,6 @@ class ScriptProgram:
             self.ask(command)
             self._is_over = True
             self._check()
-
-    def _check(self) -> None:
-        if self._broken is not None:
-            raise self._broken
-
-    def stop(self, error: HoldfastError) -> None:
-        """The program cannot go on."""
-        self._broken = self._broken or error
 
     def _deliver(self, event: e.AnyEvent) -> None:
         """One input, then quiescence."""
@@ -420,13 +238,6 @@ class ScriptProgram:
         self.children.cancel(event)
         if not self.past_deadline:  # else the clean-up has begun, and is not interrupted again
             cast("asyncio.Task[Any]", self._main).cancel(event.reason or "the run was cancelled")
-
-    def set_time(self, at: datetime) -> None:
-        """The time of the turn that is gone through."""
-        self.at = at
-        loop = self.loop
-        loop.now = at.timestamp()
-        loop.reset_budget()
 
 
 def _has_returned(task: asyncio.Task[Any]) -> bool:

@@ -18,27 +18,27 @@ from holdfast.core.passes import place_of_send
 from holdfast.errors import HoldfastError, RunFinished, RunNotFound
 
 if TYPE_CHECKING:
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.exchange import Exchange
 
 
 class Receipt:
     """What `Signal.send` returns. Awaited, it ends once the signal is in the inbox of the other run, or raises
     `RunFinished` or `RunNotFound`. A signal that is not awaited is sent too."""
 
-    __slots__ = ("_key", "_name", "_place", "_program", "_to")
+    __slots__ = ("_key", "_name", "_place", "_receipts", "_to")
 
-    def __init__(self, program: ScriptProgram, key: str, to: str, name: str) -> None:
-        self._program = program
+    def __init__(self, receipts: Receipts, key: str, to: str, name: str) -> None:
+        self._receipts = receipts
         self._key = key
         self._to = to
         self._name = name
-        self._place = program.receipts.sent(name, to)
+        self._place = receipts.sent(name, to)
 
     def __repr__(self) -> str:
         return f"<Receipt of {self._name!r} to {self._to!r}>"
 
     def __await__(self) -> Generator[Any, Any, None]:
-        receipts = self._program.receipts
+        receipts = self._receipts
         event = receipts.known(self._key, self._place)
         if event is None:
             future = receipts.future(self._key, self._to)
@@ -66,7 +66,7 @@ class Receipts:
 
     __slots__ = ("_futures", "_known", "_lost", "_program", "_sent", "_targets")
 
-    def __init__(self, program: ScriptProgram) -> None:
+    def __init__(self, program: Exchange) -> None:
         self._program = program
         self._known: dict[str, e.SendSettled] = {}
         self._lost: set[tuple[str, int]] = set()

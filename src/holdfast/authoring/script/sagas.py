@@ -7,13 +7,13 @@ was in flight when the block ended is waited for a little, so that it can be und
 from __future__ import annotations
 
 import asyncio
-from contextvars import ContextVar, Token
+from contextvars import Token
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from holdfast.authoring.script.context import require_program
+from holdfast.authoring.script.exits import ContinueRun, Unwinding
+from holdfast.authoring.script.scope import Scope, current_scope
 from holdfast.core.commands import Keep
 from holdfast.errors import CompensationFailed, NotAllowedHere
 
@@ -21,77 +21,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from holdfast.authoring.script.program import ScriptProgram
-    from holdfast.core.specs import StepSpec
 
 LATE = 10.0
 """Seconds a failing saga waits for the outcome of a step that was in flight."""
-
-
-class Done(msgspec.Struct):
-    """A completed step of a scope: what undoing it takes."""
-
-    key: str
-    undo: Any
-    result: Any
-    args: bytes
-    spec: StepSpec
-
-    def undo_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The result first, then the step's own arguments, bound to the undo's parameters by position."""
-        args, kwargs = self.spec.arguments.decode(self.args)
-        return (self.result, *args), dict(kwargs)
-
-
-class Scope:
-    """What one saga block has done so far. After it ended well, its parent answers for it, also for what comes late."""
-
-    __slots__ = ("_heir", "_in_flight", "done")
-
-    def __init__(self) -> None:
-        self.done: list[Done] = []
-        self._in_flight: dict[str, asyncio.Future[None]] = {}
-        self._heir: Scope | None = None
-
-    def began(self, key: str, loop: asyncio.AbstractEventLoop) -> None:
-        """A step that can be undone was asked for."""
-        scope = self._answering()
-        scope._in_flight[key] = loop.create_future()
-
-    def settled(self, key: str, done: Done | None) -> None:
-        """Its outcome came: done if it completed."""
-        scope = self._answering()
-        if done is not None:
-            scope.done.append(done)
-        late = scope._in_flight.pop(key, None)
-        if late is not None and not late.done():
-            late.set_result(None)
-
-    def in_flight(self) -> list[asyncio.Future[None]]:
-        """What settles when the outcome of a step comes that is still open."""
-        return list(self._in_flight.values())
-
-    def hand_over(self, parent: Scope) -> None:
-        """The block ended well inside another one."""
-        parent.done.extend(self.done)
-        parent._in_flight.update(self._in_flight)
-        self._heir = parent
-
-    def _answering(self) -> Scope:
-        scope = self
-        while scope._heir is not None:
-            scope = scope._heir
-        return scope
-
-
-current_scope: ContextVar[Scope | None] = ContextVar("holdfast_saga", default=None)
-
-
-class Unwinding(BaseException):
-    """Private: closes a program. No code of an author can catch it by name, and nothing durable happens after it."""
-
-
-class ContinueRun(BaseException):
-    """Private: `continue_as` leaves the body with it."""
 
 
 class Saga:

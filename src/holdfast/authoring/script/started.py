@@ -22,7 +22,7 @@ from holdfast.errors import ResultTimeout
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.calls import ChildCall
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.exchange import Exchange
 
 
 class _Child(msgspec.Struct):
@@ -38,7 +38,7 @@ class StartedChildren:
 
     __slots__ = ("_by_key", "_early", "_program")
 
-    def __init__(self, program: ScriptProgram) -> None:
+    def __init__(self, program: Exchange) -> None:
         self._program = program
         self._by_key: dict[str, _Child] = {}
         self._early: dict[str, e.ChildEnded] = {}

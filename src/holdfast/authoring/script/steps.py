@@ -18,8 +18,9 @@ from holdfast.authoring.script._stdlib import caller_frame
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import StepCall
 from holdfast.authoring.script.checks import check_function, check_raises, place_of
-from holdfast.authoring.script.context import Place, authors_place, find_program, place
-from holdfast.authoring.script.sagas import Done, current_scope
+from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.place import Place, authors_place, place
+from holdfast.authoring.script.scope import Done, current_scope
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.hints import check_options
 from holdfast.core.ids import check_name

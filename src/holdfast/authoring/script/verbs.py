@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import msgspec
 
 from holdfast.authoring.script.calls import SleepCall
-from holdfast.authoring.script.context import Place, StepScope, find_program, place, require_program, running_step
-from holdfast.authoring.script.sagas import ContinueRun
+from holdfast.authoring.script.context import StepScope, find_program, require_program, running_step
+from holdfast.authoring.script.exits import ContinueRun
+from holdfast.authoring.script.place import Place, place
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.commands import ContinueAs
 from holdfast.core.durations import Duration, parse_duration

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.authoring.script.calls import DurableCall
-from holdfast.authoring.script.sagas import ContinueRun
+from holdfast.authoring.script.exits import ContinueRun
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure, from_exception, rebuild
@@ -27,7 +27,7 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.exchange import Exchange
 
 _FROM_STEP = "__holdfast_from_step__"
 
@@ -77,7 +77,7 @@ def run_error(ended: e.ChildEnded, spec: WorkflowSpec) -> BaseException:
     )
 
 
-def ending(program: ScriptProgram, main: asyncio.Task[Any], unawaited: Sequence[DurableCall[Any]]) -> c.Command:
+def ending(program: Exchange, main: asyncio.Task[Any], unawaited: Sequence[DurableCall[Any]]) -> c.Command:
     """The command with which a program ends. Cancel wins over every other end, then the deadline."""
     error = _error_of(main, program.loop.callback_errors)
     if program.cancel is not None:

@@ -18,7 +18,7 @@ from holdfast.core import events as e
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.calls import SleepCall, WaitCall
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.exchange import Exchange
     from holdfast.core.passes import Memo
 
 
@@ -27,7 +27,7 @@ class Waits:
 
     __slots__ = ("_buffered", "_futures", "_open", "_program")
 
-    def __init__(self, program: ScriptProgram) -> None:
+    def __init__(self, program: Exchange) -> None:
         self._program = program
         self._buffered: list[e.SignalReceived] = list(program.beginning.buffered)
         self._open: dict[str, WaitCall] = {}

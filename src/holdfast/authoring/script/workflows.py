@@ -16,7 +16,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.checks import check_function, check_raises, code_of, place_of
-from holdfast.authoring.script.context import Place, find_program, place, running_step
+from holdfast.authoring.script.context import find_program, running_step
+from holdfast.authoring.script.place import Place, place
 from holdfast.authoring.script.steps import Raises
 from holdfast.core.commands import StartChild
 from holdfast.core.durations import Duration, parse_duration

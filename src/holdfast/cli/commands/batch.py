@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.app import App
 from holdfast.authoring.batch.plan import MAX_ID, MOST_AT_ONCE, Order
-from holdfast.authoring.script.context import place as here
+from holdfast.authoring.script.place import place as here
 from holdfast.authoring.script.workflows import Call
 from holdfast.cli.output import Output
 from holdfast.cli.progress import Bar, progress_on

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.app import App
 from holdfast.authoring.handle import Run
-from holdfast.authoring.script.context import place as here
+from holdfast.authoring.script.place import place as here
 from holdfast.authoring.script.workflows import Call
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import by_name, duration, moment, pair, read_text

@@ -13,8 +13,8 @@ import pytest
 
 from holdfast.core import events as e
 from holdfast.core.doing import decode_doing
+from holdfast.core.fold import fold
 from holdfast.core.projection import project
-from holdfast.core.run import fold
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_row, decode_rows
 from holdfast.errors import BlobNotFound, InvalidInput

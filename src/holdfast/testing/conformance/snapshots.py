@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from holdfast.core import events as e
-from holdfast.core.run import fold
+from holdfast.core.fold import fold
 from holdfast.core.snapshot import Snapshot, advance, stand_in, to_snapshot, unpacked
 from holdfast.core.turn import Row, decode_rows, is_compacted
 from holdfast.ports.journal import Committed, Fenced

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from holdfast.core import events as e
+from holdfast.core.fold import fold
 from holdfast.core.projection import project
-from holdfast.core.run import fold
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_row, decode_rows
 from holdfast.ports.journal import Commit, Committed, Park, Unread, Verdict

@@ -18,8 +18,9 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.core import events as e
 from holdfast.core.doing import doing, encode_doing
 from holdfast.core.failure import Failure
+from holdfast.core.fold import fold
 from holdfast.core.projection import Projection, project
-from holdfast.core.run import Run, fold
+from holdfast.core.run import Run
 from holdfast.core.turn import (
     FORMAT,
     Row,

@@ -1,0 +1,70 @@
+"""What a saga block has done so far, and what undoing it takes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+
+from holdfast.core.specs import StepSpec
+
+
+class Done(msgspec.Struct):
+    """A completed step of a scope: what undoing it takes."""
+
+    key: str
+    undo: Any
+    result: Any
+    args: bytes
+    spec: StepSpec
+
+    def undo_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The result first, then the step's own arguments, bound to the undo's parameters by position."""
+        args, kwargs = self.spec.arguments.decode(self.args)
+        return (self.result, *args), dict(kwargs)
+
+
+class Scope:
+    """What one saga block has done so far. After it ended well, its parent answers for it, also for what comes late."""
+
+    __slots__ = ("_heir", "_in_flight", "done")
+
+    def __init__(self) -> None:
+        self.done: list[Done] = []
+        self._in_flight: dict[str, asyncio.Future[None]] = {}
+        self._heir: Scope | None = None
+
+    def began(self, key: str, loop: asyncio.AbstractEventLoop) -> None:
+        """A step that can be undone was asked for."""
+        scope = self._answering()
+        scope._in_flight[key] = loop.create_future()
+
+    def settled(self, key: str, done: Done | None) -> None:
+        """Its outcome came: done if it completed."""
+        scope = self._answering()
+        if done is not None:
+            scope.done.append(done)
+        late = scope._in_flight.pop(key, None)
+        if late is not None and not late.done():
+            late.set_result(None)
+
+    def in_flight(self) -> list[asyncio.Future[None]]:
+        """What settles when the outcome of a step comes that is still open."""
+        return list(self._in_flight.values())
+
+    def hand_over(self, parent: Scope) -> None:
+        """The block ended well inside another one."""
+        parent.done.extend(self.done)
+        parent._in_flight.update(self._in_flight)
+        self._heir = parent
+
+    def _answering(self) -> Scope:
+        scope = self
+        while scope._heir is not None:
+            scope = scope._heir
+        return scope
+
+
+current_scope: ContextVar[Scope | None] = ContextVar("holdfast_saga", default=None)

@@ -1,0 +1,28 @@
+"""What every fact of a journal is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+NULL = msgspec.Raw(b"null")
+
+Instant: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with its zone: one without is no fact, and a row that holds one does not decode."""
+
+
+EndStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
+PauseReason: TypeAlias = Literal["quarantined", "diverged", "undecodable", "never waits", "operator"]
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", gc=False):
+    """One immutable fact."""
+
+
+class Carrier(Event, frozen=True):
+    """A fact with a payload."""
+
+    value: msgspec.Raw = NULL
+    blob: str = ""

@@ -1,0 +1,123 @@
+"""What went wrong with a run: asking for it, how it and its steps ended, and what authors raise in a step."""
+
+from __future__ import annotations
+
+from holdfast.errors.root import HoldfastError
+
+
+class Conflict(HoldfastError):
+    """An id that another workflow uses, or a key that was used with different input."""
+
+
+class RunNotFound(HoldfastError):
+    """No run of that id in this store."""
+
+
+class UnknownWorkflow(HoldfastError):
+    """No workflow of that name (and version) is known to this app."""
+
+
+class BlobNotFound(HoldfastError):
+    """No blob with that hash in this store: it was never stored, or was removed because nothing referred to it."""
+
+
+class RunFinished(HoldfastError):
+    """The run has ended, so the message was not delivered."""
+
+    def __init__(self, message: str, *, run_id: str, status: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.status = status
+
+
+class ItemsFailed(HoldfastError):
+    """A batch has ended, and `failed` of its `total` items failed. The other items are not affected."""
+
+    def __init__(self, text: str, *, failed: int, total: int) -> None:
+        super().__init__(text)
+        self.failed = failed
+        self.total = total
+
+
+class RunFailed(HoldfastError):
+    """The run ended failed. `type` and `message` are those of the error that left the workflow."""
+
+    def __init__(self, text: str, *, run_id: str, type: str, message: str, traceback: str = "") -> None:
+        super().__init__(text)
+        self.run_id = run_id
+        self.type = type
+        self.message = message
+        self.traceback = traceback
+
+
+class RunCancelled(HoldfastError):
+    """The run ended cancelled (or killed)."""
+
+    def __init__(self, text: str, *, run_id: str, reason: str = "") -> None:
+        super().__init__(text)
+        self.run_id = run_id
+        self.reason = reason
+
+
+class ResultTimeout(HoldfastError, TimeoutError):
+    """`result(timeout=…)` ran out. The run itself continues."""
+
+
+class StepFailed(HoldfastError):
+    """A step's last failure, as its workflow sees it, both live and on replay."""
+
+    def __init__(self, text: str, *, step: str, attempts: int, type: str, message: str, traceback: str = "") -> None:
+        super().__init__(text)
+        self.step = step
+        self.attempts = attempts
+        self.type = type
+        self.message = message
+        self.traceback = traceback
+
+
+class OutcomeUnknown(StepFailed):
+    """A crash interrupted a `once=True` step: it may or may not have taken effect."""
+
+
+class StepLimitExceeded(HoldfastError):
+    """The run used up its step attempts. It fails at once and is not retried."""
+
+    def __init__(self, text: str, *, limit: int, count: int) -> None:
+        super().__init__(text)
+        self.limit = limit
+        self.count = count
+
+
+class DeadlineExceeded(HoldfastError):
+    """The run's deadline passed."""
+
+
+class Diverged(HoldfastError):
+    """The code asks for something different from what the journal holds. Nothing was executed or written."""
+
+    def __init__(self, message: str, *, row: int = 0, journal: str = "", code: str = "", where: str = "") -> None:
+        super().__init__(message)
+        self.row: int = row
+        self.journal: str = journal
+        self.code: str = code
+        self.where: str = where
+
+
+class NeverWaits(HoldfastError):
+    """A workflow body kept its loop busy without waiting for anything durable."""
+
+
+class Permanent(HoldfastError):
+    """Raise it in a step: the attempt failed and another would fail too. The workflow sees `StepFailed`."""
+
+
+class CircuitOpen(Permanent):
+    """A circuit breaker refused the call: no body ran and no attempt was used."""
+
+
+class RetryAfter(HoldfastError):
+    """Raise it in a step: retry, but not before this time has passed. Counts as a failed attempt."""
+
+    def __init__(self, after: object, message: str = "") -> None:
+        super().__init__(message or f"retry after {after}")
+        self.after = after
