@@ -18,6 +18,7 @@ from holdfast import App, Status
 from holdfast.authoring.batch.plan import Order
 from holdfast.core import events as e
 from holdfast.core.turn import decode_row
+from holdfast.testing.conformance.world import settle
 from tests.chaos.batch_process import item
 from tests.support import warm
 from tests.support.postgres import new_schema, server_url
@@ -66,6 +67,7 @@ async def completed(app: App, batch: str) -> set[tuple[str, str]]:
     store = (await app.client()).store
     found: set[tuple[str, str]] = set()
     after = 0
+    await settle(store, batch)
     while rows := await store.read_tree(batch, from_seq=after + 1):
         after = rows[-1].seq
         for row in rows:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from holdfast.adapters.memory.grants import MemoryGrants
@@ -23,8 +25,9 @@ from holdfast.testing.conformance import (
     VirtualClock,
     World,
 )
+from holdfast.testing.conformance.world import START, settle
 from tests.support.damage import write_postgres, write_sqlite
-from tests.support.postgres import clean_url
+from tests.support.postgres import clean_url, server_url
 
 
 async def open_store(kind: str, clock: VirtualClock) -> Store:
@@ -92,3 +95,23 @@ def test_no_case_hides_another() -> None:
         if name.startswith("test_")
     ]
     assert sorted(names) == sorted(set(names))
+
+
+async def test_a_transaction_elsewhere_only_delays_a_case() -> None:
+    """Promise: `settle` waits until readers see what is committed, whatever else is open on the same server."""
+    clock = VirtualClock(START)
+    store = await open_store("postgres", clock)
+    try:
+        world = World(store, clock)
+        with psycopg.connect(server_url()) as elsewhere:
+            elsewhere.execute("SELECT pg_current_xact_id()")
+            await world.make("r")
+            assert await store.read_tree("r") == []
+            settling = asyncio.create_task(settle(store, "r"))
+            await asyncio.wait([settling], timeout=0.1)
+            assert not settling.done()
+            elsewhere.commit()
+            await settling
+        assert [row.run for row in await store.read_tree("r")] == ["r"]
+    finally:
+        await store.close()

@@ -13,6 +13,7 @@ from holdfast.core import events as e
 from holdfast.core.turn import decode_row
 from holdfast.ports.journal import Commit
 from holdfast.ports.store import Store
+from holdfast.testing.conformance.world import settle
 from tests.support.world import World, crash
 
 When = Literal["before", "after"]
@@ -111,6 +112,7 @@ async def test_a_start_is_there_whole_or_not_at_all(still: World, when: When) ->
     await asyncio.wait([starting])
     row = await still.store.get("r")
     assert (row is None) == (when == "before")
+    await settle(still.store, "r")
     assert [x.run for x in await still.store.read_tree("r")] == ([] if when == "before" else ["r"])
     app = still.app(parent, child)
     run = await app.start(parent(), id="r")
@@ -128,11 +130,13 @@ async def test_a_child_is_made_with_its_parents_turn_or_not_at_all(still: World,
     made = [event.run for event in parents if isinstance(event, e.ChildStarted)]
     assert len(made) == (0 if when == "before" else 1)
     assert [await still.store.get(run) is not None for run in made] == [True] * len(made)
+    await settle(still.store, "r")
     assert len({row.run for row in await still.store.read_tree("r")}) == 1 + len(made)
     async with still.worker(app, id="w1"):
         assert await (await app.get("r", parent)).result("30s") == "achildb"
     # The row that asks for the child also holds the outcome of the step before it: lost together, done again.
     assert ran == (["a", "a", "child", "b"] if when == "before" else ["a", "child", "b"])
+    await settle(still.store, "r")
     assert len({row.run for row in await still.store.read_tree("r")}) == 2
 
 

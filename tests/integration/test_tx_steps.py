@@ -21,6 +21,7 @@ from holdfast import App, Retry, Signal, Status, StepFailed, current, step, tran
 from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun, RunCancelled, RunFailed
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.testing import Fake, Sim
+from holdfast.testing.conformance.world import settle
 from tests.support.postgres import clean_url, server_port, server_url
 from tests.support.proxy import Proxy
 from tests.support.world import World, crash, events, open_world, types
@@ -266,6 +267,7 @@ async def test_a_turn_in_an_old_transaction_still_comes_last(postgres: World) ->
     rows = await postgres.store.history(run.id)
     assert [row.ordinal for row in rows] == list(range(1, len(rows) + 1))
     assert [row.seq for row in rows] == sorted({row.seq for row in rows})
+    await settle(postgres.store, run.id)
     assert [row.seq for row in await postgres.store.read_tree(run.id)] == [row.seq for row in rows]
 
 

@@ -44,6 +44,9 @@ MOST_RUNS = 200
 BEHIND = 1000
 """Journal rows that a reader who comes back may have missed; of more it loads everything again."""
 
+UNSAID = -1
+"""What a new reader has seen. 0 is what the reader of an empty store has seen."""
+
 RETRY, LATER = 1000, 3000
 """Milliseconds until a reader that lost its stream comes back: usually, and while a server restarts."""
 
@@ -118,7 +121,7 @@ async def journal(call: Call) -> StreamingResponse:
 
 def _after(call: Call) -> int:
     """What the reader has seen: a browser that comes back says so by itself."""
-    return read_seq(call.last_event_id, "Last-Event-ID", call.query.seq("after"))
+    return read_seq(call.last_event_id, "Last-Event-ID", call.query.seq("after", UNSAID))
 
 
 async def _turns(client: Client, run_id: str, after: int, redaction: Redaction) -> AsyncGenerator[bytes]:
@@ -159,7 +162,7 @@ async def listed(call: Call) -> StreamingResponse:
 
 async def _changes(client: Client, which: Filter, after: int) -> AsyncGenerator[bytes]:
     async with client.feeds.of_all() as reader:
-        if after and after < reader.seq:
+        if UNSAID < after < reader.seq:
             yield await _missed(client, which, after, reader.seq)
         else:
             yield message("hello", {"seq": str(reader.seq)}, str(max(after, reader.seq)))

@@ -90,6 +90,18 @@ async def test_a_list_that_comes_back_hears_what_it_missed(api: Api) -> None:
         assert [run["id"] for run in told[2]["runs"]] == ["c"]
 
 
+async def test_a_reader_of_an_empty_store_misses_nothing(api: Api) -> None:
+    """Promise: the seq of an empty store is one to continue from, like any other."""
+    seq = (await api.get("runs"))["seq"]
+    assert seq == "0"
+    await started(api, "hello", "first", name="x")
+    for after, headers in ((f"?after={seq}", {}), ("", {"last_event_id": seq})):
+        async with stream(api, f"runs/events{after}", **headers) as events:
+            told = await events.next()
+            assert told is not None
+            assert [run["id"] for run in told[2].get("runs", [])] == ["first"]
+
+
 async def test_the_streams_of_a_revoked_token_end(api: Api) -> None:
     await started(api, "payment", "p")
     async with stream(api, "runs/p/events") as journal, stream(api, "runs/events") as listed:

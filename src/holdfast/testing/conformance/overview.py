@@ -87,6 +87,7 @@ class OverviewSuite(Suite):
         """Contract: in the order of seq, from the one that was seen last; nothing comes twice, nothing is left out."""
         begin = await world.store.final_seq()
         await some(world)
+        await world.settle()
         whole = await world.store.news(after_seq=begin, limit=100)
         assert [seq for seq, _ in whole] == sorted({seq for seq, _ in whole})
         rows = [row for run in ("r0", "r1", "r2", "r3") for row in await world.store.history(run)]
@@ -102,7 +103,9 @@ class OverviewSuite(Suite):
     async def test_what_is_final_lies_before_what_comes(self, world: World) -> None:
         """Contract: a reader that begins at `final_seq` hears of everything that is written from then on."""
         await some(world)
+        await world.settle()
         seen = await world.store.final_seq()
         assert await world.store.news(after_seq=seen, limit=100) == []
         await world.make("later")
+        await world.settle()
         assert [run for _, run in await world.store.news(after_seq=seen, limit=100)] == ["later"]

@@ -24,6 +24,7 @@ async def family(world: World) -> tuple[Holder, Holder, Holder]:
     grandchild = await world.holder("grandchild")
     await grandchild.commits()
     await root.commits()
+    await world.settle()
     return root, child, grandchild
 
 
@@ -58,6 +59,7 @@ class TreesSuite(Suite):
         root, _, _ = await family(world)
         other = await world.held_run("other")
         await world.store.commit([other.turn(), root.turn()])
+        await world.settle()
         assert {row.run for row in await world.store.read_tree("root")} == {"root", "child", "grandchild"}
         assert places(await world.store.read_tree("other")) == [("other", 1), ("other", 2)]
 
@@ -109,6 +111,7 @@ class TreesSuite(Suite):
             seen += fresh
             if len(seen) == 4:
                 await world.store.commit([child.turn(), root.turn()])
+                await world.settle()
         assert seen == await world.store.read_tree("root")
         assert len(seen) == 9
 
@@ -122,6 +125,7 @@ class TreesSuite(Suite):
             children=tuple(root.child(name, name) for name in names),
         )
         holders = [root, *[await world.holder(name) for name in names]]
+        await world.settle()
         seen: list[Row] = await world.store.read_tree("root")
 
         async def write(holder: Holder) -> None:

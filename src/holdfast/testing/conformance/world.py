@@ -34,7 +34,7 @@ from holdfast.core.turn import (
     micros,
 )
 from holdfast.ports.inbox import Message, Publication, Unconsumed
-from holdfast.ports.journal import Commit, Committed, Exposure, Park, Verdict, sole_verdict
+from holdfast.ports.journal import Commit, Committed, Exposure, Journal, Park, Verdict, sole_verdict
 from holdfast.ports.leases import ClaimRequest, Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
 from holdfast.ports.store import Store
@@ -314,14 +314,10 @@ class World:
             "count": {status: count for status, count in (await self.store.count()).items() if count},
         }
 
-    async def _settled_tree(self, root: str, count: int) -> Sequence[Row]:
-        """The rows of a tree. A store with transactions shows those that no earlier one can still come before: one that
-        is open elsewhere in the database holds them back."""
-        for _ in range(500):
-            if len(rows := await self.store.read_tree(root)) >= count:
-                return rows
-            await asyncio.sleep(0.02)
-        return await self.store.read_tree(root)
+    async def settle(self) -> None:
+        """Waits until readers see every row that is committed: see `settle`."""
+        for root in {row.root for row in await self.runs()}:
+            await settle(self.store, root)
 
     async def verify(self) -> None:
         """Each row equals the fold of its journal, which is dense, chained and ordered."""
@@ -348,9 +344,23 @@ class World:
             assert shown == {each.name: (bytes(each.value), each.blob) for each in run.exposed.values()}
             if run.end is not None:
                 assert (row.available_at, row.instance) == (None, "")
-        settled = await asyncio.gather(*(self._settled_tree(root, len(rows)) for root, rows in trees.items()))
-        for rows, shown_rows in zip(trees.values(), settled, strict=True):
-            assert shown_rows == sorted(rows, key=lambda row: row.seq)
+        for root, rows in trees.items():
+            if len(await self.store.read_tree(root)) < len(rows):
+                await settle(self.store, root)
+            assert await self.store.read_tree(root) == sorted(rows, key=lambda row: row.seq)
+
+
+async def settle(store: Journal, root: str) -> None:
+    """Waits until readers of a tree, and of news, see its newest row.
+
+    A store with transactions shows rows in order only as far as no earlier one can still appear. Any transaction that
+    is open on the same server, even one of another test, holds newer rows back until it ends.
+    """
+    newest = await store.last_seq(root)
+    for _ in range(500):
+        if newest is None or await store.read_tree(root, from_seq=newest, limit=1):
+            return
+        await asyncio.sleep(0.02)
 
 
 def _projected(row: RunRow) -> Projection:
