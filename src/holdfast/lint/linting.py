@@ -18,7 +18,7 @@ from holdfast.lint.visiting import Body
 
 _ALLOWED = re.compile(r"#\s*holdfast:\s*allow\s+([\w, ]+)")
 MOST_HELPERS = 1000
-"""Functions read for one workflow: a bound, not a limit anybody meets."""
+"""Maximum number of functions read for one workflow: far more than any real one has."""
 
 
 @dataclass(frozen=True, slots=True)

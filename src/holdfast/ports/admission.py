@@ -19,6 +19,6 @@ _OPEN = (Status.PENDING, Status.RUNNING)
 
 
 def may_begin(run: RunRow, now: datetime) -> bool:
-    """Whether a worker may have the run: nobody holds it, it is neither paused nor over, and it is due. The stores with
+    """Whether a worker may have the run: it has no holder, is neither paused nor ended, and is due. The stores with
     SQL say the same in their conditions."""
     return not run.instance and run.status in _OPEN and run.available_at is not None and run.available_at <= now

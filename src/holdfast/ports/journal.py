@@ -66,7 +66,7 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fenced(msgspec.Struct, frozen=True, gc=False):
-    """Somebody else advanced or took the run: normal, and nothing was written. `epoch` is the current one (0: gone)."""
+    """Another worker advanced or took the run. Normal; nothing was written. `epoch` is the current one (0: gone)."""
 
     epoch: int
     next_ordinal: int
@@ -108,7 +108,7 @@ def answered(outcomes: Sequence[Verdict | Exception]) -> list[Answer]:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether the store takes nothing from anybody now, whatever the turn."""
+    """Whether the store accepts no writes at all now, whatever the turn."""
     return isinstance(error, StoreUnavailable | DiskFull | StoreRefused) and not isinstance(error, StoreContended)
 
 
@@ -144,7 +144,7 @@ class Journal(Protocol):
         checksum) after an unknown outcome answers `Committed`, never writes twice. A fenced turn leaves no trace and
         does not disturb the others of its batch. Nor does one that the store refuses: if a turn spoils the transaction,
         each turn is tried in its own, and those that fail again are `Refused`. A turn sent alone raises its error
-        instead. If the store takes nothing from anybody (`is_away`), that is raised, with nothing written.
+        instead. If the store accepts no writes at all (`is_away`), that is raised, with nothing written.
         """
         ...
 

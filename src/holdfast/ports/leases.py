@@ -187,7 +187,7 @@ class Leases(Protocol):
         ...
 
     async def lease(self, run: str) -> Lease | None:
-        """Who holds the run now; None if nobody live does."""
+        """Who holds the run now; None if no live worker does."""
         ...
 
     async def held(self, instance: str) -> Mapping[str, Held]:

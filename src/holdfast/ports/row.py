@@ -27,9 +27,9 @@ class RowAfter(msgspec.Struct, frozen=True, gc=False):
     clears: bool
     """Claims without progress are 0, and nothing stands against the run any more. Else both are as they were."""
     keeps_lease: bool
-    """Whoever holds the run still does. Else nobody does."""
+    """The holder keeps the run; otherwise the run has no holder afterwards."""
     is_open: bool
-    """A worker may claim the run, once nobody holds it and it is due: it is neither paused nor over."""
+    """A worker may claim the run once it has no holder and is due: it is neither paused nor ended."""
     read: Due
     """When it is due, if the turn has seen every message."""
     unread: Due | None
@@ -48,7 +48,7 @@ _KEPT = {
 def row_after(commit: Commit) -> RowAfter:
     """The rule. An end gives the lease back for good. A turn that parks gives it back until `until`, and is awake at
     once if it missed a message. Any other turn keeps the lease, and is no progress if it only takes up again what was
-    in flight: then the claim still counts. Whoever gives the lease back was not killed by the run."""
+    in flight: then the claim still counts. A worker that gives the lease back was not killed by the run."""
     if commit.is_terminal:
         return _ENDED
     is_open = commit.projection.status in _OPEN

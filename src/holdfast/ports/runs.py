@@ -216,7 +216,7 @@ class Runs(Protocol):
 
     async def get(self, run: str) -> RunRow | None:
         """The run's row. One that cannot be read in full says so (`RunRow.damage`), here and wherever a row is given:
-        no row costs anybody more than itself."""
+        a bad row affects only itself."""
         ...
 
     async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:

@@ -1,4 +1,4 @@
-"""Snapshots and compaction: made from the rows of a journal alone, so whoever makes them makes the same.
+"""Snapshots and compaction: made from the rows of a journal alone, so every process makes the same ones.
 
 Neither needs a lease. Nothing here fails a turn; what goes wrong is the caller's to report.
 """
@@ -45,7 +45,7 @@ async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings:
 
 
 async def compact(store: Store, run: str, no: int, ordinal: int) -> int:
-    """Compacts all rows of a run but the newest; how many went. 0 too if somebody else was faster."""
+    """Compacts all rows of a run except the newest. Returns how many; 0 also if another was faster."""
     journal = (await read_journals(store, {no: ordinal}, 1))[no]
     made = await _made(store, run, no, journal)
     if made is None:

@@ -1,5 +1,5 @@
 """Keeping a store from growing: trees that retention may take, blobs that nothing refers to. Bounded pieces, each a
-transaction of its own, with a breath in between; whoever does it may be killed anywhere."""
+transaction of its own, with a pause in between; it may be killed anywhere."""
 
 from __future__ import annotations
 

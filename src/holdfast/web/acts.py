@@ -1,4 +1,4 @@
-"""What people do to runs. Each act is done in the name of whoever asked, in the journal and in the log."""
+"""What people do to runs. Each act carries the name of the person who asked, in the journal and in the log."""
 
 from __future__ import annotations
 

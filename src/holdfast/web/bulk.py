@@ -112,7 +112,7 @@ def _filter(call: Call, given: BulkBody) -> Filter:
 
 
 def _possible(verb: str) -> tuple[Status, ...]:
-    """The statuses in which an act makes sense, where nobody says which are meant."""
+    """The statuses an act applies to by default."""
     match verb:
         case "retry":
             return (Status.FAILED, Status.CANCELLED)

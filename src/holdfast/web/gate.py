@@ -55,7 +55,7 @@ class Gate:
         self._failures: dict[str, list[datetime]] = {}
 
     def check_host(self, headers: Mapping[str, str]) -> str:
-        """The host that was asked for, if it is ours: another name that leads here is somebody's trick."""
+        """The host of the request, if it is allowed. Any other name that resolves to this address may be an attack."""
         host = headers.get("host", "").lower()
         if "*" in self._hosts and host:
             return host
@@ -66,7 +66,7 @@ class Gate:
         return host
 
     async def identify(self, scope: Scope, headers: Mapping[str, str]) -> Identity:
-        """Who asks. Whoever shows nothing, or something that is not known, gets no further."""
+        """Who asks. A request without valid credentials is refused."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             token = find_token(self.tokens.tokens(), secret.strip())
@@ -92,7 +92,7 @@ class Gate:
         )  # fmt: skip
 
     def is_valid(self, who: Identity) -> bool:
-        """Whether somebody who was let in would be let in again: streams ask now and then."""
+        """Whether these credentials are still valid. Open streams check this regularly."""
         if who.expires_at is not None and who.expires_at <= self._clock():
             return False
         return not who.token or any(token.id == who.token for token in self.tokens.tokens())

@@ -111,7 +111,7 @@ def _problem(text: str) -> dict[str, Any]:
 def _problems(route: Route) -> dict[int, str]:
     found = {
         400: "The request cannot be read.",
-        401: "Nobody known asks.",
+        401: "The credentials are missing or not valid.",
         403: "The role is too small, or host or origin are foreign.",
         405: "No such method here.",
         422: "A value is not valid.",

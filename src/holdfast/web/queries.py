@@ -1,4 +1,4 @@
-"""Parameters of a request: each is read by its kind, what is wrong is named, and what nobody asked for is refused."""
+"""Parameters of a request: each is read by its type. Wrong values and unknown parameters are refused by name."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def check_reach(host: str, tokens: TokenFile) -> None:
-    """Refuses to listen where others reach it, unless there is a token that somebody was given."""
+    """Refuses to listen beyond loopback unless a token exists."""
     if not is_loopback(host) and not list(tokens.tokens()):
         raise InvalidConfig(
             f"{host} can be reached from elsewhere, and there is no token: make one first with "
@@ -48,7 +48,7 @@ def check_reach(host: str, tokens: TokenFile) -> None:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Leaves signals to whoever started it."""
+    """Leaves signal handling to its caller."""
 
     def install_signal_handlers(self) -> None:
         """Nothing."""
@@ -60,7 +60,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Serving:
-    """A server that runs. `url` is where; `link` is an address that signs in whoever opens it first."""
+    """A running server. `url` is its address; `link` is an address that signs in the first person who opens it."""
 
     def __init__(self, server: Server, host: str, port: int) -> None:
         self.server = server

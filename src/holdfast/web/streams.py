@@ -33,7 +33,7 @@ BEAT = 15.0
 """Seconds after which a silent stream says that it lives."""
 
 CHECK = 1.0
-"""Seconds between two looks at whether whoever reads still may."""
+"""Seconds between two checks that the reader is still allowed to read."""
 
 COALESCE = 0.2
 """Seconds for which changes of a list are gathered."""

@@ -32,7 +32,7 @@ from holdfast.errors import BlobNotFound, CorruptJournal, DiskFull, InvalidInput
 _NAME = re.compile(r"[0-9a-f]{64}")
 _NEW, _ASIDE = ".new", ".aside"
 STRAY = 3600.0
-"""Seconds after which a file that was never given its name is nobody's any more."""
+"""Seconds after which a temporary file that was never renamed is left over from a crash."""
 
 
 class Folder:
@@ -169,11 +169,11 @@ class Folder:
 
     def _file(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
-            raise BlobNotFound(f"{name!r} is no name of a blob: 64 hexadecimal digits are")
+            raise BlobNotFound(f"{name!r} is not a blob name (64 hex digits)")
         part = self.path / name[:2]
         with suppress(FileNotFoundError):
             if not stat.S_ISDIR(part.lstat().st_mode):
-                raise CorruptJournal(f"blob {name}: {part} is no folder. Somebody has changed what is kept there.")
+                raise CorruptJournal(f"blob {name}: {part} is not a folder. The blob folder was changed from outside.")
         return part / name
 
     def _touch(self, file: Path, size: int, at: float) -> bool:
@@ -196,7 +196,7 @@ class Folder:
             os.fsync(stream.fileno())
 
     def _put_back(self, aside: Path, file: Path) -> None:
-        """If somebody has written the file anew meanwhile, that one has the same bytes."""
+        """If another process has written the file again meanwhile, it has the same bytes."""
         aside.replace(file)
 
 
@@ -215,7 +215,7 @@ def _read_label(file: Path) -> Label | None:
 
 
 def _give_name(new: Path, file: Path) -> None:
-    """The name, unless somebody was faster: theirs stays."""
+    """Gives the file its name, unless another process was faster: its file stays."""
     try:
         os.link(new, file)
     except FileExistsError:
@@ -262,7 +262,7 @@ def _sync(folder: Path) -> None:
 
 def _translated(what: str, error: OSError) -> DiskFull | StoreUnavailable:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return DiskFull(f"{what}: {error}. Make room; what waits goes on then.")
+        return DiskFull(f"{what}: {error}. Free some space; waiting runs then resume.")
     return StoreUnavailable(f"{what}: {error}")
 
 

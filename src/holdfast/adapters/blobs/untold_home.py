@@ -11,7 +11,7 @@ from holdfast.ports.blob_home import OldBlobs
 
 
 class UntoldHome:
-    """A `ports.blob_home.BlobHome` that nobody here can reach."""
+    """A `ports.blob_home.BlobHome` that this process cannot reach."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -44,7 +44,7 @@ class UntoldHome:
         self._refuse()
 
     async def get(self, names: Collection[str]) -> Mapping[str, bytes]:
-        """Refused: nobody here can say whether they are there."""
+        """Refused: this process cannot tell whether they exist."""
         self._refuse()
 
     async def remove(self, names: Collection[str], before: datetime) -> None:

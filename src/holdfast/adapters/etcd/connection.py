@@ -106,7 +106,7 @@ class Connection:
         return rpc.WatchStub(channel).Watch(requests, metadata=[*self._metadata(), ("hasleader", "true")])
 
     def turn_away(self) -> None:
-        """The member that is asked first has failed somebody: the next one is."""
+        """The preferred member failed: prefer the next one."""
         self._first = (self._first + 1) % len(self._channels)
 
     def status(self, number: int) -> Any:

@@ -78,7 +78,7 @@ def found_keys(answer: Any) -> list[Any]:
 
 
 def take_over(kv: Any, value: bytes, lease: int) -> Any:
-    """Puts the key anew, unless it has changed since."""
+    """Writes the key again, unless it has changed since."""
     unchanged = rpc.Compare(target=rpc.Compare.MOD, result=rpc.Compare.EQUAL, key=kv.key, mod_revision=kv.mod_revision)
     put = rpc.RequestOp(request_put=rpc.PutRequest(key=kv.key, value=value, lease=lease))
     return rpc.TxnRequest(compare=[unchanged], success=[put])

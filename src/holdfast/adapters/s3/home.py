@@ -334,7 +334,7 @@ def _is_before(second: int, time: datetime) -> bool:
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise BlobNotFound(f"{name!r} is no name of a blob: 64 hexadecimal digits are")
+        raise BlobNotFound(f"{name!r} is not a blob name (64 hex digits)")
 
 
 def _is_bucket_missing(error: Exception) -> bool:

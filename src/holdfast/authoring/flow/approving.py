@@ -60,7 +60,7 @@ async def approval(
             if decision is not None:
                 return decision
         if not isinstance(one.then, Approve):
-            why = f"nobody answered in time: {one.then}"
+            why = f"no answer in time: {one.then}"
             return _decision(program, is_approved=one.then == "approve", by=None, why=why)
     raise AssertionError("a gate ends with a verdict")
 

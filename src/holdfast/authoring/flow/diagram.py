@@ -1,4 +1,4 @@
-"""A flow as a picture, drawn from its definition: Mermaid text, or SVG without anybody's help.
+"""A flow as a picture, drawn from its definition: Mermaid text, or SVG without another program.
 
 Arrows lead from a step to those that come after it; a dotted one ends at a step that has something else to go on with
 (``??``). Secrets cannot show: a definition has names of variables, never their values.

@@ -1,4 +1,4 @@
-"""A machine as a picture, drawn from its definition: Mermaid text, or SVG without anybody's help.
+"""A machine as a picture, drawn from its definition: Mermaid text, or SVG without another program.
 
 The SVG is laid out in layers by distance from the first state. An edge that spans several layers gets a place in each
 of them, so that it passes between the boxes; one that leads back runs along the right side.
