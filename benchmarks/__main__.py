@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
-from benchmarks import page, profiling
+from benchmarks import http, page, profiling
 from benchmarks.machine import machine, versions
 from benchmarks.peers import PEERS, Peer
 from benchmarks.process import Child
@@ -119,6 +119,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--store", choices=tuple(PEERS), default="sqlite", help="the store of both (sqlite)")
     parser.add_argument("--alone", action="store_true", help="without peers")
     parser.add_argument("--profile", choices=profiling.PROFILED, help="say where the time of one workload goes")
+    parser.add_argument("--http", action="store_true", help="what the HTTP API and open pages cost, and nothing else")
+    parser.add_argument("--runs", type=int, default=1_000_000, help="with --http: runs in the store (1,000,000)")
     parser.add_argument("--render", action="store_true", help="make the page of the docs anew from results.json")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--folder", help="where stores are made; default: the system's folder for temporary files")
@@ -150,6 +152,8 @@ def main(arguments: Sequence[str]) -> int:
         page.write(load(RESULTS))
         print(f"rendered {page.PAGE.relative_to(HERE.parent)}")
         return 0
+    if options.http:
+        return http.main(options.store, options.runs)
     if options.profile:
         return profiling.main(options.profile, options.scale, options.folder, options.store)
     compile_all()
