@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.sagas import saga
     from holdfast.authoring.script.steps import step
     from holdfast.authoring.script.verbs import (
-        BlobRef,
         Current,
         continue_as,
         current,
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from holdfast.client.items import Item
     from holdfast.core.machine_log import LogRow
     from holdfast.core.manifest import Manifest, ManifestEntry
+    from holdfast.core.references import BlobRef
     from holdfast.core.retry import Retry
     from holdfast.core.status import Status
     from holdfast.errors import (
@@ -171,14 +171,14 @@ _HOMES = {
     "holdfast.authoring.script.sagas": "saga",
     "holdfast.authoring.script.steps": "step",
     "holdfast.authoring.script.verbs": (
-        "BlobRef Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep "
-        "transaction uuid4"
+        "Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep transaction uuid4"
     ),
     "holdfast.authoring.script.workflows": "Call remote workflow",
     "holdfast.client.batches": "Batch",
     "holdfast.client.items": "Item",
     "holdfast.core.machine_log": "LogRow",
     "holdfast.core.manifest": "Manifest ManifestEntry",
+    "holdfast.core.references": "BlobRef",
     "holdfast.core.retry": "Retry",
     "holdfast.core.status": "Status",
     "holdfast.errors": (

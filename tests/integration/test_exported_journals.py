@@ -252,7 +252,7 @@ def _other_digest(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
 
 
 def _older_than_we_know(rows: list[Row], blobs: dict[str, bytes]) -> bytes:
-    return _again(rows, blobs).replace(b'{"holdfast_journal":1', b'{"holdfast_journal":0')
+    return _again(rows, blobs).replace(b'{"holdfast_journal":2', b'{"holdfast_journal":0')
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ async def test_a_snapshot_that_does_not_hold_is_ignored_and_reported(
     """Promise: the journal is read instead; the log says so, and the snapshot is gone."""
     await parked(world, world.app(lengthy, **SMALL), lengthy(60))
     no, rows = await number_of(world.store, "r"), await rows_of(world.store, "r")
-    assert await world.store.put_snapshot(no, Snapshot(rows[-1].ordinal, rows[-1].checksum, body), {})
+    assert await world.store.put_snapshot(no, Snapshot(rows[-1].ordinal, rows[-1].checksum, body), {}, ())
     with caplog.at_level(logging.WARNING, "holdfast.worker"):
         assert await resumed(world, world.app(lengthy, **SMALL)) == EXPECTED
     assert "its snapshot is of no use" in caplog.text

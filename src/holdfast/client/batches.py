@@ -41,6 +41,7 @@ from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration
 from holdfast.core.ids import check_id
 from holdfast.core.instants import LONGEST_KEPT
+from holdfast.core.references import BlobRef, ReferringBytes, references_in
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_row
@@ -160,20 +161,31 @@ class _Writer:
         if self._args:
             await self._write()
 
-    def index(self) -> bytes:
-        """The blob that lists the chunks."""
-        return INDEX.encode(self.names)
+    def index(self) -> ReferringBytes:
+        """The blob that lists the chunks, and keeps them."""
+        return ReferringBytes(INDEX.encode(self.names), self.names)
 
     def plan(self, like: Plan, concurrency: int, retries: str = "") -> Plan:
         """The plan of everything that was added."""
-        index = sha256(self.index()).hexdigest()
+        data = self.index()
+        index = sha256(data).hexdigest()
+        held = [BlobRef(index, len(data), "json")]
+        if like.style == "flow":  # the plan names the definition that its items execute
+            held.append(BlobRef(like.code, 0, "json"))
         return replace(
-            like, total=self._total, chunks=len(self.names), index=index, concurrency=concurrency, retries=retries
+            like,
+            total=self._total,
+            chunks=len(self.names),
+            index=index,
+            concurrency=concurrency,
+            retries=retries,
+            held=tuple(held),
         )
 
     async def _write(self) -> None:
         chunk = CHUNKS.encode(Chunk(self._indexes, self._args))
-        self.names.append(await self._client.store.put_blob(chunk))
+        refs = references_in(chunk)
+        self.names.append(await self._client.store.put_blob(ReferringBytes(chunk, refs) if refs else chunk))
         self._indexes, self._args, self._size = [], [], 0
 
 
@@ -248,8 +260,9 @@ async def get_batch(
 
 
 async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: _Writer, **options: Any) -> Batch[Any]:
-    brings, needs = {plan.index: inputs.index()}, dict.fromkeys(inputs.names)
-    if plan.style == "flow":  # the plan names the definition that its items execute
+    brings: dict[str, bytes] = {plan.index: inputs.index()}
+    needs = dict.fromkeys(inputs.names)
+    if plan.style == "flow":
         if spec is not None and spec.code == plan.code:
             brings[plan.code] = DefinitionBytes(spec.definition)
         else:  # that of the batch whose items these were

@@ -24,12 +24,11 @@ from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_id, check_name
 from holdfast.core.instants import instant_after, kept_instant, later
-from holdfast.core.messages import encode_event
 from holdfast.core.payload import input_hash
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status, parse_status
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
-from holdfast.ports.inbox import Publication
+from holdfast.ports.inbox import publication
 from holdfast.ports.runs import Existing, Filter, Lacking, RunRow
 from holdfast.ports.store import Store
 from holdfast.turn.start import new_run
@@ -116,7 +115,7 @@ class Client:
         run_id = check_id(id, "run id") if id is not None else secrets.token_hex(12)
         now = self.store.clock.now()
         blobs: dict[str, bytes] = dict(brings or {})
-        value, blob = carry(call.args, blobs)
+        value, blob, refs = carry(call.args, blobs)
         started = e.Started(
             workflow=spec.name,
             version=spec.version,
@@ -132,6 +131,7 @@ class Client:
             actor=self.actor if by_hand else "",
             value=value,
             blob=blob,
+            refs=refs,
         )
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
@@ -209,11 +209,10 @@ class Client:
     async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run waiting on the topic now; returns their ids."""
         blobs: dict[str, bytes] = {}
-        raw, blob = carry(topic.encode(value), blobs)
+        raw, blob, refs = carry(topic.encode(value), blobs)
         message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
-        event = e.TopicReceived(key="", message=message, name=topic.name, value=raw, blob=blob)
-        publication = Publication(topic=topic.name, id=message, body=encode_event(event), blobs=tuple(blobs.items()))
-        return list(await self.store.publish(publication))
+        event = e.TopicReceived(key="", message=message, name=topic.name, value=raw, blob=blob, refs=refs)
+        return list(await self.store.publish(publication(topic.name, message, event, blobs=tuple(blobs.items()))))
 
     async def watching(self, topic: Channel[Any]) -> list[str]:
         """Ids of the runs waiting on the topic now."""

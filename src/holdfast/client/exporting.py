@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from os import getpid
 from socket import gethostname
@@ -18,14 +18,15 @@ from holdfast.core.exported import by_run, decode_export, encode_export
 from holdfast.core.payload import input_hash
 from holdfast.core.projection import project
 from holdfast.core.redaction import secrets_of
-from holdfast.core.references import names_in
+from holdfast.core.references import ReferringBytes, references_of, referred_by
 from holdfast.core.run import Run
 from holdfast.core.turn import Row, Turn, decode_row, is_compacted
-from holdfast.errors import BlobNotFound, Conflict, CorruptJournal, InvalidInput, RunNotFound
-from holdfast.ports.journal import Commit, Committed, Exposure, Park, sole_verdict
+from holdfast.errors import Conflict, CorruptJournal, InvalidInput, RunNotFound
+from holdfast.ports.journal import Commit, Committed, Park, sole_verdict
 from holdfast.ports.leases import Taken, WorkerRow
 from holdfast.ports.runs import Made, NewRun, RunRow
 from holdfast.ports.store import Store
+from holdfast.turn.commit import exposure
 
 K = TypeVar("K", bound=e.Event)
 
@@ -41,7 +42,7 @@ async def export_journal(store: Store, run_id: str) -> bytes:
     if run is None:
         raise RunNotFound(f"no run {run_id!r} in {store.url}")
     rows = await _tree(store, run.root)
-    return encode_export(run.root, rows, await _blobs(store, (row.body for row in rows)))
+    return encode_export(run.root, rows, await _blobs(store, rows))
 
 
 def holds_secrets(data: bytes, source: str) -> bool:
@@ -67,17 +68,22 @@ async def _tree(store: Store, root: str) -> list[Row]:
         limit = limit * 2 if len(rows) == known else PAGE
 
 
-async def _blobs(store: Store, bodies: Iterable[bytes]) -> dict[str, bytes]:
-    """What these bytes name, and what that names. A name that is no blob's is only text that looks like one."""
+async def _blobs(store: Store, rows: Sequence[Row]) -> dict[str, bytes]:
+    """What these rows refer to, and what that refers to; and, since older rows do not say it themselves, whatever else
+    is kept for their runs. What is there no longer is left out."""
+    wanted = {name for row in rows for name in references_of(decode_row(row).events)}
+    for run in dict.fromkeys(row.run for row in rows):
+        known = await store.get(run)
+        contents = await store.contents(known.no) if known is not None else None
+        wanted |= contents.references if contents is not None else frozenset[str]()
     found: dict[str, bytes] = {}
-    wanted = {name for body in bodies for name in names_in(body)}
     while wanted:
-        name = wanted.pop()
-        try:
-            found[name] = await store.get_blob(name)
-        except BlobNotFound:
-            continue
-        wanted |= {inner for inner in names_in(found[name]) if inner not in found}
+        there = sorted(await store.known_blobs(sorted(wanted)))
+        held = await store.blob_references(there)
+        for name in there:
+            data = await store.get_blob(name)
+            found[name] = ReferringBytes(data, sorted(held[name])) if name in held else data
+        wanted = {inner for names in held.values() for inner in names if inner not in found}
     return found
 
 
@@ -99,9 +105,9 @@ async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
         if await store.get(name) is not None:
             raise Conflict(f"run {name} is in {store.url} already: nothing was imported. An import never overwrites.")
     definitions = _definitions(rows)
-    for name, content in blobs.items():
-        await store.put_blob(content, kind="definition" if name in definitions else "payload")
-    importing = _Importing(store)
+    for name in _holders_last(blobs):
+        await store.put_blob(blobs[name], kind="definition" if name in definitions else "payload")
+    importing = _Importing(store, tuple(blobs))
     await importing.begin()
     try:
         for row in rows:
@@ -111,6 +117,21 @@ async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
     return list(journals)
 
 
+def _holders_last(blobs: Mapping[str, bytes]) -> list[str]:
+    """The names of these blobs, each after those it refers to: a store keeps references to what is there."""
+    done: dict[str, None] = {}
+    for start in blobs:
+        path = [start]
+        while path:
+            name = path[-1]
+            waiting = [x for x in referred_by(blobs[name]) if x in blobs and x not in done and x not in path]
+            if waiting:
+                path.append(waiting[0])
+            else:
+                done[path.pop()] = None
+    return list(done)
+
+
 def _definitions(rows: Iterable[Row]) -> set[str]:
     """What the flows among these runs execute."""
     first = [decode_row(row).events[0] for row in rows if row.ordinal == 1]
@@ -118,8 +139,9 @@ def _definitions(rows: Iterable[Row]) -> set[str]:
 
 
 class _Importing:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, brought: tuple[str, ...]) -> None:
         self._store = store
+        self._brought = brought  # the first run keeps all of it: older rows do not say what they refer to
         self.instance = f"import-{secrets.token_hex(6)}"
         self._runs: dict[str, tuple[int, int, Run]] = {}
         """Of each run: its number, its epoch, its fold."""
@@ -165,7 +187,9 @@ class _Importing:
             started=msgspec.structs.replace(started, root=run.root, available_at=started.available_at or turn.at),
             doing=encode_doing(doing(run)),
             input_hash=await self._input_hash(started),
+            references=tuple(dict.fromkeys((*references_of(turn.events), *self._brought))),
         )
+        self._brought = ()
         no_key = self._store.clock.now()  # a key of an older run is no reason to refuse
         made = await self._store.create(new, key_since=no_key, instance=self.instance, worker=self.instance)
         if not isinstance(made, Made):
@@ -195,7 +219,8 @@ def _commit(run: Run, no: int, row: Row, turn: Turn, park: Park | None) -> Commi
         after=after,
         projection=project(run),
         is_terminal=run.end is not None,
-        exposed=tuple(Exposure(x.name, bytes(x.value), x.blob) for x in _of(turn.events, e.Exposed)),
+        exposed=tuple(exposure(x) for x in _of(turn.events, e.Exposed)),
+        references=references_of(turn.events),
         watch=tuple((x.name, x.key) for x in _of(turn.events, e.WaitStarted) if x.kind == "topic"),
         unwatch=tuple(key for key in watched if key not in run.waits),
         park=park,

@@ -55,8 +55,8 @@ class MachineLogs:
     async def append(self, run_id: str, row: LogRow) -> None:
         """One turn of the log's run: durable, fenced, and refused if that row is there."""
         blobs: dict[str, bytes] = {}
-        value, blob = carry(encode_log_row(row), blobs)
-        shown = e.Exposed(name=str(row.sequence), value=value, blob=blob)
+        value, blob, refs = carry(encode_log_row(row), blobs)
+        shown = e.Exposed(name=str(row.sequence), value=value, blob=blob, refs=refs)
         await self._write(run_id, shown, blobs, row.sequence)
 
     async def load(self, run_id: str) -> Sequence[LogRow]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from holdfast.client.access import Access
 from holdfast.core import events as e
-from holdfast.core.messages import encode_event, ended
+from holdfast.core.messages import ended
 from holdfast.core.turn import decode_rows
 from holdfast.errors import Conflict, RunFinished, RunNotFound
 from holdfast.ports.inbox import Accepted, Ended, Message, Missing
+from holdfast.ports.inbox import message as compose
 
 if TYPE_CHECKING:
     from holdfast.ports.runs import RunRow
@@ -33,7 +34,7 @@ async def drop_message(client: Access, run_id: str, number: int, reason: str) ->
     if message is None:
         event = e.MessageDropped(number=number, reason=reason, actor=client.actor)
         token = f"dropped {number} {secrets.token_hex(8)}"
-        message = Message(run=run_id, id=token, kind="dropped", body=encode_event(event))
+        message = compose(run_id, token, "dropped", event)
     match await client.store.replace(message, number):
         case Accepted(is_repeat=False):
             return is_told_again
@@ -67,4 +68,4 @@ async def _end_of_child(client: Access, row: RunRow, number: int) -> Message | N
     if not isinstance(event, e.Completed | e.Failed | e.Cancelled):
         return None
     told = ended(child.id, event, last.at, child.parent_key)
-    return Message(run=row.id, id=there[0].id, kind="child", body=encode_event(told))
+    return compose(row.id, there[0].id, "child", told)

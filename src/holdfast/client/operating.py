@@ -115,7 +115,16 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
         actor=client.actor,
     )
     facts = settled_prefix(turns)
-    new, _ = new_run(chosen, again, now, input_hash=row.input_hash, adopted=e.Adopted(facts=facts) if facts else None)
+    contents = await client.store.contents(row.no)
+    new, _ = new_run(
+        chosen,
+        again,
+        now,
+        # All that the original refers to: its older facts may not say themselves what their payloads refer to.
+        references=tuple(sorted(contents.references)) if contents is not None else (),
+        input_hash=row.input_hash,
+        adopted=e.Adopted(facts=facts) if facts else None,
+    )
     made = await client.store.create(new, key_since=now)
     if not isinstance(made, Made):
         raise Conflict(f"id {chosen!r} is in use; choose a different id for the retry of {run_id}")

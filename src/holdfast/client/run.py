@@ -37,7 +37,7 @@ from holdfast.errors import (
     RunFinished,
     RunNotFound,
 )
-from holdfast.ports.inbox import Accepted, Ended, Message, Missing
+from holdfast.ports.inbox import Accepted, Ended, Message, Missing, message
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 from holdfast.turn.payloads import inline
@@ -144,17 +144,17 @@ class ClientRun(Run[R]):
         if channel.kind != "signal":
             raise NotAllowedHere(f"{channel.name} is a Topic: publish it with app.publish(…)")
         blobs: dict[str, bytes] = {}
-        raw, blob = carry(channel.encode(value), blobs)
-        message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
-        event = e.SignalReceived(message=message, name=channel.name, sender=self._client.actor, value=raw, blob=blob)
-        await self.send(
-            Message(run=self.id, id=message, kind="signal", body=encode_event(event), blobs=tuple(blobs.items())),
-            f"signal {channel.name}",
+        raw, blob, refs = carry(channel.encode(value), blobs)
+        chosen = check_id(id, "message id") if id is not None else secrets.token_hex(12)
+        event = e.SignalReceived(
+            message=chosen, name=channel.name, sender=self._client.actor, value=raw, blob=blob, refs=refs
         )
+        sent = message(self.id, chosen, "signal", event, blobs=tuple(blobs.items()))
+        await self.send(sent, f"signal {channel.name}")
 
-    async def send(self, message: Message, what: str) -> None:
+    async def send(self, sent: Message, what: str) -> None:
         """Puts a message into the run's inbox."""
-        match await self._client.store.send(message):
+        match await self._client.store.send(sent):
             case Accepted():
                 return
             case Ended(status=status):

@@ -11,11 +11,11 @@ from holdfast.client import differences
 from holdfast.core import events as e
 from holdfast.core.messages import decode_event
 from holdfast.core.payload import canonical, hash_of, input_hash
-from holdfast.core.references import names_in
+from holdfast.core.references import references_of
 from holdfast.core.run import Run
-from holdfast.core.turn import UNREADABLE, Row, is_compacted, segments_of
+from holdfast.core.turn import UNREADABLE, Row, decode_row, is_compacted, segments_of
 from holdfast.errors import BlobNotFound, CorruptJournal, HoldfastError
-from holdfast.ports.contents import Contents
+from holdfast.ports.contents import Contents, StoredMessage
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
@@ -114,20 +114,29 @@ async def _of_blobs(store: Store, run: Run, rows: Sequence[Row], loaded: Loaded,
     if run.style == "flow" and run.code:
         named.add(run.code)
     segments = set(segments_of(rows[0])) if is_compacted(rows[0]) else set[str]()
-    unread = [name for message in contents.messages if not message.consumed for name in names_in(message.body)]
-    named |= await store.known_blobs(unread) if unread else set()
     for name in sorted(named | segments):
         try:
-            inner = names_in(await store.get_blob(name))
+            await store.get_blob(name)
         except (CorruptJournal, BlobNotFound) as error:
             problems.append(str(error))
-            continue
-        known = set(await store.known_blobs(sorted(inner))) if inner else set[str]()
-        lost = known - contents.held.get(name, frozenset())
-        problems += [f"blob {name} names blob {one}, and {_LOOSE}" for one in sorted(lost)]
-    direct = segments | ({name for row in rows for name in names_in(row.body)} & named)
-    problems += [f"its journal names blob {name}, and {_LOOSE}" for name in sorted(direct - contents.references)]
+    problems += [
+        f"blob {name} refers to blob {one}, which is not there"
+        for name, inner in sorted((await store.blob_references(sorted(contents.references))).items())
+        for one in sorted(inner - await store.known_blobs(sorted(inner)))
+    ]
+    told = {name for row in rows for name in references_of(decode_row(row).events)}
+    told |= {name for message in contents.messages if not message.consumed for name in _told_by(message)}
+    loose = await store.known_blobs(sorted((told | segments) - contents.references))
+    problems += [f"it refers to blob {name}, and {_LOOSE}" for name in sorted(loose)]
     return problems
+
+
+def _told_by(message: StoredMessage) -> tuple[str, ...]:
+    """What a message refers to; one that cannot be read says nothing, and is reported by itself."""
+    try:
+        return references_of((decode_event(message.body),))
+    except CorruptJournal:
+        return ()
 
 
 async def _of_input(store: Store, row: RunRow, loaded: Loaded) -> list[str]:

@@ -11,6 +11,7 @@ from holdfast.core import events
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.failure import Failure
 from holdfast.core.payload import MAX_INLINE, hash_of
+from holdfast.core.references import ReferringBytes, references_in
 from holdfast.core.retry import Retry
 from holdfast.core.specs import StepSpec
 
@@ -163,26 +164,28 @@ Command: TypeAlias = (
 )
 
 
-def carry(data: bytes, blobs: dict[str, bytes]) -> tuple[msgspec.Raw, str]:
-    """A payload as the `value` and `blob` of an event; a large one is added to `blobs` instead."""
+def carry(data: bytes, blobs: dict[str, bytes]) -> tuple[msgspec.Raw, str, tuple[str, ...]]:
+    """A payload, still plain, as the `value`, `blob` and `refs` of an event; a large one is added to `blobs`."""
+    refs = references_in(data)
     if len(data) <= MAX_INLINE:
-        return msgspec.Raw(data), ""
+        return msgspec.Raw(data), "", refs
     name = hash_of(data)
-    blobs[name] = data
-    return events.NULL, name
+    blobs[name] = ReferringBytes(data, refs) if refs else data
+    return events.NULL, name, refs
 
 
 def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
     """The event that records a command. Large payloads go to `blobs`."""
     match command:
         case RunStep():
-            value, blob = carry(command.args, blobs)
+            value, blob, refs = carry(command.args, blobs)
             name = command.spec.name
             return events.StepScheduled(
                 key=command.key,
                 step="" if name == command.key else name,
                 value=value,
                 blob=blob,
+                refs=refs,
                 undo=command.undo,
                 undoes=command.undoes,
             )
@@ -197,13 +200,19 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
         case StartChild():
             return _record_child(command, blobs)
         case Send():
-            value, blob = carry(command.value, blobs)
+            value, blob, refs = carry(command.value, blobs)
             return events.MessageSent(
-                key=command.key, to=command.to, kind=command.kind, name=command.name, value=value, blob=blob
+                key=command.key,
+                to=command.to,
+                kind=command.kind,
+                name=command.name,
+                value=value,
+                blob=blob,
+                refs=refs,
             )
         case Expose():
-            value, blob = carry(command.value, blobs)
-            return events.Exposed(name=command.name, value=value, blob=blob)
+            value, blob, refs = carry(command.value, blobs)
+            return events.Exposed(name=command.name, value=value, blob=blob, refs=refs)
         case Patch():
             return events.Patched(name=command.name)
         case Enter():
@@ -211,21 +220,23 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
         case Keep():
             return events.Kept(keys=command.keys)
         case Complete():
-            value, blob = carry(command.value, blobs)
-            return events.Completed(value=value, blob=blob)
+            value, blob, refs = carry(command.value, blobs)
+            return events.Completed(value=value, blob=blob, refs=refs)
         case Fail():
             return events.Failed(failure=command.failure)
         case Stop():
             return events.Cancelled(reason=command.reason, actor=command.actor)
         case ContinueAs():
-            value, blob = carry(command.args, blobs)
-            return events.Continued(workflow=command.workflow, version=command.version, value=value, blob=blob)
+            value, blob, refs = carry(command.args, blobs)
+            return events.Continued(
+                workflow=command.workflow, version=command.version, value=value, blob=blob, refs=refs
+            )
         case _:
             assert_never(command)
 
 
 def _record_child(command: StartChild, blobs: dict[str, bytes]) -> events.ChildStarted:
-    value, blob = carry(command.args, blobs)
+    value, blob, refs = carry(command.args, blobs)
     if command.definition:
         blobs[command.code] = DefinitionBytes(command.definition)
     return events.ChildStarted(
@@ -240,4 +251,5 @@ def _record_child(command: StartChild, blobs: dict[str, bytes]) -> events.ChildS
         in_rounds=command.in_rounds,
         value=value,
         blob=blob,
+        refs=refs,
     )

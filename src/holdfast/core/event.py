@@ -26,3 +26,4 @@ class Carrier(Event, frozen=True):
 
     value: msgspec.Raw = NULL
     blob: str = ""
+    refs: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ outputs. Tags and field names are stored for ever: to change one, add an upcaste
 `core.turn.FORMAT`.
 
 Payloads are raw JSON in `value`; above the inline limit `value` stays absent and `blob` names the bytes by SHA-256.
+`refs` names the blobs that the payload refers to, wherever it is kept: nothing looks for them in the payload.
 """
 
 from __future__ import annotations

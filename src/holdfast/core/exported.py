@@ -14,11 +14,15 @@ from hashlib import sha256
 
 import msgspec
 
+from holdfast.core.references import ReferringBytes, referred_by
 from holdfast.core.turn import Row, decode_rows
 from holdfast.errors import CorruptJournal, InvalidInput
 
-FORMAT = 1
-"""Version of the file this code writes; newer ones are refused."""
+FORMAT = 2
+"""Version of the file this code writes; newer ones are refused.
+
+1 · 2: every row says its root, and `references` says what the blobs refer to.
+"""
 
 
 class ExportedRow(msgspec.Struct, frozen=True):
@@ -32,6 +36,11 @@ class ExportedRow(msgspec.Struct, frozen=True):
     checksum: str
     seq: int
     body: msgspec.Raw
+    root: str = ""
+
+
+_FIRST_FIELDS = tuple(name for name in ExportedRow.__struct_fields__ if name != "root")
+"""What a row of format 1 has."""
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -41,27 +50,32 @@ class Exported(msgspec.Struct, frozen=True):
     root: str
     rows: list[ExportedRow]
     blobs: dict[str, str]
+    references: dict[str, list[str]] = {}
     digest: str = ""
 
 
 def encode_export(root: str, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> bytes:
-    """The file of a tree: rows in their total order."""
+    """The file of a tree: rows in their total order, and blobs, which say what they refer to."""
     shown = [
-        ExportedRow(x.run, x.ordinal, x.epoch, x.at, x.format, x.checksum.hex(), x.seq, msgspec.Raw(x.body))
+        ExportedRow(x.run, x.ordinal, x.epoch, x.at, x.format, x.checksum.hex(), x.seq, msgspec.Raw(x.body), root)
         for x in rows
     ]
     packed = {name: base64.b64encode(data).decode() for name, data in sorted(blobs.items())}
-    lines = b",\n".join(msgspec.json.encode(row) for row in shown)
+    references = {name: sorted(referred_by(data)) for name, data in sorted(blobs.items()) if referred_by(data)}
+    file = Exported(FORMAT, root, shown, packed, references)
     head = b'{"holdfast_journal":%d,"root":%s,\n"digest":"%s",\n' % (
         FORMAT,
         msgspec.json.encode(root),
-        _digest(root, shown, packed).encode(),
+        _digest(file).encode(),
     )
-    return head + b'"rows":[\n' + lines + b'\n],\n"blobs":' + msgspec.json.encode(packed) + b"}\n"
+    lines = b",\n".join(msgspec.json.encode(row) for row in shown)
+    tail = b'\n],\n"references":%b,\n"blobs":%b}\n' % (msgspec.json.encode(references), msgspec.json.encode(packed))
+    return head + b'"rows":[\n' + lines + tail
 
 
 def decode_export(data: bytes, source: str) -> tuple[str, list[Row], dict[str, bytes]]:
-    """The root, the rows and the blobs of a file; `source` names it in errors. Every chain is checked."""
+    """The root, the rows and the blobs of a file, which say what they refer to. `source` names it in errors, and every
+    chain is checked."""
     try:
         file = msgspec.json.decode(data, type=Exported)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -72,7 +86,7 @@ def decode_export(data: bytes, source: str) -> tuple[str, list[Row], dict[str, b
         )
     if file.holdfast_journal < 1:
         raise InvalidInput(f"{source} has format {file.holdfast_journal}, which no Holdfast ever wrote")
-    if file.digest != _digest(file.root, file.rows, file.blobs):
+    if file.digest != _digest(file):
         raise CorruptJournal(f"{source} was changed or damaged: its digest does not hold. Export it again.")
     try:
         rows = [
@@ -80,6 +94,7 @@ def decode_export(data: bytes, source: str) -> tuple[str, list[Row], dict[str, b
             for x in file.rows
         ]
         blobs = {name: base64.b64decode(text, validate=True) for name, text in file.blobs.items()}
+        blobs |= {name: ReferringBytes(blobs[name], held) for name, held in file.references.items() if name in blobs}
     except (ValueError, binascii.Error) as error:
         raise CorruptJournal(f"{source} was changed or damaged: {error}") from error
     for name, content in blobs.items():
@@ -98,5 +113,10 @@ def by_run(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _digest(root: str, rows: Sequence[ExportedRow], blobs: Mapping[str, str]) -> str:
-    return sha256(msgspec.json.encode((FORMAT, root, rows, blobs))).hexdigest()
+def _digest(file: Exported) -> str:
+    """Of everything in the file, as its format has it."""
+    if file.holdfast_journal < 2:
+        rows = [{name: getattr(row, name) for name in _FIRST_FIELDS} for row in file.rows]
+        return sha256(msgspec.json.encode((file.holdfast_journal, file.root, rows, file.blobs))).hexdigest()
+    whole = (file.holdfast_journal, file.root, file.rows, file.blobs, file.references)
+    return sha256(msgspec.json.encode(whole)).hexdigest()

@@ -35,7 +35,8 @@ def ended(run: str, event: e.Terminal, at: datetime | None, key: str) -> e.Child
     """A run's end, as a run that waits for it under `key` sees it."""
     match event:
         case e.Completed():
-            return e.ChildEnded(key=key, run=run, status="completed", value=event.value, blob=event.blob, ended_at=at)
+            value, blob, refs = event.value, event.blob, event.refs
+            return e.ChildEnded(key=key, run=run, status="completed", value=value, blob=blob, refs=refs, ended_at=at)
         case e.Failed():
             return e.ChildEnded(key=key, run=run, status="failed", failure=event.failure, ended_at=at)
         case e.Cancelled():

@@ -115,7 +115,12 @@ def last_start(run: str, turns: Sequence[Turn]) -> e.Started:
         for event in turn.events:
             if isinstance(event, e.Continued):
                 started = msgspec.structs.replace(
-                    started, workflow=event.workflow, version=event.version, value=event.value, blob=event.blob
+                    started,
+                    workflow=event.workflow,
+                    version=event.version,
+                    value=event.value,
+                    blob=event.blob,
+                    refs=event.refs,
                 )
     return started
 

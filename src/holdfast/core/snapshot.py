@@ -24,7 +24,7 @@ import msgspec
 from holdfast.core import events as e
 from holdfast.core.fold import folded, unfolded
 from holdfast.core.payload import hash_of
-from holdfast.core.references import names_in
+from holdfast.core.references import references_of, segment_references
 from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, UNREADABLE, Row, Turn, is_other, lifted, sealed
 from holdfast.errors import CorruptJournal
@@ -153,6 +153,7 @@ def _start_of(run: Run) -> e.Started:
         on_cancel=run.on_cancel,
         attributes=run.attributes,
         retried_from=run.retried_from,
+        style=run.style,
         keep=run.keep,
     )
 
@@ -163,7 +164,7 @@ def _start_of(run: Run) -> e.Started:
 def _packed(turns: list[Turn]) -> tuple[e.Segment, bytes]:
     plain = _encoder.encode(turns)
     data = zlib.compress(plain, 1)
-    names = tuple(sorted(names_in(plain)))
+    names = references_of(event for turn in turns for event in turn.events)
     return e.Segment(hash_of(data), turns[0].ordinal, turns[-1].ordinal, names, FORMAT), data
 
 
@@ -216,6 +217,11 @@ def from_snapshot(run_id: str, snapshot: Snapshot) -> Past:
 def stand_in(past: Past, replaced: Row) -> Row:
     """The row that takes the place of `replaced` and of all the rows before it."""
     return sealed(replaced, e.Compacted(rows=replaced.ordinal, fold=past.fold, segments=past.segments))
+
+
+def references_of_past(past: Past) -> tuple[str, ...]:
+    """What a snapshot or a stand-in refers to. What the fold refers to is in a packed turn, or is a value shown."""
+    return segment_references(past.segments)
 
 
 def past_of(event: e.Compacted) -> Past:

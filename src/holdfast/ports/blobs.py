@@ -1,10 +1,13 @@
 """Blobs: immutable bytes named by their SHA-256.
 
-A blob lives while something refers to it. References are kept by the store, in the transaction that makes them: every
-name (`core.references.names_in`) in a row, message, exposed value or snapshot of a run is a reference of that run, if
-the blob is there; every name in the bytes of a blob is a reference of that blob. A reference of a run goes with the
-run, or at a compaction or `drop_snapshots` that leaves it behind; a reference of a blob goes with the blob. What
-nothing refers to is removed by `Upkeep.collect`, after a grace that begins when it was last stored or lost a reference.
+A blob lives while something refers to it. Whoever writes a row, message, value, snapshot or blob says with it what it
+refers to (`references`; of a blob: `core.references.ReferringBytes`, or `Stub.names`), and the store keeps that, as far
+as the blobs are there, in the same transaction. It looks for nothing itself: what it stores may be encrypted.
+
+A reference goes with what made it. Those of a row go when compaction removes the row, those of a message when it loses
+its body, those of a value when another is shown in its place, those of a snapshot when it is replaced or dropped, and
+those of a blob with the blob; all that a run has go with the run. What nothing refers to is removed by
+`Upkeep.collect`, after a grace that begins when it was last stored or lost a reference.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from holdfast.core.definition import DefinitionBytes
+from holdfast.core.references import referred_by
 from holdfast.errors import BlobNotFound
 
 BlobKind: TypeAlias = Literal["payload", "definition", "user", "segment"]
@@ -39,6 +43,11 @@ def kind_of(data: BlobData, brought_as: BlobKind) -> BlobKind:
     """What bytes are stored as that a run, a turn, a message or a snapshot brings: a definition stays one."""
     is_definition = data.is_definition if isinstance(data, Stub) else isinstance(data, DefinitionBytes)
     return "definition" if is_definition else brought_as
+
+
+def held_by(data: BlobData) -> tuple[str, ...]:
+    """What a blob refers to."""
+    return data.names if isinstance(data, Stub) else referred_by(data)
 
 
 def not_in_store(name: str, *, is_stub: bool) -> BlobNotFound:
@@ -71,6 +80,10 @@ class Blobs(Protocol):
 
     async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
         """Those of these names under which a blob is stored, wherever its bytes are; one question."""
+        ...
+
+    async def blob_references(self, names: Sequence[str]) -> Mapping[str, AbstractSet[str]]:
+        """What each of these blobs refers to; those that refer to nothing, or are not there, are left out."""
         ...
 
     async def folder_mark(self, new: int = 0) -> int:

@@ -8,7 +8,10 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from holdfast.core import events as e
 from holdfast.core.checksums import message_checksum
+from holdfast.core.messages import encode_event
+from holdfast.core.references import references_of
 from holdfast.core.status import Status
 from holdfast.ports.blobs import BlobData
 
@@ -17,6 +20,8 @@ Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause", "undeli
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message to one run. `id` is the sender's: the same id to the same run counts once. `body`: an encoded event.
+
+    `references`: the blobs that the body refers to.
 
     `reply`: an encoded `SendSettled`. If the message comes with a turn and cannot be delivered, the run whose turn it
     is gets it, with why (`core.messages.with_status`) and the id `core.messages.undelivered_id`.
@@ -27,6 +32,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kind: Kind
     body: bytes
     blobs: tuple[tuple[str, BlobData], ...] = ()
+    references: tuple[str, ...] = ()
     reply: bytes = b""
 
     @property
@@ -36,12 +42,36 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message to every run that now watches a topic. `body` is an encoded event without its wait's key."""
+    """A message to every run that now watches a topic. `body` is an encoded event without its wait's key, and
+    `references` are the blobs that it refers to."""
 
     topic: str
     id: str
     body: bytes
     blobs: tuple[tuple[str, BlobData], ...] = ()
+    references: tuple[str, ...] = ()
+
+
+def message(
+    run: str,
+    id: str,
+    kind: Kind,
+    event: e.AnyEvent,
+    *,
+    blobs: tuple[tuple[str, BlobData], ...] = (),
+    reply: bytes = b"",
+) -> Message:
+    """The message that carries this event."""
+    body, references = encode_event(event), references_of((event,))
+    return Message(run=run, id=id, kind=kind, body=body, blobs=blobs, references=references, reply=reply)
+
+
+def publication(
+    topic: str, id: str, event: e.TopicReceived, *, blobs: tuple[tuple[str, BlobData], ...] = ()
+) -> Publication:
+    """The publication that carries this event."""
+    body, references = encode_event(event), references_of((event,))
+    return Publication(topic=topic, id=id, body=body, blobs=blobs, references=references)
 
 
 class Unconsumed(msgspec.Struct, frozen=True, gc=False):

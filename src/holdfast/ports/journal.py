@@ -24,11 +24,12 @@ class Park(msgspec.Struct, frozen=True, gc=False):
 
 
 class Exposure(msgspec.Struct, frozen=True, gc=False):
-    """A value shown to the outside: raw JSON, or the name of a blob."""
+    """A value shown to the outside: raw JSON, or the name of a blob. `references`: that blob, and what it refers to."""
 
     name: str
     value: bytes
     blob: str = ""
+    references: tuple[str, ...] = ()
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,6 +39,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ordinal is `row.ordinal`, the row before that has the checksum `after` (empty: there is none), and it has not ended.
     Epochs do not tell the holders of two histories apart, which there are once a store has lost its last commits (to a
     failover, or a backup): both count on from the same number.
+
+    `references`: the blobs that the row refers to.
     """
 
     no: int
@@ -55,6 +58,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     watch: tuple[tuple[str, str], ...] = ()
     unwatch: tuple[str, ...] = ()
     blobs: Mapping[str, BlobData] = {}
+    references: tuple[str, ...] = ()
     park: Park | None = None
 
 
@@ -175,8 +179,11 @@ class Journal(Protocol):
         """The snapshot of each of these runs (by number) that has one."""
         ...
 
-    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
-        """Keeps a snapshot, and the blobs it names, in one transaction; an earlier one of the run is replaced.
+    async def put_snapshot(
+        self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData], references: Sequence[str]
+    ) -> bool:
+        """Keeps a snapshot, the blobs it brings and its references (`core.snapshot.references_of_past`), in one
+        transaction; an earlier one of the run is replaced.
 
         Fenced by what it covers: False, and no trace, if the run's row `snapshot.ordinal` is not stored with
         `snapshot.checksum`, or if a snapshot of a later ordinal is there. Needs no lease: whoever folds the same rows
@@ -188,9 +195,9 @@ class Journal(Protocol):
         """Forgets the snapshots of these runs (None: all) and says how many. It changes nothing but speed."""
         ...
 
-    async def compact(self, run: int, stand_in: Row) -> int:
-        """Puts `stand_in` in the place of the row of its ordinal, removes the rows before it, and says how many went;
-        in one transaction.
+    async def compact(self, run: int, stand_in: Row, references: Sequence[str]) -> int:
+        """Puts `stand_in`, which has these references, in the place of the row of its ordinal, removes the rows before
+        it, and says how many went; in one transaction.
 
         Fenced by the row it replaces: 0, and no trace, unless the row of that ordinal is stored with the same epoch,
         time and checksum, and is not the newest row of its run (which stays a turn: it is how an end is read, and how a
@@ -200,8 +207,8 @@ class Journal(Protocol):
         are; it may have to wait for the end of this. Consumed messages of the rows that went keep their ids, so that a
         late retry of a sender is still recognised, and lose their bodies.
 
-        The blobs the run refers to are then those that the rows left, its inbox, its exposed values and its snapshot
-        name, whoever writes to it meanwhile; the others begin their grace (see `Upkeep.collect`).
+        What the rows that went and the emptied messages referred to begins its grace (see `Upkeep.collect`), unless
+        something else of the run refers to it, whoever writes to it meanwhile.
         """
         ...
 

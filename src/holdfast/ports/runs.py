@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run to be made: its first row (ordinal 1, epoch 0), and the facts in it that become columns.
 
-    `blobs` come with the run; `needs` names others that were stored before it and must still be there. `watcher` is for
-    children: (run id, key) of the parent, told when an adopted run ends.
+    `blobs` come with the run; `needs` names others that were stored before it and must still be there; `references` are
+    those that the first row refers to. `watcher` is for children: (run id, key) of the parent, told when an adopted run
+    ends.
     """
 
     row: Row
@@ -32,6 +33,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     input_hash: str = ""
     blobs: tuple[tuple[str, BlobData], ...] = ()
     needs: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
     watcher: tuple[str, str] | None = None
 
 

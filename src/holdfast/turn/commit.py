@@ -12,10 +12,11 @@ from holdfast.core import events as e
 from holdfast.core.instants import later
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.projection import project
+from holdfast.core.references import references_of
 from holdfast.core.rounds import NO_MORE, ROUND
 from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, micros
-from holdfast.ports.inbox import Message, Publication
+from holdfast.ports.inbox import Message, Publication, message, publication
 from holdfast.ports.journal import Commit, Exposure, Park
 from holdfast.ports.runs import NewRun
 from holdfast.turn.draft import Draft, is_progress
@@ -51,6 +52,7 @@ def finish(
         is_progress=is_progress(draft),
         unwatch=unwatch,
         blobs=draft.blobs,
+        references=references_of(turn.events),
         park=park,
         **extras,
     )
@@ -83,7 +85,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
             case e.MessageSent():
                 _send(run, event, messages, publications)
             case e.Exposed():
-                exposed[event.name] = Exposure(event.name, bytes(event.value), event.blob)
+                exposed[event.name] = exposure(event)
             case e.WaitStarted(kind="topic") if event.key in run.waits:  # else it ended in this very turn
                 watch.append((event.name, event.key))
             case e.Completed() | e.Failed() | e.Cancelled():
@@ -98,6 +100,11 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
         "exposed": tuple(exposed.values()),
         "watch": tuple(watch),
     }
+
+
+def exposure(event: e.Exposed) -> Exposure:
+    """The value as a store shows it."""
+    return Exposure(event.name, bytes(event.value), event.blob, references_of((event,)))
 
 
 def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft) -> NewRun:
@@ -117,6 +124,7 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
         in_rounds=command.in_rounds,
         value=event.value,
         blob=event.blob,
+        refs=event.refs,
     )
     return new_run(event.run, started, draft.at, watcher=(run.id, event.key))[0]
 
@@ -125,22 +133,23 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
     sender = f"{run.id}:{run.ordinal}:{event.key}"
     if event.kind == "signal":
         body: e.AnyEvent = e.SignalReceived(
-            message=sender, name=event.name, sender=run.id, value=event.value, blob=event.blob
+            message=sender, name=event.name, sender=run.id, value=event.value, blob=event.blob, refs=event.refs
         )
         settled = e.SendSettled(key=event.key, to=event.to, name=event.name, ordinal=run.ordinal)
         reply = encode_event(settled) if event.name != ROUND else b""  # who is given no rounds any more has ended
-        messages.append(Message(run=event.to, id=sender, kind="signal", body=encode_event(body), reply=reply))
+        messages.append(message(event.to, sender, "signal", body, reply=reply))
     elif event.kind == "cancel":
         body = e.CancelRequested(message=sender, reason=event.name, actor=f"run {run.id}")
-        messages.append(Message(run=event.to, id=sender, kind="cancel", body=encode_event(body)))
+        messages.append(message(event.to, sender, "cancel", body))
     else:
-        body = e.TopicReceived(key="", message=sender, name=event.name, value=event.value, blob=event.blob)
-        publications.append(Publication(topic=event.to, id=sender, body=encode_event(body)))
+        body = e.TopicReceived(
+            key="", message=sender, name=event.name, value=event.value, blob=event.blob, refs=event.refs
+        )
+        publications.append(publication(event.to, sender, body))
 
 
 def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
-    body = encode_event(ended(run.id, event, at, run.parent_key))
-    return Message(run=run.parent, id=f"end of {run.id}", kind="child", body=body)
+    return message(run.parent, f"end of {run.id}", "child", ended(run.id, event, at, run.parent_key))
 
 
 def _ask_for_round(run: Run) -> Message:
@@ -148,11 +157,11 @@ def _ask_for_round(run: Run) -> Message:
     sender = f"{run.id}:{run.ordinal}:round"
     value = msgspec.Raw(msgspec.json.encode(run.parent_key))
     body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=value)
-    return Message(run=run.parent, id=sender, kind="signal", body=encode_event(body))
+    return message(run.parent, sender, "signal", body)
 
 
 def _no_more_rounds(run: Run, child: str) -> Message:
     """What a run that ends tells a child to which it gave rounds."""
     sender = f"{run.id}:{run.ordinal}:no more rounds"
     body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=msgspec.Raw(NO_MORE))
-    return Message(run=child, id=sender, kind="signal", body=encode_event(body))
+    return message(child, sender, "signal", body)

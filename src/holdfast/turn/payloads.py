@@ -9,7 +9,6 @@ import msgspec
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.payload import MAX_INLINE
 from holdfast.core.turn import Turn
 
 READ_BY_PROGRAMS = (
@@ -54,10 +53,10 @@ def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
 
 
 def offload(event: e.AnyEvent, blobs: dict[str, bytes]) -> e.AnyEvent:
-    """The event as it is journaled: a large payload goes to `blobs`."""
-    if isinstance(event, e.Carrier) and not event.blob:
-        data = bytes(event.value)
-        if len(data) > MAX_INLINE:
-            value, blob = c.carry(data, blobs)
-            return msgspec.structs.replace(event, value=value, blob=blob)
+    """The event as it is journaled: it says what its payload refers to, and a large payload goes to `blobs`. What came
+    with references, or as a blob, was made elsewhere."""
+    if isinstance(event, e.Carrier) and not event.blob and not event.refs:
+        value, blob, refs = c.carry(bytes(event.value), blobs)
+        if blob or refs:
+            return msgspec.structs.replace(event, value=value, blob=blob, refs=refs)
     return event

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core import events as e
 from holdfast.core.doing import doing, encode_doing
 from holdfast.core.instants import LONGEST_KEPT, kept_instant
+from holdfast.core.references import references_of
 from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, genesis, micros
 from holdfast.errors import InvalidDuration
@@ -22,11 +23,13 @@ def new_run(
     *,
     blobs: dict[str, bytes] | None = None,
     needs: tuple[str, ...] = (),
+    references: tuple[str, ...] = (),
     input_hash: str = "",
     watcher: tuple[str, str] | None = None,
     adopted: e.Adopted | None = None,
 ) -> tuple[NewRun, Turn]:
-    """A run to be made: its first row, and what its row says."""
+    """A run to be made: its first row, and what its row says. `references`: what is to be kept for it besides what its
+    first facts refer to."""
     run, started = Run(run_id), _kept(started)
     events: tuple[e.AnyEvent, ...] = (started,) if adopted is None else (started, adopted)
     body = encode_events(events)
@@ -41,6 +44,7 @@ def new_run(
         input_hash=input_hash,
         blobs=tuple((blobs or {}).items()),
         needs=needs,
+        references=tuple(dict.fromkeys((*references_of(events), *references))),
         watcher=watcher,
     )
     return new, turn

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from holdfast.core.snapshot import Past, Snapshot, advance, is_due, stand_in, to_snapshot
+from holdfast.core.snapshot import Past, Snapshot, advance, is_due, references_of_past, stand_in, to_snapshot
 from holdfast.core.specs import Settings
 from holdfast.core.turn import Row, decode_rows
 from holdfast.errors import CorruptJournal
@@ -31,13 +31,14 @@ async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings:
     if made is None:
         return known
     past, blobs, last = made
-    if not await store.put_snapshot(no, to_snapshot(past, last.ordinal, last.checksum), blobs):
+    references = references_of_past(past)
+    if not await store.put_snapshot(no, to_snapshot(past, last.ordinal, last.checksum), blobs, references):
         return 0
     after = settings.compact_after
     if after is not None:
         [first] = await store.history(run, limit=1) or [last]
         if last.ordinal - first.ordinal >= after:
-            gone = await store.compact(no, stand_in(past, last))
+            gone = await store.compact(no, stand_in(past, last), references)
             if gone:
                 extra = {"event": "compacted", "run": run}
                 LOG.info("run %s: %d journal rows compacted into one", run, gone + 1, extra=extra)
@@ -55,9 +56,10 @@ async def compact(store: Store, run: str, no: int, ordinal: int) -> int:
         past, last = (await asyncio.to_thread(since_snapshot, run, journal.rows, snapshot))[0], journal.rows[0]
     else:
         past, blobs, last = made
-        if not await store.put_snapshot(no, to_snapshot(past, last.ordinal, last.checksum), blobs):
+        snapshot = to_snapshot(past, last.ordinal, last.checksum)
+        if not await store.put_snapshot(no, snapshot, blobs, references_of_past(past)):
             return 0
-    return await store.compact(no, stand_in(past, last))
+    return await store.compact(no, stand_in(past, last), references_of_past(past))
 
 
 async def _made(store: Store, run: str, no: int, journal: Journal) -> tuple[Past, dict[str, bytes], Row] | None:

@@ -101,10 +101,10 @@ def test_a_large_payload_becomes_a_blob(command: c.Command) -> None:
 def test_the_limit_itself_is_still_inline() -> None:
     data = b"x" * MAX_INLINE
     blobs: dict[str, bytes] = {}
-    value, blob = c.carry(data, blobs)
-    assert (bytes(value), blob, blobs) == (data, "", {})
-    value, blob = c.carry(data + b"x", blobs)
-    assert (value, blob) == (e.NULL, hash_of(data + b"x"))
+    value, blob, refs = c.carry(data, blobs)
+    assert (bytes(value), blob, refs, blobs) == (data, "", (), {})
+    value, blob, refs = c.carry(data + b"x", blobs)
+    assert (value, blob, refs) == (e.NULL, hash_of(data + b"x"), ())
 
 
 def test_what_is_not_said_has_its_default() -> None:

@@ -20,7 +20,7 @@ import msgspec
 
 from holdfast.adapters.blobs.untold_home import UntoldHome
 from holdfast.core.definition import DefinitionBytes
-from holdfast.core.references import names_in
+from holdfast.core.references import referred_by
 from holdfast.core.snapshot import Snapshot
 from holdfast.ports.blob_home import BlobHome
 from holdfast.ports.blobs import BlobData, BlobKind, Stub
@@ -109,6 +109,7 @@ class _HousedStore:
         self.reinstate, self.lease, self.held, self.take = inner.reinstate, inner.lease, inner.held, inner.take
         self.release, self.release_all, self.workers = inner.release, inner.release_all, inner.workers
         self.blob_kind, self.known_blobs, self.folder_mark = inner.blob_kind, inner.known_blobs, inner.folder_mark
+        self.blob_references = inner.blob_references
         self.take_duty, self.drop_duty = inner.take_duty, inner.drop_duty
         self.expired, self.remove, self.held_only_by = inner.expired, inner.remove, inner.held_only_by
         self.contents, self.space = inner.contents, inner.space
@@ -194,9 +195,11 @@ class _HousedStore:
             publication = msgspec.structs.replace(publication, blobs=await self._stubs(publication.blobs))
         return await self._inner.publish(publication)
 
-    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
+    async def put_snapshot(
+        self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData], references: Sequence[str]
+    ) -> bool:
         """See `ports.journal`."""
-        return await self._inner.put_snapshot(run, snapshot, dict(await self._stubs(blobs.items())))
+        return await self._inner.put_snapshot(run, snapshot, dict(await self._stubs(blobs.items())), references)
 
     async def put_blob(self, data: BlobData, *, kind: BlobKind = "payload") -> str:
         """See `ports.blobs`."""
@@ -272,4 +275,4 @@ def _stubs_of(blobs: Sequence[tuple[str, BlobData]]) -> tuple[tuple[str, BlobDat
 
 
 def _stub(name: str, data: bytes) -> Stub:
-    return Stub(name, len(data), tuple(names_in(data)), isinstance(data, DefinitionBytes))
+    return Stub(name, len(data), referred_by(data), isinstance(data, DefinitionBytes))

@@ -102,20 +102,22 @@ class Keeping:
         with self._lock:
             return {no: self._tables.snapshots[no] for no in runs if no in self._tables.snapshots}
 
-    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
+    async def put_snapshot(
+        self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData], references: Sequence[str]
+    ) -> bool:
         """See `ports.journal`."""
         with self._writing() as write:
-            return upkeep.put_snapshot(write, run, snapshot, blobs.items())
+            return upkeep.put_snapshot(write, run, snapshot, blobs.items(), references)
 
     async def drop_snapshots(self, runs: Iterable[int] | None = None) -> int:
         """See `ports.journal`."""
         with self._writing() as write:
             return upkeep.drop_snapshots(write, runs)
 
-    async def compact(self, run: int, stand_in: Row) -> int:
+    async def compact(self, run: int, stand_in: Row, references: Sequence[str]) -> int:
         """See `ports.journal`."""
         with self._writing() as write:
-            return upkeep.compact(write, run, stand_in)
+            return upkeep.compact(write, run, stand_in, references)
 
     # -- blobs ---------------------------------------------------------------------------------------------------------
 
@@ -146,6 +148,12 @@ class Keeping:
         """See `ports.blobs`."""
         with self._lock:
             return self._tables.blobs.keys() & set(names)
+
+    async def blob_references(self, names: Sequence[str]) -> Mapping[str, AbstractSet[str]]:
+        """See `ports.blobs`."""
+        with self._lock:
+            found = {name: self._tables.blobs.get(name) for name in names}
+            return {name: blob.names for name, blob in found.items() if blob is not None and blob.names}
 
     async def folder_mark(self, new: int = 0) -> int:
         """See `ports.blobs`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
 
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.suspicion import Weight
@@ -14,7 +15,10 @@ from holdfast.ports.inbox import Kind
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
 
-__all__ = ["Adoption", "Blob", "Duty", "Letter", "Registration", "Tables", "Watch"]
+__all__ = ["Adoption", "Blob", "Duty", "Letter", "Registration", "Source", "Tables", "Watch"]
+
+Source: TypeAlias = tuple[Literal["row", "message", "value", "snapshot"], int | str]
+"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, its snapshot."""
 
 
 @dataclass(slots=True)
@@ -101,7 +105,7 @@ class Tables:
     snapshots: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
     blobs: dict[str, Blob] = field(default_factory=dict[str, Blob])
     folder_mark: int = 0
-    references: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
+    references: dict[int, dict[Source, frozenset[str]]] = field(default_factory=dict[int, dict[Source, frozenset[str]]])
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
     workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
@@ -117,6 +121,10 @@ class Tables:
         """The rows of that run; an unknown one has none."""
         no = self.numbers.get(run_id)
         return [] if no is None else self.rows[no]
+
+    def referred(self, no: int) -> set[str]:
+        """All blobs that the run refers to."""
+        return {name for names in self.references.get(no, {}).values() for name in names}
 
     def tree(self, root: str) -> list[int]:
         """Numbers of the runs of that root; an id that is no root has none."""

@@ -11,18 +11,18 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Tables, Watch
+from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
 from holdfast.core.checksums import message_checksum, shown_checksum
-from holdfast.core.messages import encode_event, ended_by, id_in_use, undelivered_id, with_key, with_status
-from holdfast.core.references import names_in
+from holdfast.core.messages import ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
 from holdfast.core.turn import Row, instant
 from holdfast.ports.admission import may_begin
-from holdfast.ports.blobs import BlobData, BlobKind, Stub, kind_of
+from holdfast.ports.blobs import BlobData, BlobKind, Stub, held_by, kind_of
 from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
+from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
@@ -75,7 +75,7 @@ class Transaction:
         if started.keep is not None:
             tables.keep[run.no] = started.keep
         self.keep_blobs(new.blobs)
-        self._append(run.no, new.row)
+        self._append(run.no, new.row, new.references)
         self.hints[run.id] = None
         return run
 
@@ -117,20 +117,29 @@ class Transaction:
         """Stores the bytes under their names; what is there stays, as if it were new."""
         for name, data in blobs:
             known = self.tables.blobs.get(name)
+            held = frozenset(one for one in held_by(data) if one in self.tables.blobs)
             if known is not None:
                 known.at = self.now
+                known.names |= held
             elif isinstance(data, Stub):
-                self.tables.blobs[name] = Blob(None, data.size, kind_of(data, kind), self.now, frozenset(data.names))
+                self.tables.blobs[name] = Blob(None, data.size, kind_of(data, kind), self.now, held)
             else:
-                self.tables.blobs[name] = Blob(
-                    data, len(data), kind_of(data, kind), self.now, frozenset(names_in(data))
-                )
+                self.tables.blobs[name] = Blob(bytes(data), len(data), kind_of(data, kind), self.now, held)
 
-    def refer(self, no: int, body: bytes) -> None:
-        """The run refers to the blobs that the body names, as far as they are there."""
-        found = {name for name in names_in(body) if name in self.tables.blobs}
+    def refer(self, no: int, source: Source, names: Iterable[str]) -> None:
+        """That part of the run refers to these blobs, as far as they are there, and to no others any more."""
+        of_run = self.tables.references.setdefault(no, {})
+        before = of_run.pop(source, frozenset[str]())
+        found = frozenset(name for name in names if name in self.tables.blobs)
         if found:
-            self.tables.references.setdefault(no, set()).update(found)
+            of_run[source] = found
+        self.lose(before - found)
+
+    def lose(self, names: Iterable[str]) -> None:
+        """These lost a reference: their grace begins."""
+        for name in names:
+            if name in self.tables.blobs:
+                self.tables.blobs[name].at = self.now
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -148,7 +157,7 @@ class Transaction:
         letters[message.id] = Letter(no, message.id, message.kind, message.body, message.checksum)
         self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
         self.keep_blobs(message.blobs)
-        self.refer(run.no, message.body)
+        self.refer(run.no, ("message", no), message.references)
         self.hints[run.id] = None
         return Accepted()
 
@@ -181,6 +190,8 @@ class Transaction:
         consumed = run.next_ordinal - 1 if no <= run.inbox_read else 0
         letters[message.id] = Letter(no, message.id, message.kind, message.body, message.checksum, consumed)
         self._change(run.no, available_at=min(run.available_at or self.now, self.now))
+        self.keep_blobs(message.blobs)
+        self.refer(run.no, ("message", no), message.references)
         self.hints[run.id] = None
         return Accepted()
 
@@ -195,6 +206,7 @@ class Transaction:
                     kind="topic",
                     body=with_key(publication.body, watch.key),
                     blobs=publication.blobs,
+                    references=publication.references,
                 )
             )
         return list(dict.fromkeys(self.tables.runs[watch.no].id for watch in found))
@@ -218,7 +230,7 @@ class Transaction:
         if after is None:
             return Unread(run.inbox_last)
         self.keep_blobs(commit.blobs.items())
-        seq = self._append(run.no, row)
+        seq = self._append(run.no, row, commit.references)
         self.tables.runs[run.no] = after
         if commit.is_consuming:
             self._consume(commit)
@@ -244,9 +256,9 @@ class Transaction:
         index = ordinal - rows[0].ordinal if rows else -1
         return rows[index] if 0 <= index < len(rows) else None
 
-    def _append(self, no: int, row: Row) -> int:
+    def _append(self, no: int, row: Row, references: Iterable[str]) -> int:
         self.tables.seq += 1
-        self.refer(no, row.body)
+        self.refer(no, ("row", row.ordinal), references)
         self.tables.rows[no].append(msgspec.structs.replace(row, seq=self.tables.seq))
         return self.tables.seq
 
@@ -261,6 +273,7 @@ class Transaction:
             name, value, blob = exposure.name, exposure.value, exposure.blob
             stored = StoredValue(name, value, blob, shown_checksum(commit.row.run, name, value, blob))
             tables.exposed.setdefault(commit.no, {})[name] = stored
+            self.refer(commit.no, ("value", name), exposure.references)
         over = {*commit.unwatch, *(key for _, key in commit.watch)}
         tables.watches = [watch for watch in tables.watches if watch.no != commit.no or watch.key not in over]
         since = instant(commit.row.at)
@@ -291,7 +304,7 @@ class Transaction:
             self.tables.adoptions.setdefault(run.no, []).append(adoption)
 
     def _tell(self, adoption: Adoption, ended: e.ChildEnded) -> None:
-        self.send(Message(run=adoption.run, id=adoption.message, kind="child", body=encode_event(ended)))
+        self.send(message_of(adoption.run, adoption.message, "child", ended))
 
     # -- leases --------------------------------------------------------------------------------------------------------
 

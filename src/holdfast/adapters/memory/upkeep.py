@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
 from holdfast.adapters.memory.listing import place
-from holdfast.adapters.memory.tables import Tables
+from holdfast.adapters.memory.tables import Source, Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.core.checksums import emptied_checksum
 from holdfast.core.instants import earlier
@@ -32,8 +32,12 @@ __all__ = [
     "tree_if_expired",
 ]
 
+SNAPSHOT: Source = ("snapshot", 0)
 
-def put_snapshot(write: Transaction, no: int, snapshot: Snapshot, blobs: Iterable[tuple[str, BlobData]]) -> bool:
+
+def put_snapshot(
+    write: Transaction, no: int, snapshot: Snapshot, blobs: Iterable[tuple[str, BlobData]], references: Iterable[str]
+) -> bool:
     """See `ports.journal`."""
     tables = write.tables
     row, known = write.stored(no, snapshot.ordinal), tables.snapshots.get(no)
@@ -41,7 +45,7 @@ def put_snapshot(write: Transaction, no: int, snapshot: Snapshot, blobs: Iterabl
         return False
     write.keep_blobs(blobs, "segment")
     tables.snapshots[no] = snapshot
-    write.refer(no, snapshot.body)
+    write.refer(no, SNAPSHOT, references)
     return True
 
 
@@ -51,11 +55,11 @@ def drop_snapshots(write: Transaction, runs: Iterable[int] | None) -> int:
     chosen = [no for no in (tables.snapshots if runs is None else runs) if no in tables.snapshots]
     for no in chosen:
         del tables.snapshots[no]
-        _refer_anew(write, no)
+        write.refer(no, SNAPSHOT, ())
     return len(chosen)
 
 
-def compact(write: Transaction, no: int, stand_in: Row) -> int:
+def compact(write: Transaction, no: int, stand_in: Row, references: Iterable[str]) -> int:
     """See `ports.journal`."""
     tables = write.tables
     rows = tables.rows.get(no, [])
@@ -72,37 +76,15 @@ def compact(write: Transaction, no: int, stand_in: Row) -> int:
             known = emptied_checksum(tables.runs[no].id, letter.id, letter.kind, letter.body, letter.checksum)
             if known is not None:
                 letter.body, letter.checksum = b"", known
-    _refer_anew(write, no)
+                write.refer(no, ("message", letter.no), ())
+    for row in rows:
+        if row.ordinal <= stand_in.ordinal:
+            write.refer(no, ("row", row.ordinal), references if row.ordinal == stand_in.ordinal else ())
     return gone
 
 
 def _identity(row: Row) -> tuple[int, int, bytes]:
     return row.epoch, row.at, row.checksum
-
-
-def _refer_anew(write: Transaction, no: int) -> None:
-    """The run refers to what is left of it; the rest lost a reference."""
-    tables = write.tables
-    before = tables.references.pop(no, set())
-    for body in _bodies(tables, no):
-        write.refer(no, body)
-    _lost(write, before - tables.references.get(no, set()))
-
-
-def _bodies(tables: Tables, no: int) -> Iterator[bytes]:
-    """Everything of a run that may name a blob."""
-    yield from (row.body for row in tables.rows[no])
-    yield from (letter.body for letter in tables.inbox[no].values())
-    yield from (b'"%b"' % shown.blob.encode() for shown in tables.exposed.get(no, {}).values())
-    if no in tables.snapshots:
-        yield tables.snapshots[no].body
-
-
-def _lost(write: Transaction, names: Iterable[str]) -> None:
-    """These lost a reference: their grace begins."""
-    for name in names:
-        if name in write.tables.blobs:
-            write.tables.blobs[name].at = write.now
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------
@@ -137,7 +119,8 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
         for table in (tables.exposed, tables.adoptions, tables.snapshots, tables.keep):
             table.pop(run.no, None)
         tables.watches = [watch for watch in tables.watches if watch.no != run.no]
-        _lost(write, tables.references.pop(run.no, set()))
+        write.lose(tables.referred(run.no))
+        tables.references.pop(run.no, None)
     return Removed(1, len(runs), rows)
 
 
@@ -147,7 +130,7 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
 def collect(write: Transaction, grace: timedelta, limit: int, *, is_dry: bool) -> Collected:
     """Removes what nothing refers to."""
     tables = write.tables
-    held = {name for names in tables.references.values() for name in names}
+    held = {name for no in tables.references for name in tables.referred(no)}
     held |= {name for blob in tables.blobs.values() for name in blob.names}
     loose = [name for name, blob in tables.blobs.items() if name not in held and blob.at < earlier(write.now, grace)]
     if not is_dry:
@@ -155,15 +138,15 @@ def collect(write: Transaction, grace: timedelta, limit: int, *, is_dry: bool) -
     size = sum(tables.blobs[name].size for name in loose)
     if not is_dry:
         for name in loose:
-            _lost(write, tables.blobs.pop(name).names)
+            write.lose(tables.blobs.pop(name).names)
     return Collected(len(loose), size, () if is_dry else tuple(loose))
 
 
 def held_only_by(tables: Tables, roots: Sequence[str]) -> Collected:
     """See `ports.upkeep`."""
     going = {no for root in roots for no in tables.tree(root)}
-    held = {name for no in going for name in tables.references.get(no, ())}
-    held -= {name for no, names in tables.references.items() if no not in going for name in names}
+    held = {name for no in going for name in tables.referred(no)}
+    held -= {name for no in tables.references if no not in going for name in tables.referred(no)}
     held -= {name for blob in tables.blobs.values() for name in blob.names}
     return Collected(len(held), sum(tables.blobs[name].size for name in held))
 
@@ -185,8 +168,8 @@ def contents(tables: Tables, no: int) -> Contents | None:
         shown=[shown for _, shown in sorted(tables.exposed.get(no, {}).items())],
         watches=[(watch.topic, watch.key, micros(watch.since)) for watch in tables.watches if watch.no == no],
         adoptions=[(x.run, x.key, x.message) for x in tables.adoptions.get(no, [])],
-        references=frozenset(tables.references.get(no, ())),
-        held={name: tables.blobs[name].names for name in tables.references.get(no, ()) if name in tables.blobs},
+        references=frozenset(tables.referred(no)),
+        held={name: tables.blobs[name].names for name in tables.referred(no) if name in tables.blobs},
         snapshot=tables.snapshots.get(no),
     )
 

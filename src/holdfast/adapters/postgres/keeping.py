@@ -22,11 +22,10 @@ from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.reading import LONG
 from holdfast.adapters.sql.listing import place, position
 from holdfast.core.instants import earlier, span_micros
-from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros, segments_of
 from holdfast.errors import CorruptJournal
-from holdfast.ports.blobs import BlobData, BlobKind, Stub, not_in_store
+from holdfast.ports.blobs import BlobData, BlobKind, Stub, held_by, not_in_store
 from holdfast.ports.contents import Contents, StoredMessage, StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Message
 from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
@@ -60,9 +59,10 @@ class Keeping(ABC):
         """See `ports.journal`."""
         return {no: Snapshot(*columns) for no, *columns in await self._keep(sql.SNAPSHOTS, list(runs))}
 
-    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
+    async def put_snapshot(
+        self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData], references: Sequence[str]
+    ) -> bool:
         """See `ports.journal`."""
-        names = sorted(names_in(snapshot.body))
         ((was_taken,),) = await self._keep(
             sql.PUT_SNAPSHOT,
             self._moments.wall(),
@@ -71,7 +71,7 @@ class Keeping(ABC):
             snapshot.checksum,
             snapshot.body,
             wire.encoded_json(wire.blobs(blobs.items())) if blobs else None,
-            wire.encoded_json(names) if names else None,
+            wire.encoded_json(references) if references else None,
         )
         return bool(was_taken)
 
@@ -81,11 +81,12 @@ class Keeping(ABC):
         ((count,),) = await self._keep(sql.DROP_SNAPSHOTS, self._moments.wall(), chosen)
         return int(count)
 
-    async def compact(self, run: int, stand_in: Row) -> int:
+    async def compact(self, run: int, stand_in: Row, references: Sequence[str]) -> int:
         """See `ports.journal`."""
         row = stand_in
         segments = [bytes.fromhex(name) for name in segments_of(row)]
-        values = (run, row.ordinal, row.epoch, row.at, row.checksum, row.format, row.body, segments)
+        names = wire.encoded_json(references) if references else None
+        values = (run, row.ordinal, row.epoch, row.at, row.checksum, row.format, row.body, segments, names)
         ((gone,),) = await self._keep(sql.COMPACT, self._moments.wall(), *values)
         return int(gone)
 
@@ -96,13 +97,13 @@ class Keeping(ABC):
 
         def put(link: Link) -> str:
             if isinstance(data, Stub):
-                stub, stored = data, None
+                name, size, stored = data.name, data.size, None
             else:
-                stub, stored = Stub(sha256(data).hexdigest(), len(data), tuple(names_in(data))), data
-            names = [bytes.fromhex(name) for name in stub.names]
-            values = (self._moments.wall(), bytes.fromhex(stub.name), kind, stub.size, stored, names)
+                name, size, stored = sha256(data).hexdigest(), len(data), bytes(data)
+            names = [bytes.fromhex(one) for one in held_by(data)]
+            values = (self._moments.wall(), bytes.fromhex(name), kind, size, stored, names)
             link.ask(sql.KEEP_BLOB, values, patience=LONG)
-            return stub.name
+            return name
 
         return await self._run(put)
 
@@ -126,6 +127,11 @@ class Keeping(ABC):
         """See `ports.blobs`."""
         asked = [bytes.fromhex(name) for name in names if _NAME.fullmatch(name)]
         return {name.hex() for (name,) in await self._keep(sql.KNOWN, asked)}
+
+    async def blob_references(self, names: Sequence[str]) -> Mapping[str, AbstractSet[str]]:
+        """See `ports.blobs`."""
+        asked = [bytes.fromhex(name) for name in names if _NAME.fullmatch(name)]
+        return {name.hex(): {one.hex() for one in held} for name, held in await self._keep(sql.HELD_BY_BLOBS, asked)}
 
     async def folder_mark(self, new: int = 0) -> int:
         """See `ports.blobs`."""

@@ -43,9 +43,9 @@ def _texts(*names: str) -> tuple[str, ...]:
 
 
 def migrations() -> tuple[Migration, ...]:
-    """All of them, in order; the first has number 1."""
-    parts = ("tables", "turns", "transactions", "leases", "upkeep")
-    return (Migration(_texts(*(f"0001_pre_{part}.sql" for part in parts))),)
+    """All of them, in order; the first has number 1. Functions hold no data: the last number replaces all of them."""
+    functions = _texts(*(f"0001_pre_{part}.sql" for part in ("turns", "transactions", "leases", "upkeep")))
+    return (Migration(_texts("0001_pre_tables.sql")), Migration((*_texts("0002_pre_tables.sql"), *functions)))
 
 
 # state: what is there. Locks nothing. A schema without `meta` and `settle` is new, or somebody else's: others too may

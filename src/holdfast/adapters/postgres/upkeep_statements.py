@@ -8,6 +8,10 @@ KIND = "SELECT kind FROM {s}.blobs WHERE name = %b"
 KNOWN = "SELECT name FROM {s}.blobs WHERE name = ANY (%b::bytea[])"
 KEEP_BLOB = "SELECT {s}.keep_blob(%b::bigint, %b::bytea, %b::text, %b::bigint, %b::bytea, %b::bytea[])"
 
+HELD_BY_BLOBS = """
+SELECT holder, array_agg(blob) FROM {s}.blob_blobs WHERE holder = ANY (%b::bytea[]) GROUP BY holder
+"""
+
 FOLDER_MARK = "SELECT value FROM {s}.meta WHERE name = 'folder'"
 # mark folder: unless there is one. Locks its row, so that two who come together hear of the same.
 MARK_FOLDER = """
@@ -23,7 +27,8 @@ SELECT {s}.put_snapshot(
 DROP_SNAPSHOTS = "SELECT {s}.drop_snapshots(%b::bigint, %b::bigint[])"
 COMPACT = """
 SELECT {s}.compact(
-    %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bytea, %b::integer, %b::bytea, %b::bytea[])
+    %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bytea, %b::integer, %b::bytea, %b::bytea[],
+    %b::text::jsonb)
 """
 
 REPLACE_MESSAGE = "SELECT {s}.replace_message(%b::bigint, %b::text::jsonb, %b::bigint)"
@@ -40,7 +45,8 @@ SELECT keep, ready IS NOT NULL, is_adopted, (
         FROM {s}.watchers AS w WHERE w.run = runs.no), (
         SELECT coalesce(jsonb_agg(jsonb_build_array(watcher, a.key, message)), '[]')::text
         FROM {s}.adoptions AS a WHERE a.run = runs.no), (
-        SELECT coalesce(jsonb_agg(encode(blob, 'hex')), '[]')::text FROM {s}.run_blobs AS r WHERE r.run = runs.no), (
+        SELECT coalesce(jsonb_agg(DISTINCT encode(blob, 'hex')), '[]')::text FROM {s}.run_blobs AS r
+        WHERE r.run = runs.no), (
         SELECT coalesce(jsonb_object_agg(encode(holder, 'hex'), names), '{}')::text FROM (
             SELECT holder, jsonb_agg(encode(blob, 'hex')) AS names FROM {s}.blob_blobs
             WHERE holder IN (SELECT blob FROM {s}.run_blobs AS r WHERE r.run = runs.no) GROUP BY holder) AS held)

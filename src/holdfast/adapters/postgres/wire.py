@@ -14,17 +14,17 @@ from holdfast.core.checksums import shown_checksum
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.instants import span_micros
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key, with_status
-from holdfast.core.references import names_in
+from holdfast.core.references import references_of
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
-from holdfast.ports.blobs import BlobData, Stub
+from holdfast.ports.blobs import BlobData, Stub, held_by
 from holdfast.ports.inbox import Message, Publication
-from holdfast.ports.journal import Commit
+from holdfast.ports.journal import Commit, Exposure
 from holdfast.ports.row import row_after
 from holdfast.ports.runs import NewRun
 
 Halves: TypeAlias = tuple[bytes, bytes, tuple[str, ...]]
-"""An event around the place of its key, and the blobs it names."""
+"""An event around the place of its key, and the blobs it refers to."""
 
 CONSUMES, ENDS, CLEARS, LEAVES, IS_OPEN = 1, 2, 4, 8, 16
 """What `ports.row` says of a turn, as the function `_turn` takes it."""
@@ -75,7 +75,7 @@ def new_run(
         wire["keep"] = span_micros(started.keep)
     if started.attributes:
         wire["attributes"] = started.attributes
-    _add_blobs(wire, new.blobs, row.body)
+    _add_blobs(wire, new.blobs, new.references)
     if new.needs:
         wire["needs"] = sorted(set(new.needs))
     if first is not None:
@@ -91,8 +91,8 @@ def plain_run(
     """The values of a run that nobody else knows of, due at once, begun with its first turn or not; None of any other.
     `given`: the time, if it is not the server's."""
     row, started = new.row, new.started
-    has_more = new.blobs or new.needs or new.watcher is not None or started.attributes or started.key or started.parent
-    if has_more or started.root not in ("", row.run) or names_in(row.body):
+    has_more = new.blobs or new.needs or new.references or new.watcher is not None
+    if has_more or started.attributes or started.key or started.parent or started.root not in ("", row.run):
         return None
     facts: tuple[Any, ...] = (0, 2, Status.PENDING.value, started.workflow, started.version, 0)
     times: tuple[Any, ...] = (row.at, None, row.at)
@@ -142,7 +142,7 @@ def message(sent: Message) -> dict[str, Any]:
         "body": sent.body,
         "checksum": sent.checksum,
     }
-    _add_blobs(wire, sent.blobs, sent.body)
+    _add_blobs(wire, sent.blobs, sent.references)
     if sent.reply:
         before, _, after = with_status(sent.reply, "missing").partition(_MISSING)
         wire["reply"] = (before + _STATUS, after)  # the server fills in why
@@ -152,14 +152,14 @@ def message(sent: Message) -> dict[str, Any]:
 def publication(sent: Publication) -> dict[str, Any]:
     """A message to the watchers of a topic; the server fills the key of each wait in."""
     wire: dict[str, Any] = {"topic": sent.topic, "id": sent.id, "halves": _split(with_key(sent.body, _HOLE))}
-    _add_blobs(wire, sent.blobs, sent.body)
+    _add_blobs(wire, sent.blobs, sent.references)
     return wire
 
 
 def besides(commit: Commit) -> dict[str, Any] | None:
     """What a turn brings besides its row and the projection; None for the common turn."""
     wire: dict[str, Any] = {}
-    _add_blobs(wire, tuple(commit.blobs.items()), commit.row.body)
+    _add_blobs(wire, tuple(commit.blobs.items()), commit.references)
     if commit.children:
         wire["children"] = [new_run(child) for child in commit.children]
     if commit.messages:
@@ -167,8 +167,7 @@ def besides(commit: Commit) -> dict[str, Any] | None:
     if commit.publications:
         wire["publications"] = [publication(one) for one in commit.publications]
     if commit.exposed:
-        shown = [(one.name, one.value, one.blob) for one in commit.exposed]
-        wire["exposed"] = [(*one, shown_checksum(commit.row.run, *one)) for one in shown]
+        wire["exposed"] = [_shown(commit.row.run, one) for one in commit.exposed]
     if commit.watch or commit.unwatch:
         wire["unwatch"] = [*commit.unwatch, *(key for _, key in commit.watch)]
         wire["watch"] = commit.watch
@@ -235,7 +234,8 @@ class Known:
 
     def add_end(self, row: Row) -> None:
         """The end in a run's last row."""
-        self._ends[row.run] = _split(encode_event(ended_by(row, _HOLE)))
+        told = ended_by(row, _HOLE)
+        self._ends[row.run] = _split(encode_event(told), references_of((told,)))
 
     def add_conflict(self, run: str, its_workflow: str, workflow: str) -> None:
         """The end of a child whose id belongs to a run of another workflow."""
@@ -250,24 +250,31 @@ class Known:
         return encoded_json(wire)
 
 
-def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None, int, list[str], bool]]:
-    """Blobs to be kept: name, bytes (None: they are elsewhere), size, names in them, whether definitions."""
+def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None, int, tuple[str, ...], bool]]:
+    """Blobs to be kept: name, bytes (None: they are elsewhere), size, what they refer to, whether definitions."""
     return [
-        (name, None, data.size, list(data.names), data.is_definition)
+        (name, None, data.size, held_by(data), data.is_definition)
         if isinstance(data, Stub)
-        else (name, bytes(data), len(data), sorted(names_in(data)), isinstance(data, DefinitionBytes))
+        else (name, bytes(data), len(data), held_by(data), isinstance(data, DefinitionBytes))
         for name, data in many
     ]
 
 
-def _add_blobs(wire: dict[str, Any], many: Sequence[tuple[str, BlobData]], body: bytes) -> None:
+def _shown(run: str, shown: Exposure) -> tuple[Any, ...]:
+    """Name, value, blob, checksum and, if there are any, references."""
+    stored = (shown.name, shown.value, shown.blob)
+    written = (*stored, shown_checksum(run, *stored))
+    return (*written, shown.references) if shown.references else written
+
+
+def _add_blobs(wire: dict[str, Any], many: Sequence[tuple[str, BlobData]], references: Sequence[str]) -> None:
     if many:
         wire["blobs"] = blobs(many)
-    if names := names_in(body):
-        wire["names"] = sorted(names)
+    if references:
+        wire["names"] = references
 
 
-def _split(event: bytes) -> Halves:
+def _split(event: bytes, references: tuple[str, ...] = ()) -> Halves:
     before, hole, after = event.partition(_QUOTED_HOLE)
     assert hole, "an event for others has a place for their key"
-    return before, after, tuple(sorted(names_in(event)))
+    return before, after, references

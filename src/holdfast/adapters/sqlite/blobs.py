@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from hashlib import sha256
+from typing import Literal, TypeAlias
 
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connection import fetch
 from holdfast.adapters.sqlite.transaction import Transaction
-from holdfast.adapters.sqlite.upkeep_statements import KIND
-from holdfast.core.references import names_in
+from holdfast.adapters.sqlite.upkeep_statements import AGE_OF_SOURCE, FORGET_SOURCE, HELD_BY_BLOB, KIND, ROW_REFERENCES
 from holdfast.errors import CorruptJournal
-from holdfast.ports.blobs import BlobData, BlobKind, Stub, not_in_store
+from holdfast.ports.blobs import BlobData, BlobKind, Stub, held_by, not_in_store
 from holdfast.ports.blobs import kind_of as brought_as
+
+Source: TypeAlias = tuple[Literal["row", "message", "value", "snapshot"], int, str]
+"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, its snapshot."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -40,12 +43,9 @@ def keep_blobs(transaction: Transaction, blobs: Iterable[tuple[str, BlobData]], 
     """Stores the bytes under their names, and what they refer to; what is there stays, as if it were new."""
     for name, data in blobs:
         key = bytes.fromhex(name)
-        if isinstance(data, Stub):
-            stub, stored = data, None
-        else:
-            stub, stored = Stub(name, len(data), tuple(names_in(data))), data
-        transaction.run(sql.KEEP_BLOB, (key, brought_as(data, kind), transaction.now, stub.size, stored))
-        for other in stub.names:
+        size, stored = (data.size, None) if isinstance(data, Stub) else (len(data), bytes(data))
+        transaction.run(sql.KEEP_BLOB, (key, brought_as(data, kind), transaction.now, size, stored))
+        for other in held_by(data):
             transaction.run(sql.REFER_BLOB, (key, bytes.fromhex(other)))
 
 
@@ -54,10 +54,31 @@ def are_stored(transaction: Transaction, names: Iterable[str]) -> bool:
     return all(transaction.row(sql.IS_STORED, (bytes.fromhex(name),)) is not None for name in names)
 
 
-def refer(transaction: Transaction, no: int, body: bytes) -> None:
-    """The run refers to the blobs that the body names, as far as they are there."""
-    for name in names_in(body):
-        transaction.run(sql.REFER, (no, bytes.fromhex(name)))
+def refer(transaction: Transaction, no: int, source: Source, names: Iterable[str]) -> None:
+    """That part of the run refers to these blobs too, as far as they are there."""
+    for name in names:
+        transaction.run(sql.REFER, (no, *source, bytes.fromhex(name)))
+
+
+def forget(transaction: Transaction, no: int, source: Source) -> None:
+    """That part of the run refers to nothing any more; what it referred to begins its grace."""
+    transaction.run(AGE_OF_SOURCE, (transaction.now, no, *source))
+    transaction.run(FORGET_SOURCE, (no, *source))
+
+
+def row_references(transaction: Transaction, no: int, ordinal: int) -> tuple[str, ...]:
+    """What a stored row refers to; of a run that is older than the references of rows, all that the run does."""
+    return tuple(blob.hex() for (blob,) in transaction.rows(ROW_REFERENCES, (no, ordinal)))
+
+
+def held(connection: apsw.Connection, names: Iterable[str]) -> dict[str, set[str]]:
+    """What each of these blobs refers to."""
+    found: dict[str, set[str]] = {}
+    for name in names:
+        rows = fetch(connection, HELD_BY_BLOB, (bytes.fromhex(name),)) if _NAME.fullmatch(name) else []
+        if rows:
+            found[name] = {blob.hex() for (blob,) in rows}
+    return found
 
 
 def _read_blob(connection: apsw.Connection, name: str) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from holdfast.adapters.sql.rows import maybe_micros, run_row
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.blobs import keep_blobs, refer
+from holdfast.adapters.sqlite.blobs import keep_blobs, refer, row_references
 from holdfast.adapters.sqlite.messages import send
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core import events as e
 from holdfast.core.instants import span_micros
 from holdfast.core.messages import encode_event, ended_by, id_in_use
 from holdfast.core.status import Status
@@ -71,7 +72,8 @@ def insert_run(
         return None
     no = transaction.connection.last_insert_rowid()
     keep_blobs(transaction, new.blobs)
-    refer(transaction, no, row.body)
+    if new.references:
+        refer(transaction, no, ("row", row.ordinal, ""), new.references)
     for name, value in started.attributes.items():
         transaction.run(sql.INSERT_ATTRIBUTE, (no, name, value))
     if facts is None or first is None:  # last: its number is that of the turn
@@ -97,10 +99,11 @@ def start_child(transaction: Transaction, new: NewRun, ordinal: int) -> None:
     # The ordinal makes it another message when a run that began anew starts the same child again.
     message = f"ended:{key}:{ordinal}"
     if run.workflow != new.started.workflow:
-        tell(transaction, watcher, message, encode_event(id_in_use(run.id, run.workflow, new.started.workflow, key)))
+        tell(transaction, watcher, message, id_in_use(run.id, run.workflow, new.started.workflow, key))
     elif run.status.is_terminal:
         last = transaction.row(sql.LAST_TURN, (run.no,))
-        tell(transaction, watcher, message, encode_event(ended_by(Row(run.id, *last), key)))
+        end = Row(run.id, *last)
+        tell(transaction, watcher, message, ended_by(end, key), row_references(transaction, run.no, end.ordinal))
     elif (run.parent, run.parent_key) != new.watcher:  # a run tells its own parent without being asked
         transaction.run(sql.ADOPT, (run.no, watcher, key, message))
 
@@ -109,11 +112,13 @@ def tell_adopters(transaction: Transaction, no: int, row: Row) -> None:
     """The run ended with this row: those who adopted it are told."""
     adoptions = transaction.rows(sql.ADOPTIONS, (no,))
     for watcher, key, message in adoptions:
-        tell(transaction, watcher, message, encode_event(ended_by(row, key)))
+        tell(transaction, watcher, message, ended_by(row, key), row_references(transaction, no, row.ordinal))
     if adoptions:
         transaction.run(sql.FORGET_ADOPTIONS, (no,))
 
 
-def tell(transaction: Transaction, run: str, message: str, body: bytes) -> None:
-    """Sends the end of a child; dropped if nobody is left to hear it."""
-    send(transaction, Message(run=run, id=message, kind="child", body=body))
+def tell(
+    transaction: Transaction, run: str, message: str, ended: e.ChildEnded, references: tuple[str, ...] = ()
+) -> None:
+    """Sends the end of a child; dropped if no run is left to hear it."""
+    send(transaction, Message(run=run, id=message, kind="child", body=encode_event(ended), references=references))

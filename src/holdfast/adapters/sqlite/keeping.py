@@ -17,7 +17,7 @@ from holdfast.adapters.sql.listing import place, position
 from holdfast.adapters.sql.rows import encoded
 from holdfast.adapters.sqlite import upkeep
 from holdfast.adapters.sqlite import upkeep_statements as sql
-from holdfast.adapters.sqlite.blobs import keep_blobs, kind_of, known, read_blobs
+from holdfast.adapters.sqlite.blobs import held, keep_blobs, kind_of, known, read_blobs
 from holdfast.adapters.sqlite.connection import fetch
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.core.instants import earlier, span_micros
@@ -59,17 +59,19 @@ class Keeping(ABC):
 
         return self._read(ask)
 
-    async def put_snapshot(self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData]) -> bool:
+    async def put_snapshot(
+        self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData], references: Sequence[str]
+    ) -> bool:
         """See `ports.journal`."""
-        return await self._write(upkeep.PutSnapshot(run, snapshot, tuple(blobs.items())), is_large=True)
+        return await self._write(upkeep.PutSnapshot(run, snapshot, tuple(blobs.items()), references), is_large=True)
 
     async def drop_snapshots(self, runs: Iterable[int] | None = None) -> int:
         """See `ports.journal`."""
         return await self._write(lambda transaction: upkeep.drop_snapshots(transaction, runs), is_large=True)
 
-    async def compact(self, run: int, stand_in: Row) -> int:
+    async def compact(self, run: int, stand_in: Row, references: Sequence[str]) -> int:
         """See `ports.journal`."""
-        return await self._write(upkeep.Compact(run, stand_in), is_large=True)
+        return await self._write(upkeep.Compact(run, stand_in, references), is_large=True)
 
     # -- blobs ---------------------------------------------------------------------------------------------------------
 
@@ -98,6 +100,10 @@ class Keeping(ABC):
     async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
         """See `ports.blobs`."""
         return await asyncio.to_thread(self._read, lambda connection: known(connection, names))
+
+    async def blob_references(self, names: Sequence[str]) -> Mapping[str, AbstractSet[str]]:
+        """See `ports.blobs`."""
+        return await asyncio.to_thread(self._read, lambda connection: held(connection, names))
 
     async def folder_mark(self, new: int = 0) -> int:
         """See `ports.blobs`."""

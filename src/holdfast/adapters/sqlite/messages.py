@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.adapters.sql.rows import status_of
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.blobs import keep_blobs, refer
+from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import undelivered_id, with_key, with_status
@@ -27,7 +27,7 @@ def send(transaction: Transaction, message: Message) -> Delivery:
     transaction.run(sql.DELIVER, (no, last + 1, message.id, message.kind, message.body, now, message.checksum))
     transaction.run(sql.WAKE, (last + 1, now, no))
     keep_blobs(transaction, message.blobs)
-    refer(transaction, no, message.body)
+    refer(transaction, no, ("message", last + 1, ""), message.references)
     transaction.hint(message.run)
     return Accepted()
 
@@ -63,6 +63,9 @@ def replace(transaction: Transaction, message: Message, place: int) -> Delivery:
     transaction.run(sql.CLEAR_PLACE, (no, place))
     values = (no, place, message.id, message.kind, message.body, now, message.checksum)
     transaction.run(sql.PUT_IN_PLACE, (*values, ordinal if place <= read else None))
+    keep_blobs(transaction, message.blobs)
+    forget(transaction, no, ("message", place, ""))
+    refer(transaction, no, ("message", place, ""), message.references)
     transaction.run(sql.WAKE, (last, now, no))
     transaction.hint(message.run)
     return Accepted()
@@ -81,6 +84,7 @@ def publish(transaction: Transaction, publication: Publication) -> list[str]:
                 kind="topic",
                 body=with_key(publication.body, key),
                 blobs=publication.blobs,
+                references=publication.references,
             ),
         )
     return list(found)

@@ -248,7 +248,26 @@ CREATE VIEW run_rows AS SELECT
 FROM runs;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
+_REFERENCES = """
+-- What of a run refers to a blob: `source` is row (of the ordinal `number`), message (of that number), value (of that
+-- name) or snapshot; each goes with its source. Of a run that was there before, all it refers to stays until the run
+-- goes (`source` run): nobody looks into its rows again. `refers`: whether the value that is shown has references.
+CREATE TABLE sources (
+    run INTEGER NOT NULL REFERENCES runs (no),
+    source TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    blob BLOB NOT NULL,
+    PRIMARY KEY (run, source, number, name, blob)
+) STRICT, WITHOUT ROWID;
+INSERT INTO sources (run, source, number, name, blob) SELECT run, 'run', 0, '', blob FROM run_blobs;
+DROP TABLE run_blobs;
+ALTER TABLE sources RENAME TO run_blobs;
+CREATE INDEX run_blobs_by_blob ON run_blobs (blob);
+ALTER TABLE exposed ADD COLUMN refers INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _REFERENCES)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

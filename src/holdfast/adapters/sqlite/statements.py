@@ -87,8 +87,9 @@ INSERT INTO events (run, ordinal, epoch, at, format, checksum, body) VALUES (?, 
 
 CONSUME = "UPDATE inbox SET consumed_ordinal = ? WHERE run = ? AND no <= ? AND consumed_ordinal IS NULL"
 EXPOSE = """
-INSERT INTO exposed (run, name, value, blob, checksum) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.blob, checksum = excluded.checksum
+INSERT INTO exposed (run, name, value, blob, checksum, refers) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.blob, checksum = excluded.checksum,
+    refers = excluded.refers
 """
 WATCH = "INSERT INTO watchers (topic, run, key, since) VALUES (?, ?, ?, ?)"
 UNWATCH = "DELETE FROM watchers WHERE run = ? AND key = ?"
@@ -98,8 +99,11 @@ KEEP_BLOB = """
 INSERT INTO blobs (name, kind, at, size, data) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET at = max(at, excluded.at)
 """
-# refer: only to blobs that are there, since not every text that looks like a name is one. Locks run_blobs, blob_blobs.
-REFER = "INSERT INTO run_blobs (run, blob) SELECT ?, name FROM blobs WHERE name = ? ON CONFLICT DO NOTHING"
+# refer: only to blobs that are there: a `BlobRef` may be older than its blob's removal. Locks run_blobs, blob_blobs.
+REFER = """
+INSERT INTO run_blobs (run, source, number, name, blob) SELECT ?, ?, ?, ?, blobs.name FROM blobs WHERE blobs.name = ?
+ON CONFLICT DO NOTHING
+"""
 IS_STORED = "SELECT 1 FROM blobs WHERE name = ?"
 REFER_BLOB = "INSERT INTO blob_blobs (holder, blob) SELECT ?, name FROM blobs WHERE name = ? ON CONFLICT DO NOTHING"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.adapters.sql.rows import due_at, maybe_micros, ready_at
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.blobs import keep_blobs, refer
+from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.creation import start_child, stored_row, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send, tell_sender
 from holdfast.adapters.sqlite.transaction import Transaction
@@ -43,7 +43,8 @@ def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
 
 def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
     """What a turn brings beside its row, whose blobs are stored. Returns the run's `inbox_last` after it."""
-    refer(transaction, commit.no, commit.row.body)
+    if commit.references:
+        refer(transaction, commit.no, ("row", commit.row.ordinal, ""), commit.references)
     if commit.is_consuming:
         transaction.run(sql.CONSUME, (commit.row.ordinal, commit.no, commit.inbox_seen))
     if commit.children or commit.messages or commit.publications:
@@ -129,7 +130,11 @@ def _reach_out(transaction: Transaction, commit: Commit) -> int:
 def _show(transaction: Transaction, commit: Commit) -> None:
     for exposure in commit.exposed:
         shown = (exposure.name, exposure.value, exposure.blob)
-        transaction.run(sql.EXPOSE, (commit.no, *shown, shown_checksum(commit.row.run, *shown)))
+        checksum = shown_checksum(commit.row.run, *shown)
+        transaction.run(sql.EXPOSE, (commit.no, *shown, checksum, bool(exposure.references)))
+        if exposure.references:  # of an earlier value that referred to blobs when this does not: see `Compact`
+            forget(transaction, commit.no, ("value", 0, exposure.name))
+            refer(transaction, commit.no, ("value", 0, exposure.name), exposure.references)
     for key in commit.unwatch:
         transaction.run(sql.UNWATCH, (commit.no, key))
     for topic, key in commit.watch:

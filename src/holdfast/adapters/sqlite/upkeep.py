@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,13 +10,11 @@ import apsw
 import msgspec
 
 from holdfast.adapters.sqlite import upkeep_statements as sql
-from holdfast.adapters.sqlite.blobs import are_stored, keep_blobs, refer
+from holdfast.adapters.sqlite.blobs import Source, are_stored, forget, keep_blobs, refer
 from holdfast.adapters.sqlite.connection import fetch, pragma
 from holdfast.adapters.sqlite.leases import boot_micros
-from holdfast.adapters.sqlite.statements import REFER
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.checksums import emptied_checksum
-from holdfast.core.references import names_in
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, segments_of
 from holdfast.ports.blobs import BlobData
@@ -25,6 +23,7 @@ from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
 
 _MICROSECOND = timedelta(microseconds=1)
 _ALL = -1  # SQLite's "no limit"
+_SNAPSHOT: Source = ("snapshot", 0, "")
 
 
 class PutSnapshot(msgspec.Struct, frozen=True):
@@ -33,6 +32,7 @@ class PutSnapshot(msgspec.Struct, frozen=True):
     run: int
     snapshot: Snapshot
     blobs: tuple[tuple[str, BlobData], ...]
+    references: Sequence[str]
 
     def __call__(self, transaction: Transaction) -> bool:
         """Whether it was taken."""
@@ -41,7 +41,8 @@ class PutSnapshot(msgspec.Struct, frozen=True):
         if transaction.row(sql.PUT_SNAPSHOT, values) is None:
             return False
         keep_blobs(transaction, self.blobs, "segment")
-        refer(transaction, self.run, snapshot.body)
+        forget(transaction, self.run, _SNAPSHOT)
+        refer(transaction, self.run, _SNAPSHOT, self.references)
         return True
 
 
@@ -50,7 +51,7 @@ def drop_snapshots(transaction: Transaction, runs: Iterable[int] | None) -> int:
     chosen = [run for (run,) in transaction.rows(sql.SNAPSHOT_RUNS)] if runs is None else list(runs)
     dropped = [run for run in chosen if transaction.row(sql.DROP_SNAPSHOT, (run,)) is not None]
     for run in dropped:
-        _refer_anew(transaction, run)
+        forget(transaction, run, _SNAPSHOT)
     return len(dropped)
 
 
@@ -59,6 +60,7 @@ class Compact(msgspec.Struct, frozen=True):
 
     run: int
     row: Row
+    references: Sequence[str]
 
     def __call__(self, transaction: Transaction) -> int:
         """How many rows went."""
@@ -74,19 +76,10 @@ class Compact(msgspec.Struct, frozen=True):
             checksum = emptied_checksum(*message)
             if checksum is not None:
                 transaction.run(sql.FORGET_BODY, (checksum, run, no))
-        _refer_anew(transaction, run)
+        transaction.run(sql.AGE_OF_COMPACTED, (run, row.ordinal, transaction.now))
+        transaction.run(sql.FORGET_COMPACTED, (run, row.ordinal))
+        refer(transaction, run, ("row", row.ordinal, ""), self.references)
         return gone
-
-
-def _refer_anew(transaction: Transaction, run: int) -> None:
-    """The run refers to what is left of it; the rest lost a reference."""
-    left = {bytes.fromhex(name) for (body,) in transaction.rows(sql.BODIES, (run,)) for name in names_in(body)}
-    for (blob,) in transaction.rows(sql.REFERENCES_OF, (run,)):
-        if blob not in left:
-            transaction.run(sql.FORGET_REFERENCE, (run, blob))
-            transaction.run(sql.AGE, (transaction.now, blob))
-    for blob in left:
-        transaction.run(REFER, (run, blob))
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------

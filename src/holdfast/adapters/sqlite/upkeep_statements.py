@@ -51,16 +51,30 @@ MARK_FOLDER = "INSERT INTO meta (name, value) VALUES ('folder', ?) ON CONFLICT (
 
 # -- references --------------------------------------------------------------------------------------------------------
 
-BODIES = """
-SELECT body FROM events WHERE run = ?1
-UNION ALL SELECT body FROM inbox WHERE run = ?1
-UNION ALL SELECT CAST('"' || blob || '"' AS BLOB) FROM exposed WHERE run = ?1 AND blob <> ''
-UNION ALL SELECT body FROM snapshots WHERE run = ?1
+REFERENCES_OF = "SELECT DISTINCT blob FROM run_blobs WHERE run = ?"
+ROW_REFERENCES = """
+SELECT DISTINCT blob FROM run_blobs WHERE run = ?1 AND (source = 'row' AND number = ?2 OR source = 'run')
 """
-REFERENCES_OF = "SELECT blob FROM run_blobs WHERE run = ?"
-FORGET_REFERENCE = "DELETE FROM run_blobs WHERE run = ? AND blob = ?"
-# age: the blob lost a reference, and its grace begins. Locks blobs.
-AGE = "UPDATE blobs SET at = max(at, ?) WHERE name = ?"
+# age: blobs that lose a reference, whose grace begins. Locks blobs. Forget: the references. Locks run_blobs.
+AGE_OF_SOURCE = """
+UPDATE blobs SET at = max(at, ?) WHERE name IN (
+    SELECT blob FROM run_blobs WHERE run = ? AND source = ? AND number = ? AND name = ?)
+"""
+FORGET_SOURCE = "DELETE FROM run_blobs WHERE run = ? AND source = ? AND number = ? AND name = ?"
+# of what goes with a compaction of the run ?1 to the row ?2: rows, messages without a body, and values in whose place
+# another is shown that refers to nothing. ?3 is now.
+AGE_OF_COMPACTED = """
+UPDATE blobs SET at = max(at, ?3) WHERE name IN (
+    SELECT blob FROM run_blobs WHERE run = ?1 AND (source = 'row' AND number <= ?2
+        OR source = 'message' AND number IN (SELECT no FROM inbox WHERE run = ?1 AND body = x'')
+        OR source = 'value' AND name IN (SELECT name FROM exposed WHERE run = ?1 AND NOT refers)))
+"""
+FORGET_COMPACTED = """
+DELETE FROM run_blobs WHERE run = ?1 AND (source = 'row' AND number <= ?2
+    OR source = 'message' AND number IN (SELECT no FROM inbox WHERE run = ?1 AND body = x'')
+    OR source = 'value' AND name IN (SELECT name FROM exposed WHERE run = ?1 AND NOT refers))
+"""
+HELD_BY_BLOB = "SELECT blob FROM blob_blobs WHERE holder = ?"
 
 # loose: blobs that nothing refers to. Reads every row of blobs, but not their bytes.
 LOOSE = """

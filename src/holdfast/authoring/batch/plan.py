@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.ids import child_id
 from holdfast.core.payload import Shape
+from holdfast.core.references import BlobRef
 
 NAME, VERSION = "holdfast.batch", "1"
 """The workflow of every batch, and the version of how it is conducted."""
@@ -48,6 +49,7 @@ class Plan(msgspec.Struct, frozen=True):
     deadline: float | None = None  # of an item, in seconds
     retries: str = ""  # the batch whose items these were
     order: Order = "depth"
+    held: tuple[BlobRef, ...] = ()  # what it names, as references: the index, and the flow that its items execute
 
 
 class Chunk(msgspec.Struct, frozen=True):

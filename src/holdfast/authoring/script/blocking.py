@@ -16,9 +16,9 @@ from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.sagas import Saga as AsyncSaga
 from holdfast.authoring.script.steps import AnyStep
-from holdfast.authoring.script.verbs import BlobRef
 from holdfast.authoring.script.workflows import SyncWorkflow
 from holdfast.core.durations import Duration
+from holdfast.core.references import BlobRef
 from holdfast.errors import NotAllowedHere
 
 R = TypeVar("R")

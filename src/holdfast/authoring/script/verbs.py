@@ -22,6 +22,7 @@ from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name
 from holdfast.core.instants import instant_after, kept_instant
 from holdfast.core.payload import Shape
+from holdfast.core.references import BlobRef, ReferringBytes, references_in
 from holdfast.errors import InvalidDuration, InvalidInput, NotAllowedHere, NotInRun
 
 T = TypeVar("T")
@@ -157,20 +158,17 @@ def current() -> Current:
     return Current(begin.run, spec.name, spec.version, begin.created_at, begin.number)
 
 
-class BlobRef(msgspec.Struct, frozen=True):
-    """A stored blob: give it to other steps instead of the data."""
-
-    name: str
-    size: int
-    kind: str
-
-
 async def put_blob(value: Any) -> BlobRef:
-    """Stores a step's own large data (bytes, or plain JSON values) and returns a small reference to it."""
+    """Stores a step's own large data (bytes, or plain JSON values) and returns a small reference to it.
+
+    The data stays as long as the `BlobRef` is in a result, an argument, a message or a value shown. Its name alone does
+    not keep it.
+    """
     scope = in_step("put_blob()")
     is_raw = isinstance(value, bytes | bytearray)
     data, kind = (bytes(value), "bytes") if is_raw else (_any.encode(value, "value"), "json")
-    return BlobRef(await scope.surroundings.put_blob(data), len(data), kind)
+    refs = references_in(data)
+    return BlobRef(await scope.surroundings.put_blob(ReferringBytes(data, refs) if refs else data), len(data), kind)
 
 
 async def get_blob(ref: BlobRef) -> Any:

@@ -24,7 +24,7 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blob_home blobs checksums children claims damage grants hints inbox journal leases machine_logs overview "
-    "ownership parking receipts runs shares snapshots suite suspects transactions trees turn_rows "
+    "ownership parking receipts references runs shares snapshots suite suspects transactions trees turn_rows "
     "turn_table upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
@@ -46,6 +46,7 @@ from holdfast.testing.conformance.overview import OverviewSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.receipts import ReceiptsSuite  # noqa: E402
+from holdfast.testing.conformance.references import ReferencesSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
 from holdfast.testing.conformance.shares import SharesSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
@@ -74,6 +75,7 @@ __all__ = [
     "OwnershipSuite",
     "ParkingSuite",
     "ReceiptsSuite",
+    "ReferencesSuite",
     "RunsSuite",
     "SharesSuite",
     "SnapshotSuite",
@@ -108,6 +110,7 @@ class StoreSuite(
     OwnershipSuite,
     SuspectsSuite,
     BlobsSuite,
+    ReferencesSuite,
     UpkeepSuite,
     HintsSuite,
 ):

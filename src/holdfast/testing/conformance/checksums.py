@@ -95,7 +95,7 @@ class ChecksumsSuite(Suite):
         await holder.commits(event, inbox_seen=1, is_consuming=True)
         await world.store.send(signal("r", "m2"))
         await holder.commits()
-        await world.store.compact(holder.no, await stand_in_for(world, "r", 2))
+        await world.compact(holder.no, await stand_in_for(world, "r", 2))
         kept = (await contents(world, "r")).messages
         assert [(x.no, x.id, x.consumed, bool(x.body)) for x in kept] == [(1, "m1", 2, False), (2, "m2", 0, True)]
         assert all(x.checksum == message_checksum("r", x.id, x.kind, x.body) for x in kept)

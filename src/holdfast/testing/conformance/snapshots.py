@@ -55,7 +55,7 @@ class SnapshotSuite(Suite):
         """Contract: `snapshots` gives the one of each run that has one, as it was; its blobs are there."""
         holder, other = await long_run(world), await long_run(world, "other")
         snapshot, blobs = await snapshot_of(world, "r", 4)
-        assert await world.store.put_snapshot(holder.no, snapshot, blobs)
+        assert await world.put_snapshot(holder.no, snapshot, blobs)
         assert dict(await world.store.snapshots([holder.no, other.no, 999])) == {holder.no: snapshot}
         assert dict(await world.store.get_blobs(blobs)) == blobs
         assert [await world.store.blob_kind(name) for name in blobs] == ["segment"]
@@ -65,7 +65,7 @@ class SnapshotSuite(Suite):
         holder = await long_run(world)
         before = await world.dump()
         snapshot, blobs = await snapshot_of(world, "r", 4)
-        await world.store.put_snapshot(holder.no, snapshot, blobs)
+        await world.put_snapshot(holder.no, snapshot, blobs)
         assert await world.dump() == before
         assert await world.store.drop_snapshots() == 1
         assert dict(await world.store.snapshots([holder.no])) == {}
@@ -76,7 +76,7 @@ class SnapshotSuite(Suite):
         """Contract: `drop_snapshots` of some runs leaves those of others."""
         holders = [await long_run(world, name) for name in ("a", "b")]
         for holder in holders:
-            await world.store.put_snapshot(holder.no, *(await snapshot_of(world, holder.id, 4)))
+            await world.put_snapshot(holder.no, *(await snapshot_of(world, holder.id, 4)))
         assert await world.store.drop_snapshots([holders[0].no, 999]) == 1
         assert set(await world.store.snapshots([holder.no for holder in holders])) == {holders[1].no}
 
@@ -89,8 +89,8 @@ class SnapshotSuite(Suite):
             msgspec.structs.replace(snapshot, ordinal=99),
             msgspec.structs.replace(snapshot, checksum=bytes(16)),
         ):
-            assert not await world.store.put_snapshot(holder.no, wrong, blobs)
-        assert not await world.store.put_snapshot(999, snapshot, blobs)
+            assert not await world.put_snapshot(holder.no, wrong, blobs)
+        assert not await world.put_snapshot(999, snapshot, blobs)
         assert dict(await world.store.snapshots([holder.no])) == {}
         assert [await world.store.blob_kind(name) for name in blobs] == [None]
 
@@ -98,10 +98,10 @@ class SnapshotSuite(Suite):
         """Contract: the latest stays; the same one again is taken."""
         holder = await long_run(world)
         older, newer = await snapshot_of(world, "r", 3), await snapshot_of(world, "r", 5)
-        assert await world.store.put_snapshot(holder.no, *older)
-        assert await world.store.put_snapshot(holder.no, *newer)
-        assert not await world.store.put_snapshot(holder.no, *older)
-        assert await world.store.put_snapshot(holder.no, *newer)
+        assert await world.put_snapshot(holder.no, *older)
+        assert await world.put_snapshot(holder.no, *newer)
+        assert not await world.put_snapshot(holder.no, *older)
+        assert await world.put_snapshot(holder.no, *newer)
         assert (await world.store.snapshots([holder.no]))[holder.no] == newer[0]
 
     async def test_a_snapshot_needs_no_lease(self, world: World) -> None:
@@ -111,7 +111,7 @@ class SnapshotSuite(Suite):
         await holder.parks(world.clock.now())
         again = await world.holder("s", instance="i2")
         snapshot, blobs = await snapshot_of(world, "s", 4)
-        assert await world.store.put_snapshot(holder.no, snapshot, blobs)
+        assert await world.put_snapshot(holder.no, snapshot, blobs)
         assert isinstance(await again.commit(), Committed)
 
     # -- compaction ----------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class SnapshotSuite(Suite):
         await long_run(world)
         before = await world.store.history("r")
         row = await world.get("r")
-        assert await world.store.compact(row.no, await stand_in_for(world, "r", 5)) == 4
+        assert await world.compact(row.no, await stand_in_for(world, "r", 5)) == 4
         after = await world.store.history("r")
         assert is_compacted(after[0])
         kept = ("ordinal", "epoch", "at", "checksum", "seq")
@@ -136,7 +136,7 @@ class SnapshotSuite(Suite):
         """Contract: numbering continues, and what a holder writes next follows what it knows."""
         holder = await long_run(world)
         last = (await world.store.history("r"))[-1]
-        await world.store.compact(holder.no, await stand_in_for(world, "r", 5))
+        await world.compact(holder.no, await stand_in_for(world, "r", 5))
         verdict = await holder.commit(*step(9))
         assert isinstance(verdict, Committed)
         assert verdict.seq > last.seq
@@ -145,7 +145,7 @@ class SnapshotSuite(Suite):
     async def test_reading_begins_with_the_stand_in(self, world: World) -> None:
         """Contract: a reader of a compacted row gets the stand-in first; later rows as ever."""
         holder = await long_run(world)
-        await world.store.compact(holder.no, await stand_in_for(world, "r", 5))
+        await world.compact(holder.no, await stand_in_for(world, "r", 5))
         for first in (1, 4, 5):
             assert [row.ordinal for row in (await world.store.read({holder.no: first}))[holder.no]] == [5, 6, 7]
         assert [row.ordinal for row in (await world.store.read({holder.no: 6}))[holder.no]] == [6, 7]
@@ -154,7 +154,7 @@ class SnapshotSuite(Suite):
         """Contract: with a seq that is gone, `history` continues with the stand-in; with a later one, after it."""
         holder = await long_run(world)
         seqs = [row.seq for row in await world.store.history("r")]
-        await world.store.compact(holder.no, await stand_in_for(world, "r", 5))
+        await world.compact(holder.no, await stand_in_for(world, "r", 5))
         for after in (0, *seqs[:4]):
             assert [row.ordinal for row in await world.store.history("r", after_seq=after, limit=2)] == [5, 6]
         assert [row.ordinal for row in await world.store.history("r", after_seq=seqs[4])] == [6, 7]
@@ -172,8 +172,8 @@ class SnapshotSuite(Suite):
             msgspec.structs.replace(row, ordinal=4),
             msgspec.structs.replace(row, ordinal=99),
         ):
-            assert await world.store.compact(holder.no, wrong) == 0
-        assert await world.store.compact(999, row) == 0
+            assert await world.compact(holder.no, wrong) == 0
+        assert await world.compact(999, row) == 0
         assert await world.dump() == before
 
     async def test_nothing_is_compacted_into_segments_that_are_gone(self, world: World) -> None:
@@ -181,46 +181,46 @@ class SnapshotSuite(Suite):
         one of several missing too."""
         holder = await long_run(world)
         snapshot, blobs = await snapshot_of(world, "r", 5)
-        assert await world.store.put_snapshot(holder.no, snapshot, blobs)
+        assert await world.put_snapshot(holder.no, snapshot, blobs)
         rows = (await world.store.history("r"))[:5]
         row = stand_in(advance("r", None, decode_rows(rows))[0], rows[-1])
         await world.store.drop_snapshots([holder.no])
         world.clock.advance(1)
         await world.store.collect(timedelta(0))
         before = await world.dump()
-        assert await world.store.compact(holder.no, row) == 0
+        assert await world.compact(holder.no, row) == 0
         assert await world.dump() == before
         past, _ = advance("r", None, decode_rows(rows[:3]))
         longer, last = advance("r", past, decode_rows(rows[3:], previous=rows[2].checksum))
         for data in last.values():
             await world.store.put_blob(data, kind="segment")
         assert len(longer.segments) == 2
-        assert await world.store.compact(holder.no, stand_in(longer, rows[-1])) == 0
+        assert await world.compact(holder.no, stand_in(longer, rows[-1])) == 0
         assert [row.ordinal for row in await world.store.history("r")] == list(range(1, 8))
 
     async def test_the_newest_row_stays_a_turn(self, world: World) -> None:
         """Contract: the last row of a run is never compacted, so an end can be read and a lost answer be found."""
         holder = await long_run(world)
         before = await world.dump()
-        assert await world.store.compact(holder.no, await stand_in_for(world, "r", 7)) == 0
+        assert await world.compact(holder.no, await stand_in_for(world, "r", 7)) == 0
         assert await world.dump() == before
         await holder.commits(DONE)
-        assert await world.store.compact(holder.no, await stand_in_for(world, "r", 7)) == 6
+        assert await world.compact(holder.no, await stand_in_for(world, "r", 7)) == 6
         assert decode_rows(await world.store.history("r"))[-1].events[-1] == DONE
 
     async def test_a_stand_in_can_be_compacted_again(self, world: World) -> None:
         """Contract: later rows join it, and an older stand-in that comes late changes nothing."""
         holder = await long_run(world)
         first, second = await stand_in_for(world, "r", 3), await stand_in_for(world, "r", 6)
-        assert await world.store.compact(holder.no, first) == 2
-        assert await world.store.compact(holder.no, second) == 3
-        assert await world.store.compact(holder.no, first) == 0
+        assert await world.compact(holder.no, first) == 2
+        assert await world.compact(holder.no, second) == 3
+        assert await world.compact(holder.no, first) == 0
         assert [row.ordinal for row in await world.store.history("r")] == [6, 7]
 
     async def test_the_compacted_turns_can_be_read(self, world: World) -> None:
         """Contract: the stand-in names the segments that hold what a replay needs, and they are there."""
         holder = await long_run(world)
-        await world.store.compact(holder.no, await stand_in_for(world, "r", 5))
+        await world.compact(holder.no, await stand_in_for(world, "r", 5))
         [event] = decode_rows(await world.store.history("r"))[0].events
         assert isinstance(event, e.Compacted)
         blobs = await world.store.get_blobs([segment.blob for segment in event.segments])
@@ -238,7 +238,7 @@ class SnapshotSuite(Suite):
             commit = holder.turn(*step(number))
             await holder.submit(commit)
             sent.append(commit)
-        await world.store.compact(holder.no, await stand_in_for(world, "r", 4))
+        await world.compact(holder.no, await stand_in_for(world, "r", 4))
         verdicts = [(await world.store.commit([commit]))[0] for commit in sent]
         assert [type(verdict) for verdict in verdicts] == [Fenced, Fenced, Committed, Committed]
         assert [row.ordinal for row in await world.store.history("r")] == [4, 5]
@@ -252,7 +252,7 @@ class SnapshotSuite(Suite):
         )
         await world.store.send(signal("r", "m2"))
         await holder.commits()
-        await world.store.compact(holder.no, await stand_in_for(world, "r", 2))
+        await world.compact(holder.no, await stand_in_for(world, "r", 2))
         await world.store.send(signal("r", "m1"))
         assert [message.id for message in await world.unread("r")] == ["m2"]
         assert (await world.unread("r"))[0].body == signal("r", "m2").body

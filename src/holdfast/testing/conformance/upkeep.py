@@ -9,9 +9,10 @@ import pytest
 
 from holdfast.core import events as e
 from holdfast.core.payload import hash_of
+from holdfast.core.references import ReferringBytes
 from holdfast.errors import BlobNotFound
 from holdfast.ports.blobs import Stub
-from holdfast.ports.inbox import Message, Missing, Publication
+from holdfast.ports.inbox import Missing, message, publication
 from holdfast.ports.runs import Existing, Lacking, Made
 from holdfast.ports.upkeep import Collected, Removed
 from holdfast.testing.conformance.snapshots import long_run, snapshot_of, stand_in_for
@@ -23,6 +24,8 @@ GRACE = timedelta(days=1)
 TTL = seconds(60)
 BIG = b'"large"'
 NAME = hash_of(BIG)
+HIDDEN = msgspec.Raw(b'"encrypted"')
+"""A payload in which no name can be found."""
 
 
 def carrying(name: str = NAME) -> e.StepCompleted:
@@ -100,7 +103,7 @@ class UpkeepSuite(Suite):
         await world.store.send(signal("r", "m1"))
         await holder.commits(e.Exposed(name="progress", value=msgspec.Raw(b"1")), inbox_seen=1, is_consuming=True)
         await holder.commits(DONE, inbox_seen=1)
-        await world.store.put_snapshot(holder.no, *(await snapshot_of(world, "r", 2)))
+        await world.put_snapshot(holder.no, *(await snapshot_of(world, "r", 2)))
         world.clock.advance(KEEP)
         assert (await world.store.remove(["r"], KEEP)).runs == 1
         assert isinstance(await world.store.send(signal("r", "m1")), Missing)
@@ -197,7 +200,7 @@ class UpkeepSuite(Suite):
         first, second = await world.held_run("a"), await world.held_run("b")
         await first.commits(carrying(), blobs={NAME: BIG})
         own = await world.store.put_blob(b'"own"')
-        await first.commits(e.StepCompleted(key="t", value=msgspec.Raw(b'{"name":"%b"}' % own.encode())))
+        await first.commits(e.StepCompleted(key="t", value=HIDDEN, refs=(own,)))
         await world.store.put_blob(b"loose")
         assert await world.store.held_only_by(["a"]) == Collected(2, len(BIG) + 5)
         await second.commits(carrying(), blobs={NAME: BIG})
@@ -218,7 +221,7 @@ class UpkeepSuite(Suite):
         holder = await world.held_run("r")
         await holder.commits(carrying(), blobs={NAME: BIG})
         early = await world.store.put_blob(b'"early"')
-        await holder.commits(e.StepCompleted(key="t", value=msgspec.Raw(b'{"name":"%b"}' % early.encode())))
+        await holder.commits(e.StepCompleted(key="t", value=HIDDEN, refs=(early,)))
         world.clock.advance(GRACE * 10)
         assert (await world.store.collect(GRACE)).blobs == 0
         await holder.commits(DONE)
@@ -249,13 +252,9 @@ class UpkeepSuite(Suite):
         holder = await world.holder("r")
         await holder.commits(e.WaitStarted(key="w", name="news", kind="topic"), watch=(("news", "w"),))
         event = e.SignalReceived(message="m", name="go", blob=sent)
-        await world.store.send(
-            Message(run="r", id="m", kind="signal", body=msgspec.json.encode(event), blobs=((sent, blobs[sent]),))
-        )
+        await world.store.send(message("r", "m", "signal", event, blobs=((sent, blobs[sent]),)))
         topic = e.TopicReceived(key="", message="t", name="news", blob=told)
-        await world.store.publish(
-            Publication(topic="news", id="t", body=msgspec.json.encode(topic), blobs=((told, blobs[told]),))
-        )
+        await world.store.publish(publication("news", "t", topic, blobs=((told, blobs[told]),)))
         await holder.commits(e.Exposed(name="progress", blob=shown), blobs={shown: blobs[shown]})
         world.clock.advance(GRACE * 2)
         assert (await world.store.collect(GRACE)).blobs == 0
@@ -264,7 +263,7 @@ class UpkeepSuite(Suite):
     async def test_a_blob_keeps_the_blobs_it_names(self, world: World) -> None:
         """Contract: a large payload that holds a reference counts; when it goes, what it named begins its grace."""
         inner = await world.store.put_blob(b"a step's own data", kind="user")
-        data = b'{"name":"%b"}' % inner.encode()
+        data = ReferringBytes(b'"encrypted"', (inner,))
         holder = await world.held_run("r")
         await holder.commits(carrying(hash_of(data)), blobs={hash_of(data): data})
         world.clock.advance(GRACE * 2)
@@ -295,7 +294,7 @@ class UpkeepSuite(Suite):
         world.clock.advance(GRACE * 2)
         second = await world.store.put_blob(b'"other"')
         await world.store.collect(GRACE)
-        index = b'["%b","%b"]' % (first.encode(), second.encode())
+        index = ReferringBytes(b'"encrypted"', (first, second))
         new = world.new("r", key="k", blob=hash_of(index), blobs=((hash_of(index), index),), needs=(first, second))
         before = await world.dump()
         assert await world.create(new) == Lacking()
@@ -308,7 +307,7 @@ class UpkeepSuite(Suite):
         """Contract: however old they are, once the run is made; a second call finds the run, whatever is gone then."""
         names = [await world.store.put_blob(b'"%d"' % number) for number in range(3)]
         world.clock.advance(GRACE * 2)
-        index = msgspec.json.encode(names)
+        index = ReferringBytes(b'"encrypted"', names)
         new = world.new("r", blob=hash_of(index), blobs=((hash_of(index), index),), needs=tuple(names))
         assert isinstance(await world.create(new), Made)
         assert (await world.store.collect(GRACE)).blobs == 0
@@ -330,7 +329,7 @@ class UpkeepSuite(Suite):
         """Contract: they are collected only after the snapshot was dropped, and its grace."""
         holder = await long_run(world)
         snapshot, blobs = await snapshot_of(world, "r", 4)
-        await world.store.put_snapshot(holder.no, snapshot, blobs)
+        await world.put_snapshot(holder.no, snapshot, blobs)
         world.clock.advance(GRACE * 2)
         assert (await world.store.collect(GRACE)).blobs == 0
         await world.store.drop_snapshots()
@@ -346,7 +345,7 @@ class UpkeepSuite(Suite):
         await holder.commits(e.Continued(workflow="order"))
         await holder.commits(carrying(), blobs={NAME: BIG})
         await holder.commits()
-        await world.store.compact(holder.no, await stand_in_for(world, "r", 4))
+        await world.compact(holder.no, await stand_in_for(world, "r", 4))
         world.clock.advance(GRACE * 2)
         assert (await world.store.collect(GRACE)).names == (hash_of(left),)
         assert await world.store.get_blob(NAME) == BIG
@@ -379,7 +378,7 @@ class UpkeepSuite(Suite):
         await long_run(world, "small", turns=1)
         holder = await long_run(world, "large", turns=9)
         await world.store.put_blob(b"12345", kind="user")
-        await world.store.put_snapshot(holder.no, *(await snapshot_of(world, "large", 4)))
+        await world.put_snapshot(holder.no, *(await snapshot_of(world, "large", 4)))
         space = await world.store.space(largest=1)
         tables = {part.name: part for part in space.tables}
         assert (tables["runs"].rows, tables["events"].rows, tables["snapshots"].rows) == (2, 12, 1)

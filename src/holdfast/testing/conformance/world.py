@@ -6,7 +6,7 @@ Rows are chained, projections are folds, and nothing is asked of a store but wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -20,7 +20,9 @@ from holdfast.core.doing import doing, encode_doing
 from holdfast.core.failure import Failure
 from holdfast.core.fold import fold
 from holdfast.core.projection import Projection, project
+from holdfast.core.references import references_of
 from holdfast.core.run import Run
+from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import (
     FORMAT,
     Row,
@@ -33,11 +35,14 @@ from holdfast.core.turn import (
     is_compacted,
     micros,
 )
+from holdfast.ports import inbox
 from holdfast.ports.inbox import Message, Publication, Unconsumed
-from holdfast.ports.journal import Commit, Committed, Exposure, Journal, Park, Verdict, sole_verdict
+from holdfast.ports.inbox import message as compose
+from holdfast.ports.journal import Commit, Committed, Journal, Park, Verdict, sole_verdict
 from holdfast.ports.leases import ClaimRequest, Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
 from holdfast.ports.store import Store
+from holdfast.turn.commit import exposure
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TTL = timedelta(seconds=15)
@@ -81,6 +86,7 @@ def new_run(
         input_hash=input_hash,
         blobs=blobs,
         needs=needs,
+        references=references_of([first]),
         watcher=watcher,
     )
 
@@ -88,7 +94,7 @@ def new_run(
 def signal(run: str, message: str, name: str = "go", value: bytes = b"1") -> Message:
     """A signal to a run."""
     event = e.SignalReceived(message=message, name=name, value=msgspec.Raw(value))
-    return Message(run=run, id=message, kind="signal", body=msgspec.json.encode(event))
+    return compose(run, message, "signal", event)
 
 
 def publication(
@@ -96,7 +102,7 @@ def publication(
 ) -> Publication:
     """A message to the watchers of a topic, with the place of the wait's key left empty."""
     event = e.TopicReceived(key="", message=message, name=topic, value=msgspec.Raw(value))
-    return Publication(topic=topic, id=message, body=msgspec.json.encode(event), blobs=blobs)
+    return inbox.publication(topic, message, event, blobs=blobs)
 
 
 def request(worker: WorkerRow, *, limit: int = 10, only: Sequence[str] = ()) -> ClaimRequest:
@@ -146,9 +152,8 @@ class Holder:
             after=run.checksum,
             projection=self._projection(row),
             is_terminal=any(isinstance(event, e.TERMINAL) for event in events),
-            exposed=tuple(
-                Exposure(event.name, bytes(event.value), event.blob) for event in events if isinstance(event, e.Exposed)
-            ),
+            exposed=tuple(exposure(event) for event in events if isinstance(event, e.Exposed)),
+            references=references_of(events),
             park=park,
             **rest,
         )
@@ -219,6 +224,14 @@ class World:
         creation = await self.create(self.new(run, workflow, **facts))
         assert isinstance(creation, Made), creation
         return creation.run
+
+    async def put_snapshot(self, no: int, snapshot: Snapshot, blobs: Mapping[str, bytes]) -> bool:
+        """Keeps a snapshot that refers to just the blobs it brings."""
+        return await self.store.put_snapshot(no, snapshot, blobs, tuple(blobs))
+
+    async def compact(self, no: int, stand_in: Row) -> int:
+        """Compacts, with the references of what the stand-in says."""
+        return await self.store.compact(no, stand_in, references_of(decode_row(stand_in).events))
 
     async def worker(
         self,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.core import events as e
-from holdfast.core.references import names_in
+from holdfast.core.references import references_of
 from holdfast.core.turn import Row, decode_row
 from holdfast.testing.sim import BEGINNING, at_once
 from holdfast.testing.sweep.memory import Memory
@@ -97,10 +97,9 @@ class Stage:
         return at_once(self.store.read_tree(self.root, limit=1_000_000))
 
     def blobs(self) -> dict[str, bytes]:
-        """What those rows name."""
-        names = {name for row in self.journal() for name in names_in(row.body)}
-        kept = [name for name in sorted(names) if at_once(self.store.blob_kind(name)) is not None]
-        return dict(at_once(self.store.get_blobs(kept)))
+        """What those rows refer to."""
+        names = {name for row in self.journal() for name in references_of(decode_row(row).events)}
+        return dict(at_once(self.store.get_blobs(at_once(self.store.known_blobs(sorted(names))))))
 
     @property
     def is_over(self) -> bool:

@@ -135,8 +135,8 @@ async def test_a_role_that_may_not_use_a_schema_is_told_what_to_grant() -> None:
             connection.execute(grant.encode())
     world = World(await open_postgres(url, clock=(clock := VirtualClock(START))), clock)
     holder = await long_run(world)
-    await world.store.put_snapshot(holder.no, *(await snapshot_of(world, "r", 4)))
-    await world.store.compact(holder.no, await stand_in_for(world, "r", 4))
+    await world.put_snapshot(holder.no, *(await snapshot_of(world, "r", 4)))
+    await world.compact(holder.no, await stand_in_for(world, "r", 4))
     await holder.commits(DONE)
     clock.advance(timedelta(days=1))
     assert (await world.store.remove(["r"], timedelta(0))).runs == 1
@@ -148,7 +148,7 @@ def test_code_before_a_migration_goes_on_until_its_second_half() -> None:
     """Contract: `pre` leaves what older code uses, so a rolling deploy works; `post`, which takes it away, runs with
     the next number, and from then on older code is refused before it writes."""
     address = parse_address(server_url(new_schema()))
-    first = migrations()[0]
+    first = Migration(tuple(text for known in migrations() for text in known.pre))
     second = Migration(("CREATE TABLE newer (a int)",), ("DROP TABLE newer",))
     third = Migration(("CREATE TABLE newest (a int)",))
     connection = Dialler(address).dial(patience=10)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import psycopg
 import pytest
 from psycopg import sql as quoting
@@ -19,9 +18,8 @@ from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.core import events as e
 from holdfast.core.payload import hash_of
-from holdfast.core.snapshot import advance, to_snapshot
-from holdfast.core.turn import decode_rows, micros
-from holdfast.ports.inbox import Message
+from holdfast.core.turn import micros
+from holdfast.ports.inbox import message
 from holdfast.ports.store import Store
 from holdfast.testing.conformance.snapshots import long_run, snapshot_of, stand_in_for
 from holdfast.testing.conformance.world import Holder, World
@@ -49,8 +47,7 @@ async def a_turn(holder: Holder) -> None:
 async def a_message(holder: Holder) -> None:
     """Refers to the blob once more."""
     event = e.SignalReceived(message="m", name="go", blob=NAME)
-    body = msgspec.json.encode(event)
-    await holder.world.store.send(Message(run="r", id="m", kind="signal", body=body, blobs=((NAME, BIG),)))
+    await holder.world.store.send(message("r", "m", "signal", event, blobs=((NAME, BIG),)))
 
 
 @pytest.mark.parametrize("refers_again", [a_turn, a_message])
@@ -65,33 +62,16 @@ async def test_a_compaction_leaves_the_references_that_come_meanwhile(
     await holder.commits()
     await holder.commits()
     stand_in = await stand_in_for(world, "r", 4)
-    await _beside(world, holder, NAME, other.compact(holder.no, stand_in), refers_again(holder))
+    await _beside(world, holder, NAME, World(other, world.clock).compact(holder.no, stand_in), refers_again(holder))
     assert (await world.store.history("r"))[0].ordinal == 4
     await _stay(world, NAME)
-
-
-async def test_a_compaction_leaves_the_segments_of_a_snapshot_that_comes_meanwhile(world: World, other: Store) -> None:
-    """Promise: a snapshot made from an earlier one refers to its segments too, whatever is compacted beside it."""
-    holder = await long_run(world)
-    rows = await world.store.history("r")
-    early, blobs = advance("r", None, decode_rows(rows[:3]))
-    await world.store.put_snapshot(holder.no, to_snapshot(early, 3, rows[2].checksum), blobs)
-    await world.store.put_snapshot(holder.no, *(await snapshot_of(world, "r", 4)))
-    late, more = advance("r", early, decode_rows(rows[3:6], previous=rows[2].checksum))
-    snapshot = to_snapshot(late, 6, rows[5].checksum)
-    stand_in = await stand_in_for(world, "r", 5)
-    [first] = blobs
-    putting = world.store.put_snapshot(holder.no, snapshot, more)
-    await _beside(world, holder, first, other.compact(holder.no, stand_in), putting)
-    assert (await world.store.snapshots([holder.no]))[holder.no] == snapshot
-    await _stay(world, first, *more)
 
 
 async def test_snapshots_that_are_dropped_leave_the_references_that_come_meanwhile(world: World, other: Store) -> None:
     """Promise: what a turn names while the snapshot that named it goes stays as long as the run does."""
     holder = await long_run(world)
     snapshot, blobs = await snapshot_of(world, "r", 4)
-    await world.store.put_snapshot(holder.no, snapshot, blobs)
+    await world.put_snapshot(holder.no, snapshot, blobs)
     [segment] = blobs
     turn = holder.commits(e.StepCompleted(key="again", blob=segment), blobs=blobs)
     await _beside(world, holder, segment, other.drop_snapshots(), turn)

@@ -6,16 +6,16 @@
 -- never wait, so they take part in no deadlock.
 
 -- The moment by which leases are judged.
-CREATE FUNCTION _second(given_second bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT _now(given_second) $$;
+CREATE OR REPLACE FUNCTION _second(given_second bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT _now(given_second) $$;
 
-CREATE FUNCTION _is_live(one workers, boot text, second bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION _is_live(one workers, boot text, second bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     -- Longer than 100 years is no lease: nobody may ask for one.
     SELECT NOT one.has_ended AND one.lease_boot = boot AND second < one.expires
         AND one.expires <= second + 3155760000000000
 $$;
 
 -- A list as a worker wrote it; empty if it cannot be read.
-CREATE FUNCTION _list(written text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION _list(written text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     found jsonb;
 BEGIN
@@ -29,7 +29,7 @@ $$;
 -- Frees runs of an instance: available now, epoch as it was. Locks them, in order; passes over what is locked, so that a
 -- heartbeat never waits, unless all are wanted. The death counts, as `core.suspicion` says: suspects go first, while
 -- everything else is aboard that was; if one of them is locked, the others wait for it.
-CREATE FUNCTION _free(at bigint, holder text, most integer) RETURNS text[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION _free(at bigint, holder text, most integer) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     held bigint[];
     suspects bigint[];
@@ -68,7 +68,7 @@ $$;
 
 -- The instance lives, so its end counts for nothing, unless the run made progress since. Locks the runs, all or the one of
 -- that id; passes over what is locked, since a heartbeat never waits.
-CREATE FUNCTION _take_back(own text, only_id text) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION _take_back(own text, only_id text) RETURNS void LANGUAGE sql AS $$
     UPDATE runs SET claims = claims - 1, deaths = CASE WHEN claims > 1 THEN deaths - 1 ELSE 0 END,
         solo = solo - (added > 0)::int, alone = alone - (added > 1)::int, added = 0, freed_from = ''
     WHERE freed_from = own AND deaths > 0 AND claims > 0 AND no IN (
@@ -79,7 +79,7 @@ $$;
 -- register: makes an instance known, ends those it takes over from and frees their runs, forgets those that are long
 -- gone, and recalls runs that were put off for want of a definition it holds. Locks rows of runs, first all of them in
 -- order, then of workers, as `release_all` does.
-CREATE FUNCTION register(
+CREATE OR REPLACE FUNCTION register(
     given bigint, given_boot text, given_second bigint, new jsonb, ttl bigint, replaced text[], remembered bigint,
     OUT freed text[], OUT recalled text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
@@ -123,7 +123,7 @@ $$;
 -- of the other holders runs out: now, if some of the dead still hold runs. Locks one row of workers; holders are met one
 -- by one over their index, so ten thousand held runs cost as many steps as there are holders. `quiet_until` is the first
 -- of what the two indexes of claims hold for its queues, a lease from now at most.
-CREATE FUNCTION beat(
+CREATE OR REPLACE FUNCTION beat(
     given bigint, given_boot text, given_second bigint, own text, ttl bigint, new_progress text,
     new_recovery text, most integer, takes_back boolean,
     OUT moment bigint, OUT has_lapsed boolean, OUT orphaned integer, OUT next_expiry bigint, OUT quiet_until bigint,
@@ -178,14 +178,14 @@ $$;
 
 -- The definitions that some live worker holds, as pairs.
 -- (Parameters of a function in SQL must not be called like a column.)
-CREATE FUNCTION _held_definitions(boot_now text, second_now bigint) RETURNS TABLE (workflow text, version text)
+CREATE OR REPLACE FUNCTION _held_definitions(boot_now text, second_now bigint) RETURNS TABLE (workflow text, version text)
 LANGUAGE sql STABLE AS $$
     SELECT DISTINCT d ->> 0, d ->> 1 FROM workers, jsonb_array_elements(_list(workers.definitions)) AS d
     WHERE _is_live(workers, boot_now, second_now) AND d ->> 0 IS NOT NULL AND d ->> 1 IS NOT NULL
 $$;
 
 -- The definitions that have claimable runs in a queue, met in a seek each over the index.
-CREATE FUNCTION _ready_definitions(of_queue text) RETURNS TABLE (workflow text, version text) LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION _ready_definitions(of_queue text) RETURNS TABLE (workflow text, version text) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     SELECT r.workflow, r.version INTO workflow, version FROM runs AS r
     WHERE ready = 1 AND queue = of_queue ORDER BY r.workflow, r.version LIMIT 1;
@@ -205,7 +205,7 @@ $$;
 -- put off. Answers with one row that says when the next run comes due and what was put off (ids and notes in turn), then
 -- the runs taken, in order. Locks exactly the rows it takes or puts off; what others have locked it passes over. Raises the
 -- epoch: the previous holder's commits are fenced from here on. `takes` false: only says what it would take.
-CREATE FUNCTION claim(
+CREATE OR REPLACE FUNCTION claim(
     given bigint, given_boot text, given_second bigint, own text, own_worker text, queues text[], workflows text[],
     versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean, shares text[],
     ahead integer[])
@@ -298,7 +298,7 @@ $$;
 
 -- What a claim may take or put off: of each definition held here the first claimable runs, and of each that nobody
 -- alive holds some. Locks nothing.
-CREATE FUNCTION _candidates(
+CREATE OR REPLACE FUNCTION _candidates(
     moment bigint, boot text, second bigint, queues text[], workflows text[], versions text[], window_size integer,
     put_off integer, only_ids text[])
 RETURNS TABLE (
@@ -347,7 +347,7 @@ END
 $$;
 
 -- Nobody alive holds their definitions: later, 5 s doubling up to 5 min, with a note. The caller has locked them.
-CREATE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS TABLE (id text, note text) LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS TABLE (id text, note text) LANGUAGE sql AS $$
     WITH delayed AS (
         UPDATE runs AS r SET ready = 0, bounces = bounces + 1,
             available_at = moment + least(5000000 * (1::bigint << least(bounces, 10)::int), 300000000),
@@ -359,7 +359,7 @@ $$;
 
 -- take: an operator's claim, not counted. Locks the run's row.
 -- code 0 taken · 1 held by somebody alive, until `expires_at` · 2 over · 3 there is none.
-CREATE FUNCTION take(
+CREATE OR REPLACE FUNCTION take(
     given bigint, given_boot text, given_second bigint, run_id text, own text, steals boolean, is_again boolean,
     OUT code integer, OUT expires_at bigint, OUT run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
@@ -396,7 +396,7 @@ $$;
 
 -- release: gives a run back without a turn, fenced by epoch. Locks its row. Whoever can release was not killed by the
 -- run, so the claim is not counted.
-CREATE FUNCTION release(given bigint, run_no bigint, run_epoch bigint, until bigint, seen bigint, new_note text) RETURNS text
+CREATE OR REPLACE FUNCTION release(given bigint, run_no bigint, run_epoch bigint, until bigint, seen bigint, new_note text) RETURNS text
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     moment bigint := _now(given);
@@ -416,7 +416,7 @@ END
 $$;
 
 -- release_all: everything an instance holds, available now, and its end. Locks the runs, in order.
-CREATE FUNCTION release_all(given bigint, own text) RETURNS text[]
+CREATE OR REPLACE FUNCTION release_all(given bigint, own text) RETURNS text[]
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     moment bigint := _now(given);
@@ -435,7 +435,7 @@ END
 $$;
 
 -- known_workers: every instance with how many runs it holds, and the moment to judge its lease by. Locks nothing.
-CREATE FUNCTION known_workers(given_second bigint)
+CREATE OR REPLACE FUNCTION known_workers(given_second bigint)
 RETURNS TABLE (
     instance text, worker text, queues text, definitions text, pid bigint, host text, started_at bigint,
     has_ended boolean, lease_boot text, expires bigint, progress text, recovery text, seen_at bigint, active bigint,
@@ -448,7 +448,7 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
 $$;
 
 -- lease_of: who holds a run, if the holder lives. Locks nothing.
-CREATE FUNCTION lease_of(given bigint, given_boot text, given_second bigint, run_id text)
+CREATE OR REPLACE FUNCTION lease_of(given bigint, given_boot text, given_second bigint, run_id text)
 RETURNS TABLE (worker text, instance text, epoch integer, expires_at bigint)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -463,7 +463,7 @@ $$;
 
 -- reinstate: the run was freed from a holder that lives and may go on. Epoch as it was: no fence. Locks the row of the
 -- run, then that of the instance, as register does, so that an instance which ends meanwhile leaves nothing held.
-CREATE FUNCTION reinstate(run_id text, holder text, held_epoch bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION reinstate(run_id text, holder text, held_epoch bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     run_no bigint;

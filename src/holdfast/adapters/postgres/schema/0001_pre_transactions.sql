@@ -9,7 +9,7 @@
 -- The first write is the fence. A turn that is stored already is refused like any other: the writes of this transaction
 -- would be done twice. From here on the run's row is locked, so a client that never says COMMIT is not waited for long.
 -- Codes as of `_turn`.
-CREATE FUNCTION commit_within(
+CREATE OR REPLACE FUNCTION commit_within(
     given bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
     new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, turn_after bytea,
@@ -47,7 +47,7 @@ $$;
 -- check_lent: refuses whatever ends with this statement unless the transaction is still the one that was lent. Its
 -- borrower may have ended that by a COMMIT or ROLLBACK of their own, and the driver begun another; the mark that the
 -- first began with ended with it. Locks nothing.
-CREATE FUNCTION check_lent() RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION check_lent() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF coalesce(current_setting('holdfast.is_lent', true), '') = '' THEN
         RAISE EXCEPTION 'the transaction that was lent is over' USING ERRCODE = 'HF002';
@@ -58,7 +58,7 @@ $$;
 -- outcome_of: what became of a turn whose COMMIT was sent and not answered. Waits for the lock of the run's row: the
 -- first transaction may still be on its way, and it holds that lock until it has ended.
 -- Codes as of `_turn`; 3: it is not there, and never will be.
-CREATE FUNCTION outcome_of(turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_checksum bytea,
+CREATE OR REPLACE FUNCTION outcome_of(turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_checksum bytea,
     OUT code integer, OUT first bigint, OUT second bigint)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE

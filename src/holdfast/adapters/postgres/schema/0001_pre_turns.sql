@@ -7,22 +7,22 @@
 -- names. Functions that begin with an underscore are called by the others, under their locks and settings.
 
 -- Microseconds since 1970 by the server's clock; by the given one if there is one (tests).
-CREATE FUNCTION _now(given bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION _now(given bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 $$;
 
 -- A text that goes between two halves of an encoded event, as JSON.
-CREATE FUNCTION _filled(halves jsonb, key text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION _filled(halves jsonb, key text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT decode(halves ->> 0, 'base64') || convert_to(to_json(key)::text, 'UTF8') || decode(halves ->> 1, 'base64')
 $$;
 
 -- The setting that holds the last seq of this transaction, and ends with it. Each store has its own: a caller's
 -- transaction may join several of one database, and they need not count from the same number.
-CREATE FUNCTION _seq_setting() RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'holdfast.seq_' || 'meta'::regclass::oid $$;
+CREATE OR REPLACE FUNCTION _seq_setting() RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'holdfast.seq_' || 'meta'::regclass::oid $$;
 
 -- The seq of the next row of this transaction: 43 bits for the transaction, counted from where the store began in this
 -- cluster of servers (`settle`), and 20 for the row. `rows`: so many are taken.
-CREATE FUNCTION _next_seq(rows integer DEFAULT 1) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION _next_seq(rows integer DEFAULT 1) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     last text := current_setting(_seq_setting(), true);
     seq bigint;
@@ -38,14 +38,14 @@ END
 $$;
 
 -- Rows below this seq are final: every transaction that could write one has ended.
-CREATE FUNCTION _horizon() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION _horizon() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT (SELECT value FROM meta WHERE name = 'first_seq')
         + pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20
 $$;
 
 -- Stores the bytes under their names, in the order of the names, and what they refer to. Stored again a blob is as if it
 -- were new, so that its grace begins anew. Locks these rows of blobs.
-CREATE FUNCTION _keep_blobs(at bigint, many jsonb, new_kind text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION _keep_blobs(at bigint, many jsonb, new_kind text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO blobs (name, kind, at, size, data)
     SELECT decode(one ->> 0, 'hex'), CASE WHEN (one ->> 4)::boolean THEN 'definition' ELSE new_kind END, _keep_blobs.at,
@@ -66,18 +66,54 @@ BEGIN
 END
 $$;
 
--- The run refers to these blobs, as far as they are there: not every text that looks like a name is one. Locks them
--- against being collected, until the transaction ends.
-CREATE FUNCTION _refer(referring bigint, names jsonb) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO run_blobs (run, blob)
-    SELECT referring, name FROM (
+-- That part of the run (see the table) refers to these blobs too, as far as they are there: a reference may be older than
+-- its blob's removal. Locks them against being collected, until the transaction ends.
+CREATE OR REPLACE FUNCTION _refer(referring bigint, of_source text, of_number bigint, of_name text, names jsonb)
+RETURNS void LANGUAGE sql AS $$
+    INSERT INTO run_blobs (run, source, number, name, blob)
+    SELECT referring, of_source, of_number, of_name, there.name FROM (
         SELECT name FROM blobs WHERE name IN (SELECT decode(n, 'hex') FROM jsonb_array_elements_text(names) AS n)
         ORDER BY name FOR KEY SHARE) AS there
     ON CONFLICT DO NOTHING
 $$;
 
+-- Those that lost a reference: their grace begins. Locks them, in order.
+CREATE OR REPLACE FUNCTION _lose(at bigint, lost bytea[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF cardinality(lost) > 0 THEN
+        PERFORM 1 FROM blobs WHERE name = ANY (lost) ORDER BY name FOR NO KEY UPDATE;
+        UPDATE blobs SET at = greatest(blobs.at, _lose.at) WHERE name = ANY (lost);
+    END IF;
+END
+$$;
+
+-- That part of the run, which is the caller's to write, refers to these blobs (null: to none) and to no others.
+CREATE OR REPLACE FUNCTION _refer_only(
+    at bigint, referring bigint, of_source text, of_number bigint, of_name text, names jsonb)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    lost bytea[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM run_blobs WHERE run = referring AND source = of_source AND number = of_number AND name = of_name
+            AND NOT coalesce(names, '[]') ? encode(blob, 'hex')
+        RETURNING blob)
+    SELECT array_agg(blob) INTO lost FROM gone;
+    PERFORM _lose(at, lost);
+    IF names IS NOT NULL THEN
+        PERFORM _refer(referring, of_source, of_number, of_name, names);
+    END IF;
+END
+$$;
+
+-- What the end of a run refers to: what its event says and, of a run that is older than that, all that the run does.
+CREATE OR REPLACE FUNCTION _end_references(ended bigint, halves jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT coalesce(halves -> 2, '[]') || coalesce(jsonb_agg(encode(blob, 'hex')), '[]')
+    FROM run_blobs WHERE run = ended AND source = 'run'
+$$;
+
 -- The checksum of a message, as `core.checksums.message_checksum` has it: parts with their lengths, the last one empty.
-CREATE FUNCTION _checksum(target text, message text, message_kind text, message_body bytea) RETURNS bytea
+CREATE OR REPLACE FUNCTION _checksum(target text, message text, message_kind text, message_body bytea) RETURNS bytea
 LANGUAGE sql IMMUTABLE AS $$
     SELECT substring(sha256(
         convert_to(octet_length(target) || ':' || target || octet_length(message) || ':' || message
@@ -88,7 +124,7 @@ $$;
 -- A message: stored under the run's next number, and the run woken, unless somebody holds it (who learns of the message
 -- from its next commit) or it is paused. Locks the run's row. Says: accepted, repeat, missing, or the status it ended in.
 -- `given_sum`: its checksum by the sender; null if it was filled in here.
-CREATE FUNCTION _deliver(
+CREATE OR REPLACE FUNCTION _deliver(
     at bigint, target text, message text, message_kind text, message_body bytea, given_sum bytea, blobs jsonb, names jsonb)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -115,14 +151,14 @@ BEGIN
         PERFORM _keep_blobs(at, blobs, 'payload');
     END IF;
     IF names IS NOT NULL THEN
-        PERFORM _refer(run.no, names);
+        PERFORM _refer(run.no, 'message', run.inbox_last + 1, '', names);
     END IF;
     RETURN 'accepted';
 END
 $$;
 
 -- A publication: a message to every current wait on the topic, oldest first. Returns the runs, and those it woke.
-CREATE FUNCTION _publish(at bigint, publication jsonb, OUT reached text[], OUT woken text[]) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION _publish(at bigint, publication jsonb, OUT reached text[], OUT woken text[]) LANGUAGE plpgsql AS $$
 DECLARE
     wait record;
 BEGIN
@@ -150,7 +186,7 @@ $$;
 -- brings nothing: then the run's row is written once, as the turn leaves it (flags of `_turn`), and `begun` is the turn's
 -- seq.
 -- Locks nothing that is there.
-CREATE FUNCTION _insert_run(
+CREATE OR REPLACE FUNCTION _insert_run(
     at bigint, new jsonb, new_instance text, new_worker text, turn jsonb DEFAULT NULL,
     OUT made bigint, OUT is_hint boolean, OUT begun bigint)
 LANGUAGE plpgsql AS $$
@@ -204,7 +240,7 @@ BEGIN
         INSERT INTO attributes (run, name, value) SELECT made, name, value FROM jsonb_each_text(it.attributes) AS a(name, value);
     END IF;
     IF it.names IS NOT NULL THEN
-        PERFORM _refer(made, it.names);
+        PERFORM _refer(made, 'row', 1, '', it.names);
     END IF;
     is_hint := NOT is_claimed;
 END
@@ -213,7 +249,7 @@ $$;
 -- What only the client can write (the end of a run as an event) and has not sent along. Nothing is kept of the
 -- transaction; the client sends the same again with what is asked for. Rare: a child that was there already, or a run
 -- that ends while somebody who did not make it waits for it.
-CREATE FUNCTION _ask(what text, run text, workflow text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION _ask(what text, run text, workflow text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the end of run % is needed', run USING ERRCODE = 'HF001',
         DETAIL = jsonb_build_object('what', what, 'run', run, 'workflow', workflow)::text;
@@ -221,7 +257,7 @@ END
 $$;
 
 -- The child of a turn. A run that is there already is adopted: whoever waits is told of its end.
-CREATE FUNCTION _start_child(at bigint, child jsonb, ordinal bigint, known jsonb) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION _start_child(at bigint, child jsonb, ordinal bigint, known jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     created record;
     there record;
@@ -230,6 +266,7 @@ DECLARE
     -- The ordinal makes it another message when a run that began anew starts the same child again.
     told text := 'ended:' || watch_key || ':' || ordinal;
     halves jsonb;
+    names jsonb;
 BEGIN
     SELECT * INTO created FROM _insert_run(at, child, '', '');
     IF created.made IS NOT NULL THEN
@@ -249,6 +286,7 @@ BEGIN
         IF halves IS NULL THEN
             PERFORM _ask('end', there.id, there.workflow);
         END IF;
+        names := _end_references(there.no, halves);
     ELSE
         IF (there.parent, there.parent_key) IS DISTINCT FROM (watcher, watch_key) THEN
             INSERT INTO adoptions (run, watcher, key, message) VALUES (there.no, watcher, watch_key, told)
@@ -257,7 +295,7 @@ BEGIN
         END IF;  -- a run tells its own parent without being asked
         RETURN NULL;
     END IF;
-    IF _deliver(at, watcher, told, 'child', _filled(halves, watch_key), NULL, NULL, halves -> 2) = 'accepted' THEN
+    IF _deliver(at, watcher, told, 'child', _filled(halves, watch_key), NULL, NULL, names) = 'accepted' THEN
         RETURN watcher;
     END IF;
     RETURN NULL;
@@ -266,7 +304,7 @@ $$;
 
 -- Tells a run that a message of its own turn, whose row is locked and moved, could not be delivered. One that ended with
 -- it keeps that, and is not woken.
-CREATE FUNCTION _tell_sender(at bigint, turn_no bigint, message text, message_body bytea)
+CREATE OR REPLACE FUNCTION _tell_sender(at bigint, turn_no bigint, message text, message_body bytea)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     number bigint;
@@ -284,7 +322,7 @@ END
 $$;
 
 -- What a turn brings besides its row and the projection; `extra` names only what there is.
-CREATE FUNCTION _reach_out(at bigint, turn_no bigint, turn_ordinal bigint, turn_at bigint, extra jsonb, known jsonb)
+CREATE OR REPLACE FUNCTION _reach_out(at bigint, turn_no bigint, turn_ordinal bigint, turn_at bigint, extra jsonb, known jsonb)
 RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     hints text[] := '{}';
@@ -307,11 +345,15 @@ BEGIN
         hints := hints || (_publish(at, one)).woken;
     END LOOP;
     IF extra ? 'exposed' THEN
-        INSERT INTO exposed (run, name, value, blob, checksum)
-        SELECT DISTINCT ON (e ->> 0) turn_no, e ->> 0, decode(e ->> 1, 'base64'), e ->> 2, decode(e ->> 3, 'base64')
+        INSERT INTO exposed (run, name, value, blob, checksum, refers)
+        SELECT DISTINCT ON (e ->> 0) turn_no, e ->> 0, decode(e ->> 1, 'base64'), e ->> 2, decode(e ->> 3, 'base64'),
+            e -> 4 IS NOT NULL
         FROM jsonb_array_elements(extra -> 'exposed') WITH ORDINALITY AS x(e, place) ORDER BY e ->> 0, place DESC
         ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.blob,
-            checksum = excluded.checksum;
+            checksum = excluded.checksum, refers = excluded.refers;
+        FOR one IN SELECT * FROM jsonb_path_query(extra, 'strict $.exposed[*] ? (exists (@[4]))') LOOP
+            PERFORM _refer_only(at, turn_no, 'value', 0, one ->> 0, one -> 4);
+        END LOOP;
     END IF;
     IF extra ? 'unwatch' THEN  -- the keys of new waits are among them
         DELETE FROM watchers WHERE run = turn_no
@@ -331,7 +373,7 @@ $$;
 -- chooses between them by `inbox_last`: given back, the run is due at `until` if everything was seen, at once if not.
 -- flags: 1 consumes the inbox · 2 ends the run, and is refused with messages unread · 4 clears the claims and what stands
 -- against the run · 8 gives the lease back · 16 the run may be claimed, which it is where nobody holds it and it is due.
-CREATE FUNCTION _turn(
+CREATE OR REPLACE FUNCTION _turn(
     at bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
     new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, turn_after bytea,
@@ -393,7 +435,7 @@ BEGIN
     VALUES (_next_seq(), turn_no, turn_ordinal, turn_epoch, turn_at, turn_format, turn_checksum, turn_body)
     RETURNING seq INTO first;
     IF extra ? 'names' THEN
-        PERFORM _refer(turn_no, extra -> 'names');
+        PERFORM _refer(turn_no, 'row', turn_ordinal, '', extra -> 'names');
     END IF;
     code := 0;
     second := moved.inbox_last;
@@ -418,8 +460,8 @@ BEGIN
                 PERFORM _ask('own end', moved.id, new_workflow);
             END IF;
             IF _deliver(
-                at, adoption.watcher, adoption.message, 'child', _filled(halves, adoption.key), NULL, NULL, halves -> 2)
-                = 'accepted'
+                at, adoption.watcher, adoption.message, 'child', _filled(halves, adoption.key), NULL, NULL,
+                _end_references(turn_no, halves)) = 'accepted'
             THEN
                 hints := hints || adoption.watcher;
             END IF;
@@ -432,7 +474,7 @@ $$;
 -- what it was sent. Those that are there are locked. For those that are not, whose second writer waits for the first,
 -- there is nothing to lock but a word for all names that begin alike, until the transaction ends: a thousand blobs take
 -- no more than 256 of them. Who brings a single blob waits for nothing else afterwards, and needs none.
-CREATE FUNCTION _lock_blobs(sent jsonb) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION _lock_blobs(sent jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     names text[] := ARRAY(
         SELECT DISTINCT one #>> '{}' FROM jsonb_path_query(
@@ -452,7 +494,7 @@ $$;
 -- watchers of topics, children that are there already, and who waits for the end of a run that may end now; then the
 -- blobs they bring.
 -- Planned once, and always over the keys, whatever the statistics say of a table that grows.
-CREATE FUNCTION _lock_for(nos bigint[], ending bigint[], extras jsonb) RETURNS void LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION _lock_for(nos bigint[], ending bigint[], extras jsonb) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 BEGIN
@@ -479,7 +521,7 @@ $$;
 
 -- commit_one: a batch of one. Without anything else to bring it locks its own row alone, by the update. The common turn
 -- never comes here: it is a statement of the client's (`COMMIT_PLAIN`).
-CREATE FUNCTION commit_one(
+CREATE OR REPLACE FUNCTION commit_one(
     given bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
     new_started bigint, new_updated bigint, new_ended bigint, seen bigint, flags integer, turn_after bytea,
@@ -501,7 +543,7 @@ $$;
 -- the common turns (a run keeps its lease, or ends and nobody adopted it) come first and all at once, in one statement, which is
 -- what `_turn` comes to then. Whatever it did not find as expected is left to `_turn`, which says why. Planned once, and
 -- always row by row over the keys, whatever the statistics say of a table that grows.
-CREATE FUNCTION commit_many(
+CREATE OR REPLACE FUNCTION commit_many(
     given bigint, nos bigint[], epochs bigint[], ordinals bigint[], ats bigint[], formats integer[], checksums bytea[],
     bodies bytea[], workflows text[], versions text[], statuses text[], doings bytea[], started bigint[],
     updated bigint[], ended bigint[], seen bigint[], flags integer[], afters bytea[], until bigint[], extras jsonb,
@@ -585,7 +627,7 @@ END
 $$;
 
 -- The first turn of a new run, in the form of the columns of `_turn`; null if the run is not at its epoch.
-CREATE FUNCTION _first_turn(at bigint, run_no bigint, turn jsonb, known jsonb, OUT code integer, OUT first bigint,
+CREATE OR REPLACE FUNCTION _first_turn(at bigint, run_no bigint, turn jsonb, known jsonb, OUT code integer, OUT first bigint,
     OUT second bigint, OUT hints text[])
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -606,7 +648,7 @@ $$;
 -- Locks the keys (until the transaction ends, in order), so that of any number of callers one makes the run.
 -- Blobs that a run needs are locked against being collected.
 -- code 0 made · 1 the id was in use · 2 the key was in use · 3 a blob that it needs is gone. is_ours: the first row is the one of this call.
-CREATE FUNCTION create_runs(given bigint, news jsonb, is_again boolean, known jsonb)
+CREATE OR REPLACE FUNCTION create_runs(given bigint, news jsonb, is_again boolean, known jsonb)
 RETURNS TABLE (code integer, is_ours boolean, first_seq bigint, first_inbox bigint, hints text[], run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
@@ -693,7 +735,7 @@ END
 $$;
 
 -- send_messages: each to its run, in their order. Locks the runs, in order.
-CREATE FUNCTION send_messages(given bigint, messages jsonb) RETURNS text[]
+CREATE OR REPLACE FUNCTION send_messages(given bigint, messages jsonb) RETURNS text[]
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     moment bigint;
@@ -712,7 +754,7 @@ END
 $$;
 
 -- replace_message: in the place of the message of that number, whatever is there. Locks the run's row. Says as `_deliver`.
-CREATE FUNCTION replace_message(given bigint, one jsonb, place bigint) RETURNS text
+CREATE OR REPLACE FUNCTION replace_message(given bigint, one jsonb, place bigint) RETURNS text
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     run record;
@@ -732,6 +774,10 @@ BEGIN
     INSERT INTO inbox (run, no, id, kind, body, at, checksum, consumed_ordinal)
     VALUES (run.no, place, one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'), _now(given),
         decode(one ->> 'checksum', 'base64'), CASE WHEN place <= run.inbox_read THEN run.next_ordinal - 1 END);
+    IF one ? 'blobs' THEN
+        PERFORM _keep_blobs(_now(given), one -> 'blobs', 'payload');
+    END IF;
+    PERFORM _refer_only(_now(given), run.no, 'message', place, '', one -> 'names');
     UPDATE runs SET available_at = least(coalesce(available_at, _now(given)), _now(given)),
         ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
     WHERE no = run.no;
@@ -740,7 +786,7 @@ END
 $$;
 
 -- publish: to the watchers of one topic. Locks their runs, in order.
-CREATE FUNCTION publish(given bigint, publication jsonb, OUT reached text[], OUT woken text[])
+CREATE OR REPLACE FUNCTION publish(given bigint, publication jsonb, OUT reached text[], OUT woken text[])
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 BEGIN
     PERFORM _lock_for(

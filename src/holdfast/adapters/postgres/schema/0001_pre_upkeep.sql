@@ -5,36 +5,8 @@
 -- another, and whoever referred to a blob between the two would lose it. So turns, messages and snapshots of that run
 -- wait meanwhile. Retention takes the rows of a tree so too, and leaves the tree if somebody else has one of them.
 
--- The names of blobs in a body: every JSON string that could be one, as `core.references` finds them.
-CREATE FUNCTION _names_in(body bytea) RETURNS SETOF bytea LANGUAGE sql IMMUTABLE AS $$
-    SELECT DISTINCT decode(found[1], 'hex') FROM regexp_matches(encode(body, 'escape'), '"([0-9a-f]{64})"', 'g') AS found
-$$;
-
--- The run refers to what is left of it; the rest lost a reference, and its grace begins. The caller has locked the run's
--- row against all who refer to blobs.
-CREATE FUNCTION _refer_anew(at bigint, run_no bigint) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    kept bytea[];
-    lost bytea[];
-BEGIN
-    kept := ARRAY(
-        SELECT DISTINCT name FROM (
-            SELECT body FROM events WHERE run = run_no
-            UNION ALL SELECT body FROM inbox WHERE run = run_no
-            UNION ALL SELECT convert_to('"' || blob || '"', 'UTF8') FROM exposed WHERE run = run_no AND blob <> ''
-            UNION ALL SELECT body FROM snapshots WHERE run = run_no) AS bodies, _names_in(body) AS name);
-    WITH gone AS (DELETE FROM run_blobs WHERE run = run_no AND NOT blob = ANY (kept) RETURNING blob)
-    SELECT array_agg(blob) INTO lost FROM gone;
-    PERFORM 1 FROM blobs WHERE name = ANY (lost) ORDER BY name FOR NO KEY UPDATE;
-    UPDATE blobs SET at = greatest(blobs.at, _refer_anew.at) WHERE name = ANY (lost);
-    INSERT INTO run_blobs (run, blob)
-    SELECT run_no, name FROM (SELECT name FROM blobs WHERE name = ANY (kept) ORDER BY name FOR KEY SHARE) AS there
-    ON CONFLICT DO NOTHING;
-END
-$$;
-
 -- put_snapshot: fenced by the row it covers, and by a later snapshot.
-CREATE FUNCTION put_snapshot(
+CREATE OR REPLACE FUNCTION put_snapshot(
     given bigint, run_no bigint, of_ordinal bigint, of_checksum bytea, new_body bytea, new_blobs jsonb, names jsonb)
 RETURNS boolean LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 BEGIN
@@ -51,15 +23,13 @@ BEGIN
         PERFORM _lock_blobs(jsonb_build_object('blobs', new_blobs));
         PERFORM _keep_blobs(_now(given), new_blobs, 'segment');
     END IF;
-    IF names IS NOT NULL THEN
-        PERFORM _refer(run_no, names);
-    END IF;
+    PERFORM _refer_only(_now(given), run_no, 'snapshot', 0, '', names);
     RETURN true;
 END
 $$;
 
 -- drop_snapshots: of these runs, or (null) of all. Locks the runs, in order; one that comes meanwhile stays.
-CREATE FUNCTION drop_snapshots(given bigint, nos bigint[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION drop_snapshots(given bigint, nos bigint[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     locked bigint[];
@@ -72,7 +42,7 @@ BEGIN
     WITH gone AS (DELETE FROM snapshots WHERE run = ANY (locked) RETURNING run)
     SELECT coalesce(array_agg(run ORDER BY run), '{}') INTO dropped FROM gone;
     FOREACH one IN ARRAY dropped LOOP
-        PERFORM _refer_anew(_now(given), one);
+        PERFORM _refer_only(_now(given), one, 'snapshot', 0, '', NULL);
     END LOOP;
     RETURN cardinality(dropped);
 END
@@ -80,13 +50,15 @@ $$;
 
 -- compact: fenced by the row it replaces, which is not the newest of its run, and by its segments, which are locked
 -- against being collected. Locks the run's row: what comes after the rows that stay waits, and is not overlooked. The ids
--- of consumed messages stay, so that a sender's late retry is recognised.
-CREATE FUNCTION compact(
+-- of consumed messages stay, so that a sender's late retry is recognised. References go with the rows, with the bodies of
+-- messages, and with values in whose place another is shown that refers to nothing.
+CREATE OR REPLACE FUNCTION compact(
     given bigint, run_no bigint, of_ordinal bigint, of_epoch bigint, of_at bigint, of_checksum bytea,
-    new_format integer, new_body bytea, segments bytea[])
+    new_format integer, new_body bytea, segments bytea[], names jsonb)
 RETURNS bigint LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     gone bigint;
+    lost bytea[];
 BEGIN
     PERFORM 1 FROM runs WHERE no = run_no FOR UPDATE;
     PERFORM 1 FROM blobs WHERE name = ANY (segments) ORDER BY name FOR KEY SHARE;
@@ -105,20 +77,29 @@ BEGIN
     UPDATE inbox SET body = '', checksum = _checksum(runs.id, inbox.id, kind, '') FROM runs
     WHERE runs.no = run_no AND run = run_no AND consumed_ordinal <= of_ordinal AND body <> ''
         AND checksum = _checksum(runs.id, inbox.id, kind, body);
-    PERFORM _refer_anew(_now(given), run_no);
+    WITH forgotten AS (
+        DELETE FROM run_blobs WHERE run = run_no AND (source = 'row' AND number <= of_ordinal
+            OR source = 'message' AND number IN (SELECT no FROM inbox WHERE run = run_no AND body = '')
+            OR source = 'value' AND name IN (SELECT x.name FROM exposed AS x WHERE x.run = run_no AND NOT x.refers))
+        RETURNING blob)
+    SELECT array_agg(DISTINCT blob) INTO lost FROM forgotten WHERE NOT coalesce(names, '[]') ? encode(blob, 'hex');
+    PERFORM _lose(_now(given), lost);
+    IF names IS NOT NULL THEN
+        PERFORM _refer(run_no, 'row', of_ordinal, '', names);
+    END IF;
     RETURN gone;
 END
 $$;
 
 -- Whether retention may take the tree: all of it has ended, the last long enough ago.
-CREATE FUNCTION _is_expired(moment bigint, root_id text, default_keep bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION _is_expired(moment bigint, root_id text, default_keep bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(bool_and(ended_at IS NOT NULL) AND max(ended_at)::numeric + (
         SELECT coalesce(keep, default_keep) FROM runs WHERE id = root_id AND root = '') <= moment, false)
     FROM runs WHERE no IN (SELECT no FROM tree_runs WHERE root = root_id)
 $$;
 
 -- expired: roots of trees that retention may take, oldest first; `is_more` says that there are roots left to look at.
-CREATE FUNCTION expired(given bigint, default_keep bigint, after_time bigint, after_no bigint, most bigint)
+CREATE OR REPLACE FUNCTION expired(given bigint, default_keep bigint, after_time bigint, after_no bigint, most bigint)
 RETURNS TABLE (id text, created_at bigint, no bigint, is_expired boolean)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -135,7 +116,7 @@ END
 $$;
 
 -- remove_tree: one tree, judged again under its locks. Says how many runs and rows went.
-CREATE FUNCTION remove_tree(given bigint, root_id text, default_keep bigint, OUT runs_gone bigint, OUT rows_gone bigint)
+CREATE OR REPLACE FUNCTION remove_tree(given bigint, root_id text, default_keep bigint, OUT runs_gone bigint, OUT rows_gone bigint)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     moment bigint := _now(given);
@@ -169,7 +150,7 @@ END
 $$;
 
 -- loose: blobs that nothing refers to. Reads every row of blobs, but not their bytes.
-CREATE VIEW loose_blobs AS
+CREATE OR REPLACE VIEW loose_blobs AS
 SELECT name, size, at FROM blobs
 WHERE NOT EXISTS (SELECT 1 FROM run_blobs WHERE run_blobs.blob = blobs.name)
     AND NOT EXISTS (SELECT 1 FROM blob_blobs WHERE blob_blobs.blob = blobs.name);
@@ -177,7 +158,7 @@ WHERE NOT EXISTS (SELECT 1 FROM run_blobs WHERE run_blobs.blob = blobs.name)
 -- collect: removes loose blobs. First locks them, passing over those that a commit refers to or stores just now; then,
 -- with a new snapshot, looks whether they are loose still. Whoever wants to refer to one meanwhile waits, and finds it
 -- gone, or stores it again.
-CREATE FUNCTION collect(given bigint, before bigint, most bigint) RETURNS TABLE (name bytea, size bigint)
+CREATE OR REPLACE FUNCTION collect(given bigint, before bigint, most bigint) RETURNS TABLE (name bytea, size bigint)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     moment bigint := _now(given);
@@ -197,7 +178,7 @@ END
 $$;
 
 -- take_duty: free, ours, or run out.
-CREATE FUNCTION take_duty(given_boot text, given_second bigint, wanted text, own text, ttl bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION take_duty(given_boot text, given_second bigint, wanted text, own text, ttl bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
     second bigint := _second(given_second);
@@ -210,7 +191,7 @@ END
 $$;
 
 -- read_tree: rows of a tree from a seq on, as far as they are final, and whether there are more that are not.
-CREATE FUNCTION read_tree(root_id text, from_seq bigint, most bigint)
+CREATE OR REPLACE FUNCTION read_tree(root_id text, from_seq bigint, most bigint)
 RETURNS TABLE (run text, ordinal integer, epoch integer, at bigint, format smallint, checksum bytea, body bytea, seq bigint,
     is_final boolean)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -227,7 +208,7 @@ $$;
 
 -- settle: which cluster of servers this is, and from where its transactions are counted. After the store was copied into
 -- another cluster, whose transactions have smaller numbers, they are counted from beyond the greatest seq there is.
-CREATE FUNCTION settle() RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION settle() RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     this_cluster bigint := (SELECT system_identifier FROM pg_control_system());
 BEGIN
@@ -243,7 +224,7 @@ END
 $$;
 
 -- keep_blob: one blob by itself, and what its bytes refer to. Locks its row.
-CREATE FUNCTION keep_blob(
+CREATE OR REPLACE FUNCTION keep_blob(
     given bigint, new_name bytea, new_kind text, new_size bigint, new_data bytea, names bytea[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 BEGIN
