@@ -7,7 +7,7 @@ import importlib
 from typing import Any
 
 from holdfast.errors import InvalidInput
-from holdfast.extras import install_command
+from holdfast.extras import missing_sentence
 
 _PACKAGES = {"starlette", "uvicorn"}
 
@@ -17,6 +17,7 @@ def web(name: str) -> Any:
     try:
         return importlib.import_module(f"holdfast.web.{name}")
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _PACKAGES:
+        package = (error.name or "").partition(".")[0]
+        if package not in _PACKAGES:
             raise
-        raise InvalidInput(f"the HTTP API needs {error.name}. Install it: {install_command('dashboard')}") from error
+        raise InvalidInput(missing_sentence("dashboard", "the HTTP API needs", package)) from error

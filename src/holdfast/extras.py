@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib import util
+from importlib import import_module, util
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -22,6 +22,22 @@ NAMESAKE = "holdfast"
 def install_command(extra: str) -> str:
     """The shell command that installs an extra into the environment this process runs in."""
     return f"{_installer().install} {_requirement(extra)}"
+
+
+def lack_of(extra: str, claim: str, **packages: str) -> str:
+    """What to tell people if modules of an extra cannot be imported; empty if all can.
+
+    `claim` is the sentence up to the names of the packages ("leases by etcd need"), `packages` maps each module to the
+    package that brings it.
+    """
+    missing = [package for module, package in packages.items() if not _is_importable(module)]
+    return missing_sentence(extra, claim, *missing) if missing else ""
+
+
+def missing_sentence(extra: str, claim: str, *packages: str) -> str:
+    """The same for packages that are known to be missing."""
+    are, them = ("is", "it") if len(packages) == 1 else ("are", "them")
+    return f"{claim} {' and '.join(packages)}, which {are} not installed. Install {them}: {install_command(extra)}"
 
 
 def namesake_problem() -> str:
@@ -83,6 +99,14 @@ def _path_of(url: str) -> str:
     """The path of a `file://` URL. Not by `urllib`: authoring imports this module, and is kept free of that."""
     escaped = url.removeprefix("file://").encode()
     return re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), escaped).decode()
+
+
+def _is_importable(module: str) -> bool:
+    try:
+        import_module(module)
+    except ImportError:
+        return False
+    return True
 
 
 def _is_installed(name: str) -> bool:

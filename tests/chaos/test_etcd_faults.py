@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import App, Run
-from holdfast.adapters.etcd import Connection, Endpoints
+from holdfast.adapters.etcd import Connection
+from holdfast.adapters.leases import Endpoints
 from holdfast.errors import StoreUnavailable
 from tests.chaos.leased_process import counted, leased_app
 from tests.support.etcd import new_prefix

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from holdfast.ports.grants import Grants
 from holdfast.testing.conformance import GrantsSuite, VirtualClock
-from tests.support import etcd
+from tests.support import etcd, nats
 
 
 class TestEtcdGrants(GrantsSuite):
@@ -19,5 +19,18 @@ class TestEtcdGrants(GrantsSuite):
 
     async def open(self, clock: VirtualClock) -> Grants:
         grants = await asyncio.to_thread(etcd.new_grants, clock)
+        await grants.open()
+        return grants
+
+
+class TestNatsGrants(GrantsSuite):
+    ttl = timedelta(seconds=3)
+    slack = timedelta(seconds=1.4)  # NATS looks for what has run out once a second
+
+    def make_clock(self) -> VirtualClock:
+        return etcd.PassingClock()
+
+    async def open(self, clock: VirtualClock) -> Grants:
+        grants = await asyncio.to_thread(nats.new_grants, clock)
         await grants.open()
         return grants

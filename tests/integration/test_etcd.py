@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import App, step, workflow
-from holdfast.adapters.etcd import Connection, Endpoints, EtcdGrants
+from holdfast.adapters.etcd import Connection, EtcdGrants
 from holdfast.adapters.etcd.connection import rpc
+from holdfast.adapters.leases import Endpoints
 from holdfast.client.inspect.managers import lease_findings
 from holdfast.config import Configuration, LeaseSettings
 from holdfast.errors import HoldfastError, InvalidConfig, StoreRefused, StoreUnavailable

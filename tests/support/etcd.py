@@ -8,7 +8,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from holdfast.adapters.etcd import Endpoints, EtcdGrants
+from holdfast.adapters.etcd import EtcdGrants
+from holdfast.adapters.leases import Endpoints
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.ports.clock import Clock
 from tests.support.shared_server import shared_port

@@ -11,18 +11,16 @@ One etcd lease per worker instance: its heartbeat keeps all its keys, its end re
 Nothing here runs on the worker's event loop, so a busy loop costs no lease.
 """
 
-try:
-    import aetcd.rpc as _  # noqa: F401 # pyright: ignore[reportMissingTypeStubs] - is the extra there?
-    import grpc as _grpc  # noqa: F401 # pyright: ignore[reportUnusedImport]
-except ImportError as _missing:  # pragma: no cover - the tests have it
-    from holdfast.errors import StoreRefused
-    from holdfast.extras import install_command
+from holdfast.errors import StoreRefused
+from holdfast.extras import lack_of
 
-    raise StoreRefused(
-        f"leases by etcd need aetcd and grpcio, which are not installed. Install them: {install_command('etcd')}"
-    ) from _missing
+if _lack := lack_of("etcd", "leases by etcd need", aetcd="aetcd", grpc="grpcio"):
+    raise StoreRefused(_lack)
 
-from holdfast.adapters.etcd.connection import Connection, Endpoints
+import aetcd.rpc as _rpc  # noqa: F401 # pyright: ignore[reportMissingTypeStubs, reportUnusedImport] - for the contract
+import grpc as _grpc  # noqa: F401 # pyright: ignore[reportUnusedImport] - that etcd is spoken here only
+
+from holdfast.adapters.etcd.connection import Connection
 from holdfast.adapters.etcd.grants import EtcdGrants
 
-__all__ = ["Connection", "Endpoints", "EtcdGrants"]
+__all__ = ["Connection", "EtcdGrants"]

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import msgspec
-
+from holdfast.adapters.leases.endpoints import LEAST_PATIENCE, MOST_PATIENCE, Endpoints
 from holdfast.errors import InvalidConfig, StoreRefused, StoreUnavailable
 
 grpc: Any = importlib.import_module("grpc")
@@ -31,26 +30,9 @@ OPTIONS: Final = [
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 ]
-LEAST_PATIENCE, MOST_PATIENCE = 2.0, 5.0
-"""Seconds in which a call answers or raises, whatever the lease."""
-
 _CODE = grpc.StatusCode
 _AGAIN = {_CODE.UNAVAILABLE, _CODE.DEADLINE_EXCEEDED, _CODE.CANCELLED, _CODE.ABORTED, _CODE.UNKNOWN, _CODE.INTERNAL}
 _LOGIN = ("invalid auth token", "revision of auth store is old", "auth token")
-
-
-class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the cluster is, and how to enter: addresses such as `http://host:2379`, paths of PEM files, a user."""
-
-    addresses: tuple[str, ...]
-    user: str = ""
-    password: str = ""
-    ca: str = ""
-    certificate: str = ""
-    private_key: str = ""
-
-    def __repr__(self) -> str:
-        return f"Endpoints({', '.join(self.addresses)})"
 
 
 class LeaseGone(Exception):
@@ -62,7 +44,7 @@ class Connection:
 
     def __init__(self, endpoints: Endpoints, *, patience: float = MOST_PATIENCE) -> None:
         self._endpoints = endpoints
-        self.patience: float = min(max(patience, LEAST_PATIENCE), MOST_PATIENCE)
+        self.patience = patience
         self._channels: list[Any] = [_channel(address, endpoints) for address in endpoints.addresses]
         self._first = 0
         self._token = ""

@@ -11,7 +11,6 @@ import asyncio
 import math
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,9 +20,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from holdfast.adapters.etcd import keys as messages
-from holdfast.adapters.etcd.connection import Connection, Endpoints, LeaseGone, rpc
+from holdfast.adapters.etcd.connection import Connection, LeaseGone, rpc
 from holdfast.adapters.etcd.keys import Heard, HeldRun, Keys, held_in
 from holdfast.adapters.etcd.watch import Watch
+from holdfast.adapters.leases.endpoints import Endpoints, patience_for
+from holdfast.adapters.leases.standing import standing_of
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.errors import StoreRefused, StoreUnavailable
 from holdfast.ports.clock import Clock
@@ -68,7 +69,7 @@ class EtcdGrants:
     ) -> None:
         self._clock = clock or SystemClock()
         self._keys = Keys(prefix)
-        self._connection = Connection(endpoints, patience=ttl.total_seconds() / 3)
+        self._connection = Connection(endpoints, patience=patience_for(ttl.total_seconds()))
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-etcd")
         self._leases: dict[str, _Lease] = {}
         self._lock = threading.Lock()
@@ -248,11 +249,7 @@ class EtcdGrants:
     async def workers(self) -> Sequence[Standing]:
         """See `ports.grants`. A worker's heartbeat goes with its lease, so one that is listed lives."""
         heard, held = await self._in_thread(self._read_both)
-        active = Counter(held.values())
-        return [
-            Standing(worker, worker in heard, active[worker], heard[worker].seen_at if worker in heard else None)
-            for worker in sorted({*heard, *active})
-        ]
+        return standing_of({worker: one.seen_at for worker, one in heard.items()}, held)
 
     async def holders(self) -> Mapping[str, str]:
         """See `ports.grants`."""

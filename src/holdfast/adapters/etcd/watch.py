@@ -6,14 +6,13 @@ or behind a compaction. So nothing depends on the history that etcd keeps.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from holdfast.adapters.etcd.connection import Connection, grpc, rpc
 from holdfast.adapters.etcd.keys import Keys, below
-from holdfast.errors import StoreUnavailable
+from holdfast.adapters.leases.orphans import Orphans
 
 
 class Watch:
@@ -23,25 +22,19 @@ class Watch:
         self._connection = connection
         self._keys = keys
         self._known = known
-        self._queue: asyncio.Queue[str | Exception] = asyncio.Queue()
-        self._loop = asyncio.get_running_loop()
         self._ended = threading.Event()
         self._stream: Any = None
-        self._thread = threading.Thread(target=self._run, name="holdfast-etcd-watch", daemon=True)
+        thread = threading.Thread(target=self._run, name="holdfast-etcd-watch", daemon=True)
+        self._orphans = Orphans("etcd", thread.start, self._end)
 
-    async def runs(self) -> AsyncIterator[str]:
+    def runs(self) -> AsyncIterator[str]:
         """Until the cluster cannot be reached: then `StoreUnavailable`."""
-        self._thread.start()
-        try:
-            while True:
-                item = await self._queue.get()
-                if isinstance(item, Exception):
-                    raise item
-                yield item
-        finally:
-            self._ended.set()
-            if self._stream is not None:
-                self._stream.cancel()
+        return self._orphans.runs()
+
+    def _end(self) -> None:
+        self._ended.set()
+        if self._stream is not None:
+            self._stream.cancel()
 
     # -- in the thread -------------------------------------------------------------------------------------------------
 
@@ -50,15 +43,14 @@ class Watch:
             while not self._ended.is_set():
                 self._follow(self._list())
                 self._connection.turn_away()
-        except Exception as error:  # noqa: BLE001 - told to whoever listens
-            self._tell(error)
+        except Exception as error:  # noqa: BLE001 - told to the listener
+            self._orphans.fail(error)
 
     def _list(self) -> int:
         """Tells of what is missing, and returns the revision to watch from."""
         answer = self._connection.call("KVStub", "Range", below(self._keys.runs, keys_only=True))
         listed = {self._keys.run_of(kv.key) for kv in answer.kvs}
-        for run in self._known - listed:
-            self._tell(run)
+        self._orphans.tell(*(self._known - listed))
         self._known.clear()
         self._known.update(listed)
         return int(answer.header.revision) + 1
@@ -88,14 +80,6 @@ class Watch:
         run = self._keys.run_of(event.kv.key)
         if event.type == rpc.Event.DELETE:
             self._known.discard(run)
-            self._tell(run)
+            self._orphans.tell(run)
         else:
             self._known.add(run)
-
-    def _tell(self, item: str | Exception) -> None:
-        if isinstance(item, Exception) and not isinstance(item, StoreUnavailable):
-            item = StoreUnavailable(f"the watch of etcd broke: {item!r}")
-        try:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, item)
-        except RuntimeError:  # the loop is closed: nobody listens
-            self._ended.set()

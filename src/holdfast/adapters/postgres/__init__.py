@@ -13,15 +13,11 @@ A connection needs no state between two transactions, so any of them may go thro
 to a session of ours keeps prepared statements.
 """
 
-try:
-    import psycopg as _  # noqa: F401 - is the extra there?
-except ImportError as _missing:  # pragma: no cover - the tests have it
-    from holdfast.errors import StoreRefused
-    from holdfast.extras import install_command
+from holdfast.errors import StoreRefused
+from holdfast.extras import lack_of
 
-    raise StoreRefused(
-        f"a postgresql:// address needs psycopg, which is not installed. Install it: {install_command('postgres')}"
-    ) from _missing
+if _lack := lack_of("postgres", "a postgresql:// address needs", psycopg="psycopg"):
+    raise StoreRefused(_lack)
 
 from holdfast.adapters.postgres.store import PostgresStore, open_postgres
 

@@ -9,15 +9,11 @@ An object is never changed: whoever stores a blob writes a new one, and only obj
 no writer has to ask whether an object exists, and no removal can meet a writer.
 """
 
-try:
-    import obstore as _  # noqa: F401 - is the extra there?
-except ImportError as _missing:  # pragma: no cover - the tests have it
-    from holdfast.errors import StoreRefused
-    from holdfast.extras import install_command
+from holdfast.errors import StoreRefused
+from holdfast.extras import lack_of
 
-    raise StoreRefused(
-        f"blobs in s3:// need obstore, which is not installed. Install it: {install_command('s3')}"
-    ) from _missing
+if _lack := lack_of("s3", "blobs in s3:// need", obstore="obstore"):
+    raise StoreRefused(_lack)
 
 from holdfast.adapters.s3.address import S3Address, parse_s3_address
 from holdfast.adapters.s3.home import S3Home

@@ -1,0 +1,157 @@
+"""A connection to NATS servers: one after the other, TLS, login, and an answer or an error in bounded time.
+
+Asynchronous, for the one event loop of the adapter's own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from holdfast.adapters.leases.endpoints import MOST_PATIENCE, Endpoints
+from holdfast.adapters.nats.link import NO_RESPONDERS, Answer, Link, Lost
+from holdfast.errors import InvalidConfig, StoreRefused, StoreUnavailable
+
+PORT: Final = 4222
+
+
+class Connection:
+    """Requests to the cluster. The server that answered last is asked first."""
+
+    def __init__(self, endpoints: Endpoints, *, patience: float = MOST_PATIENCE) -> None:
+        self._endpoints = endpoints
+        self._servers = [parse_server(address) for address in endpoints.addresses]
+        self._tls = _context(endpoints)
+        self.patience = patience
+        self._first = 0
+        self._link: Link | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        return self._endpoints.addresses
+
+    async def ask(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        headers: dict[str, str] | None = None,
+        *,
+        when_unheard: Callable[[], Awaitable[None]] | None = None,
+    ) -> Answer:
+        """The first answer. `StoreUnavailable` if there is none in time. A message may be sent twice.
+
+        `when_unheard` is called if a server answers that nothing takes such messages, before it is tried again."""
+        until = time.monotonic() + self.patience
+        each = self.patience / min(len(self._servers), 3)
+        failures: dict[str, str] = {}
+        pause = 0.02
+        while (left := until - time.monotonic()) > 0:
+            number, link = self._first, None
+            try:
+                link = await self.link(min(each, left))
+                answer = await link.ask(subject, payload, headers, min(each, max(until - time.monotonic(), 0.01)))
+                if answer.status != NO_RESPONDERS:
+                    return answer
+                failures[self.addresses[number]] = "JetStream does not answer: it is off, or has no leader"
+                if when_unheard is not None:
+                    await when_unheard()
+                    when_unheard = None
+            except Lost as error:
+                failures[self.addresses[number]] = str(error)
+            await self._turn_away_from(number, link)
+            await asyncio.sleep(min(pause, max(until - time.monotonic(), 0)))
+            pause = min(pause * 2, 0.3)
+        told = "; ".join(f"{address}: {_advice(words)}" for address, words in failures.items())
+        raise StoreUnavailable(f"NATS does not answer within {self.patience:.1f} s. {told}")
+
+    async def link(self, seconds: float) -> Link:
+        """A link to the server that is asked first. `Lost` if there is none in time."""
+        async with self._opening:
+            if self._link is None or self._link.is_lost:
+                link = Link(self._servers[self._first])
+                await link.connect(self._endpoints, self._tls, seconds)
+                self._link = link
+            return self._link
+
+    async def turn_away(self) -> None:
+        """The server that is asked first has failed a request: the next one comes first."""
+        await self._turn_away_from(self._first, self._link)
+
+    async def _turn_away_from(self, number: int, link: Link | None) -> None:
+        """Likewise; of many requests that failed together, only the first turns away."""
+        if number != self._first or link is not self._link:
+            return
+        self._link = None
+        self._first = (self._first + 1) % len(self._servers)
+        if link is not None:
+            await link.close()
+
+    async def greeting(self, number: int) -> Link:
+        """A link of its own to the server of that number, for looking at it. `StoreUnavailable` if there is none."""
+        link = Link(self._servers[number])
+        try:
+            await link.connect(self._endpoints, self._tls, self.patience)
+        except Lost as error:
+            raise StoreUnavailable(_advice(str(error))) from error
+        return link
+
+    async def close(self) -> None:
+        """Lets go of the server."""
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+
+
+def parse_server(address: str) -> str:
+    """The address with its port. `InvalidConfig` for anything else than nats://host:port or tls://host:port."""
+    parts = urlsplit(address)
+    try:
+        port = parts.port or PORT
+    except ValueError:
+        port = 0
+    if parts.scheme not in {"nats", "tls"} or not parts.hostname or not port or parts.path.strip("/") or parts.query:
+        shown = address.rpartition("@")[2]
+        raise InvalidConfig(f'[leases] endpoints: {shown!r} is not an address such as "nats://nats-1:4222"')
+    if "@" in parts.netloc:
+        raise InvalidConfig("[leases] endpoints: an address takes no password. Use [leases] user and password_file")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}:{port}"
+
+
+def _context(endpoints: Endpoints) -> Any:
+    """How TLS is spoken, if a server asks for it."""
+    path = endpoints.ca or endpoints.certificate or endpoints.private_key
+    try:
+        context = ssl.create_default_context(cafile=endpoints.ca or None)
+        if endpoints.certificate:
+            path = endpoints.certificate
+            context.load_cert_chain(endpoints.certificate, endpoints.private_key or None)
+    except ssl.SSLError as error:
+        raise StoreRefused(f"cannot use NATS for leases: {path} is not in PEM format: {error.reason}") from error
+    except OSError as error:
+        raise StoreRefused(f"cannot use NATS for leases: {path} cannot be read: {error.strerror}") from error
+    return context
+
+
+def _advice(words: str) -> str:
+    """What people can do about it, for what people get wrong."""
+    for sign, advice in _ADVICE:
+        if sign in words.lower():
+            return f"{words}. {advice}"
+    return words
+
+
+_ADVICE: Final = (
+    ("authorization violation", "The login is wrong: see [leases] user, password_file, token_file and credentials"),
+    ("authentication", "The login is wrong: see [leases] user, password_file, token_file and credentials"),
+    ("no greeting", "What answers there is not NATS, or it expects TLS first"),
+    ("does not speak tls", "Say nats:// in [leases] endpoints, or switch TLS on in the server"),
+    ("certificate", "TLS does not fit: see [leases] ca, certificate and private_key"),
+    ("ssl", "TLS does not fit: see [leases] ca, certificate and private_key"),
+    ("tls", "TLS does not fit: see [leases] ca, certificate and private_key"),
+)

@@ -1,0 +1,169 @@
+"""A link to one NATS server: requests and answers until it is lost, and never a reconnection of its own.
+
+nats-py reconnects by itself, and requests that were under way wait for their time to run out. Here a lost link fails
+them all at once, and the next server is the caller's choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.adapters.leases.endpoints import Endpoints
+
+aio: Any = importlib.import_module("nats.aio.client")
+"""The client library. Its types are partial."""
+
+PING_SECONDS: Final = 2
+NO_RESPONDERS: Final = "503"
+
+
+class Lost(Exception):
+    """The server cannot be reached, or does not answer. What was asked for may have been done."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came back. `status` is that of the protocol: empty for an ordinary message."""
+
+    data: bytes
+    status: str = ""
+
+
+class Link:
+    """See the module. Made by `connect`."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._client: Any = aio.Client()
+        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._asked = 0
+        self._inbox = ""
+        self._told: list[BaseException] = []
+        self.is_lost = False
+        self.when_lost: list[Callable[[], None]] = []
+
+    # -- opening and closing -------------------------------------------------------------------------------------------
+
+    async def connect(self, endpoints: Endpoints, tls: Any, seconds: float) -> None:
+        """`Lost` with the library's reason unless the server lets us in within that time."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._client.connect(
+                    servers=[self.address],
+                    name="holdfast",
+                    allow_reconnect=False,
+                    max_reconnect_attempts=1,
+                    reconnect_time_wait=0,
+                    connect_timeout=seconds,
+                    ping_interval=PING_SECONDS,
+                    max_outstanding_pings=2,
+                    error_cb=self._note,
+                    closed_cb=self._lose,
+                    tls=tls,
+                    **self._login(endpoints),
+                )
+                self._check_tls()
+                self._inbox = self._client.new_inbox()
+                await self._client.subscribe(f"{self._inbox}.*", cb=self._hear)
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        except Exception as error:
+            await self.close()
+            raise Lost(self._reason(error)) from error
+
+    def _login(self, endpoints: Endpoints) -> dict[str, Any]:
+        """The library asks for a secret when it sends it: not before TLS is known to be there."""
+
+        def told_in_private(secret: str) -> Callable[[], str] | None:
+            def tell() -> str:
+                self._check_tls()
+                return secret
+
+            return tell if secret else None
+
+        return {
+            "user": told_in_private(endpoints.user),
+            "password": told_in_private(endpoints.password),
+            "token": told_in_private(endpoints.token),
+            "user_credentials": endpoints.credentials or None,
+        }
+
+    def _check_tls(self) -> None:
+        if urlsplit(self.address).scheme == "tls" and not self.server.get("tls_required"):
+            raise Lost("the server does not speak TLS")
+
+    @property
+    def server(self) -> Mapping[str, Any]:
+        """What the server says of itself."""
+        found: Mapping[str, Any] = self._client._server_info
+        return found
+
+    async def close(self) -> None:
+        """Ends it. A server that is frozen does not hold it up."""
+        self._client._closed_cb = None
+        with suppress(Exception):
+            async with asyncio.timeout(1):
+                await self._client.close()
+        await self._lose()
+
+    async def _note(self, error: BaseException) -> None:
+        self._told.append(error)
+
+    def _reason(self, error: BaseException) -> str:
+        """In words: the library's last error says more than the one it raises."""
+        found = next((each for each in reversed(self._told) if str(each)), error)
+        if isinstance(found, TimeoutError) or "expecting INFO" in str(found):
+            return f"no greeting of a NATS server ({str(found) or 'it took too long'})"
+        return " ".join((str(found) or repr(found)).split())[:300]
+
+    async def _lose(self) -> None:
+        if self.is_lost:
+            return
+        self.is_lost = True
+        for future in list(self._waiting.values()):
+            if not future.done():
+                future.set_exception(Lost(f"the connection ended{self._last_words()}"))
+        for hear in self.when_lost:
+            hear()
+
+    def _last_words(self) -> str:
+        return f": {self._reason(self._told[-1])}" if self._told else ""
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    async def ask(self, subject: str, payload: bytes, headers: dict[str, str] | None, seconds: float) -> Answer:
+        """One answer to one message. `Lost` if there is none in time."""
+        if self.is_lost:
+            raise Lost("the connection ended")
+        self._asked += 1
+        token = f"{self._asked}"
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = future
+        try:
+            async with asyncio.timeout(seconds):
+                await self._client.publish(subject, payload, reply=f"{self._inbox}.{token}", headers=headers)
+                return await future
+        except TimeoutError as error:
+            raise Lost(f"no answer within {seconds:.1f} s") from error
+        except Lost:
+            raise
+        except Exception as error:
+            raise Lost(self._reason(error)) from error
+        finally:
+            del self._waiting[token]
+
+    async def _hear(self, message: Any) -> None:
+        future = self._waiting.get(message.subject.rpartition(".")[2])
+        if future is not None and not future.done():
+            future.set_result(Answer(message.data, str((message.headers or {}).get("Status", ""))))
+
+    async def subscribe(self, hear: Callable[[Any], Awaitable[None]]) -> Any:
+        """A new subject of which each message is heard, until the answer is unsubscribed."""
+        return await self._client.subscribe(self._client.new_inbox(), cb=hear)
