@@ -171,7 +171,7 @@ class App(ClientHolder):
 
         @asynccontextmanager
         async def serve() -> AsyncGenerator[Worker]:
-            async with self, granting(self._leases, self.config.leases, options.ttl) as grants:
+            async with self, granting(self._leases, self.config.leases, options.ttl, await self.client()) as grants:
                 client = await self.client()
                 worker = Worker(
                     client.store,

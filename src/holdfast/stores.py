@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
+from typing import Final, Protocol
 
 import msgspec
 
+from holdfast.client.client import Client
 from holdfast.config import LeaseSettings, StoreSettings
-from holdfast.errors import InvalidInput, StoreRefused
+from holdfast.errors import InvalidInput
 from holdfast.ports.blob_home import BlobHome
 from holdfast.ports.condition import Schema
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
+
+MOST_MARK: Final = (1 << 62) - 1
 
 
 async def open_store(url: str, settings: StoreSettings | None = None, *, blobs: str | None = None) -> Store:
@@ -24,7 +28,7 @@ async def open_store(url: str, settings: StoreSettings | None = None, *, blobs: 
     home = home_of(url, blobs or chosen.blobs, is_shared=chosen.shared)
     store = await _open_store(url, chosen)
     try:
-        mark = await store.folder_mark()
+        mark = await store.mark("folder")
         if home is None and not mark:
             return store
         from holdfast.adapters.blobs.housed_store import open_home
@@ -73,53 +77,76 @@ async def _open_store(url: str, chosen: StoreSettings) -> Store:
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
 
 
-async def open_grants(settings: LeaseSettings, ttl: timedelta) -> Grants | None:
+async def open_grants(settings: LeaseSettings, ttl: timedelta, mark: int | None = None) -> OpenedGrants | None:
     """The lease manager that the configuration names; None if the store grants its leases itself.
 
-    `StoreRefused` if it cannot be used."""
+    `StoreRefused` if it cannot be used, or if its prefix belongs to a store with another `mark`."""
     if settings.type == "store":
         return None
-    from holdfast.adapters.etcd import Endpoints, EtcdGrants
-
-    endpoints = Endpoints(
-        addresses=settings.endpoints,
-        user=settings.user,
-        password=await asyncio.to_thread(_password_in, settings.password_file),
-        ca=settings.ca,
-        certificate=settings.certificate,
-        private_key=settings.private_key,
-    )
-    grants = EtcdGrants(endpoints, prefix=settings.prefix, ttl=ttl)
+    grants = await asyncio.to_thread(_new_grants, settings, ttl)
     try:
-        await grants.open()
+        await grants.open(mark)
     except BaseException:
         await grants.close()
         raise
     return grants
 
 
+def _new_grants(settings: LeaseSettings, ttl: timedelta) -> OpenedGrants:
+    """Adapters are imported where they are chosen."""
+    from holdfast.adapters.leases import Endpoints, read_secret
+
+    endpoints = Endpoints(
+        addresses=settings.endpoints,
+        user=settings.user,
+        password=read_secret("password_file", settings.password_file),
+        token=read_secret("token_file", settings.token_file),
+        credentials=settings.credentials,
+        ca=settings.ca,
+        certificate=settings.certificate,
+        private_key=settings.private_key,
+    )
+    if settings.type == "etcd":
+        from holdfast.adapters.etcd import EtcdGrants
+
+        return EtcdGrants(endpoints, prefix=settings.prefix, ttl=ttl)
+    from holdfast.adapters.nats import NatsGrants
+
+    return NatsGrants(endpoints, bucket=settings.bucket, replicas=settings.replicas, prefix=settings.prefix, ttl=ttl)
+
+
+class OpenedGrants(Grants, Protocol):
+    """A manager that is a server of its own."""
+
+    async def open(self, mark: int | None = None) -> None:
+        """`StoreRefused` if it cannot be used, or belongs to a store with another mark. It changes nothing."""
+        ...
+
+    async def own(self, mark: int) -> None:
+        """It belongs to the store with that mark from here on. `StoreRefused` if it belongs to another."""
+        ...
+
+
 @asynccontextmanager
-async def granting(given: Grants | None, settings: LeaseSettings, ttl: timedelta) -> AsyncGenerator[Grants | None]:
+async def granting(
+    given: Grants | None, settings: LeaseSettings, ttl: timedelta, client: Client, *, owns: bool = True
+) -> AsyncGenerator[Grants | None]:
     """Who grants leases beside the store, for as long as the block lasts: whom an app was given, or whom the
-    configuration names, or nobody. `StoreRefused` if it cannot be used."""
-    if given is not None:
+    configuration names, or nobody. `StoreRefused` if it cannot be used.
+
+    `owns`: notes in the manager, and in the store, that they belong together."""
+    if given is not None or settings.type == "store":
         yield given
         return
-    grants = await open_grants(settings, ttl)
+    mark = await client.store.mark("leases", secrets.randbelow(MOST_MARK) + 1 if owns else 0)
+    grants = await open_grants(settings, ttl, mark)
+    assert grants is not None
     try:
+        if owns:
+            await grants.own(mark)
         yield grants
     finally:
-        if grants is not None:
-            await grants.close()
-
-
-def _password_in(path: str) -> str:
-    if not path:
-        return ""
-    try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreRefused(f"[leases] password_file {path} cannot be read: {type(error).__name__}") from error
+        await grants.close()
 
 
 async def schema_of(url: str) -> Schema | None:

@@ -15,7 +15,8 @@ from tests.architecture.source import PACKAGE, ROOT, parse, python_files, shown
 
 LAYERS = (
     "cli web contrib testing lint app sync client worker engine upkeep turn adapters adapters.sqlite adapters.postgres "
-    "adapters.memory adapters.s3 adapters.etcd config authoring authoring.script authoring.machine ports core errors"
+    "adapters.memory adapters.s3 adapters.etcd adapters.nats config authoring authoring.script authoring.machine ports "
+    "core errors"
 ).split()
 
 
@@ -40,6 +41,7 @@ def skeleton(tmp_path: Path) -> Path:
     (tmp_path / "src/holdfast/adapters/postgres/library.py").write_text("import psycopg\n")
     (tmp_path / "src/holdfast/adapters/s3/library.py").write_text("import obstore\n")
     (tmp_path / "src/holdfast/adapters/etcd/library.py").write_text("import aetcd, grpc\n")
+    (tmp_path / "src/holdfast/adapters/nats/library.py").write_text("import nats\n")
     (tmp_path / "src/holdfast/cli/terminal.py").write_text("import click, rich\n")
     return tmp_path
 
@@ -85,6 +87,7 @@ PLANTED = [
     ("client", "import psycopg", "psycopg is spoken"),
     ("adapters.memory", "import obstore", "obstore is spoken"),
     ("worker", "import grpc", "etcd is spoken"),
+    ("adapters.etcd", "import nats", "NATS is spoken"),
     ("worker", "import rich.table", "click and rich"),
     ("cli", "import holdfast.web", "Imports point one way"),
     ("cli", "from holdfast.engine import anything", "cli and web are clients"),

@@ -84,8 +84,8 @@ ROWS: dict[str, str] = {
 }
 
 DECISIONS: dict[str, str] = {
-    "stepflow.L14": "the store's own leases are the default; `[leases]` may name etcd, `App(leases=…)` any (ADR 0051)",
-    "stepflow.C4": "as stepflow.L14: by configuration the store or etcd, or with the app; NATS comes later",
+    "stepflow.L14": "the store grants leases by default; `[leases]` names etcd or NATS, `App(leases=…)` any (ADR 0068)",
+    "stepflow.C4": "as stepflow.L14: by configuration the store, etcd or NATS, or with the app",
     "stepflow.B2": "an unknown name is `BlobNotFound`: whoever asks has it from a journal; its `blob_kind` is None",
     "stepflow.C7": "advice: versions are pinned, and steps own their idempotency (docs/guides)",
     "stem.S1": "the run table is the queue: there is no broker, and a background task is a run of one step",

@@ -31,8 +31,9 @@ def test_the_settings_are_read_as_the_page_says(tmp_path: Path) -> None:
     settings = load(folder=tmp_path, environ={}).settings
     assert (settings.leases, settings.recovery) == (Configuration().leases, Configuration().recovery)
     assert settings.worker.id == "worker-1"
-    (tmp_path / "holdfast.toml").write_text(block("etcd.toml"))
-    assert load(folder=tmp_path, environ={}).settings.leases.type == "etcd"
+    for kind in ("etcd", "nats"):
+        (tmp_path / "holdfast.toml").write_text(block(f"{kind}.toml"))
+        assert load(folder=tmp_path, environ={}).settings.leases.type == kind
     text = PAGE.read_text()
     shown = set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", text, re.MULTILINE))
     assert shown == {name for name in keys() if name.startswith("recovery.")}

@@ -103,7 +103,7 @@ async def test_a_bucket_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match="there is no bucket 'absent'"):
         await open_store(store, blobs=s3.address("absent"))
     opened = await open_store(store)
-    assert await opened.folder_mark() == 0
+    assert await opened.mark("folder") == 0
     await opened.close()
     with pytest.raises(StoreRefused, match="there is no bucket 'absent'"):
         await open_store(store, blobs=s3.address("absent"))

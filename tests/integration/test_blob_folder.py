@@ -211,7 +211,7 @@ async def test_many_that_name_a_folder_for_the_first_time_agree(shop: Shop) -> N
     try:
         name = await stores[0].put_blob(LARGE)
         assert [await store.get_blob(name) for store in stores] == [LARGE] * 6
-        assert len({await store.folder_mark() for store in stores}) == 1
+        assert len({await store.mark("folder") for store in stores}) == 1
     finally:
         for store in stores:
             await store.close()
@@ -224,7 +224,7 @@ async def test_whoever_died_while_naming_a_folder_is_followed(shop: Shop) -> Non
     (shop.folder / LABEL).write_text(f"4711\n{store.url}\n")
     await store.close()
     async with shop.told as app:
-        assert await (await app.client()).store.folder_mark() == 4711
+        assert await (await app.client()).store.mark("folder") == 4711
 
 
 async def test_a_folder_that_goes_away_is_waited_for(shop: Shop, tmp_path: Path) -> None:

@@ -13,7 +13,13 @@ from holdfast.core.ids import check_name
 from holdfast.errors import InvalidConfig, InvalidId
 
 LEAST_TTL = timedelta(seconds=2)
-MANAGER_KEYS = ("endpoints", "on_loss", "prefix", "user", "password_file", "ca", "certificate", "private_key")
+NATS_KEYS = ("bucket", "replicas", "token_file", "credentials")
+MANAGER_KEYS = (
+    *("endpoints", "on_loss", "prefix", "user", "password_file", "ca", "certificate", "private_key"),
+    *NATS_KEYS,
+)
+EXAMPLES = {"etcd": "http://etcd-1:2379", "nats": "nats://nats-1:4222"}
+BUCKET = re.compile(r"[A-Za-z0-9_-]+")
 PREFIX = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
@@ -58,22 +64,35 @@ def _check_blobs(blobs: str, said: Callable[[str], str], origins: Mapping[str, s
 
 def _check_leases(leases: LeaseSettings, said: Callable[[str], str]) -> None:
     if leases.type == "store":
-        for name in MANAGER_KEYS:
-            if getattr(leases, name) != getattr(LeaseSettings(), name):
-                raise InvalidConfig(f"{said(f'leases.{name}')} contradicts {said('leases.type')}: the store has none")
+        _refuse_keys(leases, MANAGER_KEYS, said)
         return
-    if leases.type == "nats":
-        raise InvalidConfig(f'{said("leases.type")}: leases by NATS are not implemented yet; use "store" or "etcd"')
+    if leases.type == "etcd":
+        _refuse_keys(leases, NATS_KEYS, said)
     if not leases.endpoints:
-        raise InvalidConfig(f'{said("leases.type")} needs [leases] endpoints, such as ["http://etcd-1:2379"]')
+        raise InvalidConfig(f'{said("leases.type")} needs [leases] endpoints, such as ["{EXAMPLES[leases.type]}"]')
     if not PREFIX.fullmatch(leases.prefix):
         raise InvalidConfig(f"{said('leases.prefix')}: letters, digits and ._- between single slashes")
     if leases.ttl < LEAST_TTL:
-        raise InvalidConfig(f"{said('leases.ttl')}: etcd counts in whole seconds, and takes two at least")
+        raise InvalidConfig(f"{said('leases.ttl')}: {leases.type} counts in whole seconds, and takes two at least")
+    if not BUCKET.fullmatch(leases.bucket):
+        raise InvalidConfig(f"{said('leases.bucket')}: letters, digits, _ and -")
+    logins = [name for name in ("user", "token_file", "credentials") if getattr(leases, name)]
+    if len(logins) > 1:
+        raise InvalidConfig(f"{' and '.join(said(f'leases.{name}') for name in logins)}: choose one way to log in")
     if bool(leases.user) != bool(leases.password_file):
         raise InvalidConfig(f"{said('leases.user')} and {said('leases.password_file')} belong together")
     if bool(leases.certificate) != bool(leases.private_key):
         raise InvalidConfig(f"{said('leases.certificate')} and {said('leases.private_key')} belong together")
+
+
+def _refuse_keys(leases: LeaseSettings, names: tuple[str, ...], said: Callable[[str], str]) -> None:
+    """Keys that this type of leases does not have."""
+    for name in names:
+        if getattr(leases, name) != getattr(LeaseSettings(), name):
+            raise InvalidConfig(
+                f"{said(f'leases.{name}')} contradicts {said('leases.type')}: leases of type {leases.type!r} have no "
+                f"{name}"
+            )
 
 
 def _lengths(settings: Configuration) -> dict[str, timedelta]:

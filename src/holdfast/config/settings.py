@@ -28,8 +28,9 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Who grants leases, and for how long. The heartbeat is a third of `ttl`.
 
     The rest is about a manager outside the store: where it is, under which `prefix` it keeps the leases of this store,
-    how to log in (`password_file`, `ca`, `certificate` and `private_key` are paths), and whether workers go on by the
-    store's leases when it does not answer ("store") or claim nothing until it does ("stop").
+    how to log in (`password_file`, `token_file`, `credentials`, `ca`, `certificate` and `private_key` are paths), and
+    whether workers use the store's leases when it does not answer ("store") or claim nothing until it does ("stop").
+    `bucket`, its `replicas`, `token_file` and `credentials` are for NATS.
     """
 
     type: Literal["store", "etcd", "nats"] = "store"
@@ -37,8 +38,12 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     ttl: timedelta = timedelta(seconds=15)
     on_loss: Literal["store", "stop"] = "store"
     prefix: str = "holdfast"
+    bucket: str = "holdfast"
+    replicas: AtLeastOne = 1
     user: str = ""
     password_file: str = ""
+    token_file: str = ""
+    credentials: str = ""
     ca: str = ""
     certificate: str = ""
     private_key: str = ""

@@ -5,7 +5,7 @@ The store keeps a stub of each blob and decides in its own transactions what ref
 for that: bytes are in the home before the store hears of them, and the store forgets them before they leave the home.
 
 Times are those of the store's clock, whatever the clocks of hosts and servers say. A home belongs to one store and
-bears a mark that the store knows it by (`Blobs.folder_mark`), so a path that is not mounted, or another bucket, is
+bears a mark that the store knows it by (`Blobs.mark`), so a path that is not mounted, or another bucket, is
 noticed before anything is written or counts as lost.
 """
 

@@ -25,6 +25,9 @@ from holdfast.errors import BlobNotFound
 BlobKind: TypeAlias = Literal["payload", "definition", "user", "segment"]
 """What a blob is for: a large payload, a flow's definition, a step's own data, packed turns of a snapshot."""
 
+Mark: TypeAlias = Literal["folder", "leases"]
+"""What outside the store bears a mark that the store knows it by."""
+
 
 class Stub(msgspec.Struct, frozen=True, gc=False):
     """A blob whose bytes are kept elsewhere (`ports.blob_home`): the store keeps its name, size and age, and what it
@@ -86,8 +89,9 @@ class Blobs(Protocol):
         """What each of these blobs refers to; those that refer to nothing, or are not there, are left out."""
         ...
 
-    async def folder_mark(self, new: int = 0) -> int:
-        """The mark of the home that holds the bytes of this store's blobs (`ports.blob_home`); 0 if there is none.
+    async def mark(self, of: Mark, new: int = 0) -> int:
+        """The mark by which something outside knows this store; 0 if there is none. Of the "folder": the home that
+        holds the bytes of its blobs (`ports.blob_home`). Of the "leases": the lease manager's prefix.
 
         A `new` one (64 bits, above 0) is kept if there was none, durably and for ever: of several that are given at the
         same time all hear of the same one.

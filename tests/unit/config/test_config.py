@@ -33,8 +33,12 @@ endpoints = []
 ttl = "20s"
 on_loss = "store"
 prefix = "holdfast"
+bucket = "holdfast"
+replicas = 1
 user = ""
 password_file = ""
+token_file = ""
+credentials = ""
 ca = ""
 certificate = ""
 private_key = ""
@@ -62,6 +66,7 @@ session_key = "long"
 """
 
 
+NATS = "[leases]\ntype = 'nats'\nendpoints = ['nats://nats-1:4222']\n"
 ETCD = "[leases]\ntype = 'etcd'\nendpoints = ['http://etcd-1:2379']\n"
 
 
@@ -192,7 +197,12 @@ def test_a_named_file_is_the_only_one(tmp_path: Path) -> None:
         ("[leases]\nttl = '0s'", ["[leases] ttl", "must be longer than zero"]),
         ("[leases]\nttl = '1s'", ["[leases] ttl", "[worker] poll", "default", "no room for two polls"]),
         ("[leases]\ntype = 'etcd'", ["[leases] type", "needs [leases] endpoints"]),
-        ("[leases]\ntype = 'nats'", ["[leases] type", "not implemented yet"]),
+        ("[leases]\ntype = 'nats'", ["[leases] type", "needs [leases] endpoints", "nats://nats-1:4222"]),
+        (NATS + "bucket = 'a.b'", ["[leases] bucket", "letters, digits"]),
+        (NATS + "replicas = 0", ["[leases] replicas", ">= 1"]),
+        (NATS + "ttl = '1s'", ["[leases] ttl", "nats counts in whole seconds"]),
+        (NATS + "token_file = 't'\ncredentials = 'c'", ["[leases] token_file", "[leases] credentials", "one way"]),
+        (ETCD + "bucket = 'mine'", ["[leases] bucket", "contradicts", "[leases] type"]),
         ("[leases]\nprefix = 'mine'", ["[leases] prefix", "contradicts", "[leases] type"]),
         (ETCD + "prefix = 'a//b'", ["[leases] prefix", "between single slashes"]),
         (ETCD + "ttl = '1s'", ["[leases] ttl", "whole seconds"]),

@@ -3,7 +3,7 @@
 The store keeps a stub of each (name, size, age, references), so what refers to a blob, and when it may go, is decided
 in the store's own transactions. A verb that neither brings nor reads blobs is the store's own.
 
-The store knows its home by a mark (`Blobs.folder_mark`), from the first process that names one. A process that was not
+The store knows its home by a mark (`Blobs.mark`), from the first process that names one. A process that was not
 told of it does what needs no blobs, and is refused the rest before anything is written: nobody would look for bytes in
 the store, and a run whose payloads are elsewhere would seem damaged.
 """
@@ -45,7 +45,7 @@ async def open_home(store: Store, home: BlobHome | None, mark: int) -> Store:
     """
     if home is None:
         return with_home(store, UntoldHome(store.url)) if mark else store
-    await home.open(mark or await store.folder_mark(await home.own(store.url)))
+    await home.open(mark or await store.mark("folder", await home.own(store.url)))
     return with_home(store, home)
 
 
@@ -108,7 +108,7 @@ class _HousedStore:
         self.heart, self.claim, self.due, self.acquit = inner.heart, inner.claim, inner.due, inner.acquit
         self.reinstate, self.lease, self.held, self.take = inner.reinstate, inner.lease, inner.held, inner.take
         self.release, self.release_all, self.workers = inner.release, inner.release_all, inner.workers
-        self.blob_kind, self.known_blobs, self.folder_mark = inner.blob_kind, inner.known_blobs, inner.folder_mark
+        self.blob_kind, self.known_blobs, self.mark = inner.blob_kind, inner.known_blobs, inner.mark
         self.blob_references = inner.blob_references
         self.take_duty, self.drop_duty = inner.take_duty, inner.drop_duty
         self.expired, self.remove, self.held_only_by = inner.expired, inner.remove, inner.held_only_by

@@ -24,6 +24,7 @@ from holdfast.adapters.etcd.connection import Connection, LeaseGone, rpc
 from holdfast.adapters.etcd.keys import Heard, HeldRun, Keys, held_in
 from holdfast.adapters.etcd.watch import Watch
 from holdfast.adapters.leases.endpoints import Endpoints, patience_for
+from holdfast.adapters.leases.owner import check_owner, mark_text
 from holdfast.adapters.leases.standing import standing_of
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.errors import StoreRefused, StoreUnavailable
@@ -68,6 +69,7 @@ class EtcdGrants:
         self, endpoints: Endpoints, *, prefix: str = "holdfast", ttl: timedelta, clock: Clock | None = None
     ) -> None:
         self._clock = clock or SystemClock()
+        self._prefix = prefix
         self._keys = Keys(prefix)
         self._connection = Connection(endpoints, patience=patience_for(ttl.total_seconds()))
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-etcd")
@@ -75,11 +77,12 @@ class EtcdGrants:
         self._lock = threading.Lock()
         self._known: set[str] = set()
 
-    async def open(self) -> None:
-        """`StoreRefused` if the cluster cannot be used, or something else uses the prefix."""
-        await self._in_thread(self._open)
+    async def open(self, mark: int | None = None) -> None:
+        """`StoreRefused` if the cluster cannot be used, or something else uses the prefix: a store with another `mark`
+        too."""
+        await self._in_thread(self._open, mark)
 
-    def _open(self) -> None:
+    def _open(self, mark: int | None) -> None:
         self._connection.check()
         answer = self._connection.call("KVStub", "Range", messages.below(self._keys.base, keys_only=True, limit=1000))
         for kv in answer.kvs:
@@ -88,6 +91,19 @@ class EtcdGrants:
                     f"cannot use etcd for leases: the prefix {self._keys.base.decode()!r} is used by other software "
                     f"(the key {kv.key.decode(errors='replace')!r}). Say another one: [leases] prefix"
                 )
+        self._check_owner(mark)
+
+    def _check_owner(self, mark: int | None) -> None:
+        found = self._connection.call("KVStub", "Range", rpc.RangeRequest(key=self._keys.store)).kvs
+        check_owner("etcd", self._prefix, found[0].value if found else None, mark)
+
+    async def own(self, mark: int) -> None:
+        """The prefix belongs to the store with that mark from here on. `StoreRefused` if it belongs to another."""
+        await self._in_thread(self._own, mark)
+
+    def _own(self, mark: int) -> None:
+        self._connection.call("KVStub", "Txn", messages.put_once(self._keys.store, mark_text(mark)))
+        self._check_owner(mark)
 
     async def close(self) -> None:
         """See `ports.grants`."""

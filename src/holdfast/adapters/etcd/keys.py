@@ -34,6 +34,7 @@ class Keys:
         self.base: bytes = base + b"/"
         self.runs: bytes = base + b"/runs/"
         self.heartbeats: bytes = base + b"/heartbeats/"
+        self.store: bytes = base + b"/store"
 
     def run(self, run: str) -> bytes:
         return self.runs + run.encode()
@@ -49,7 +50,7 @@ class Keys:
 
     def is_ours(self, key: bytes) -> bool:
         """Whether a key below the prefix is one of these."""
-        return key.startswith((self.runs, self.heartbeats))
+        return key == self.store or key.startswith((self.runs, self.heartbeats))
 
 
 def below(prefix: bytes, **options: Any) -> Any:
@@ -69,6 +70,11 @@ def _acquire(key: bytes, value: bytes, lease: int) -> Any:
         success=[rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=value, lease=lease))],
         failure=[rpc.RequestOp(request_range=rpc.RangeRequest(key=key))],
     )
+
+
+def put_once(key: bytes, value: bytes) -> Any:
+    """Puts a key that is not there."""
+    return _acquire(key, value, 0)
 
 
 def found_keys(answer: Any) -> list[Any]:

@@ -18,7 +18,7 @@ from holdfast.core.shares import Claimers
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row
 from holdfast.errors import CorruptJournal, InvalidInput, NotAllowedHere
-from holdfast.ports.blobs import BlobData, BlobKind, Stub, not_in_store
+from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, not_in_store
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.contents import Contents
@@ -155,11 +155,12 @@ class Keeping:
             found = {name: self._tables.blobs.get(name) for name in names}
             return {name: blob.names for name, blob in found.items() if blob is not None and blob.names}
 
-    async def folder_mark(self, new: int = 0) -> int:
+    async def mark(self, of: Mark, new: int = 0) -> int:
         """See `ports.blobs`."""
         with self._lock:
-            self._tables.folder_mark = self._tables.folder_mark or new
-            return self._tables.folder_mark
+            if new:
+                self._tables.marks.setdefault(of, new)
+            return self._tables.marks.get(of, 0)
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 

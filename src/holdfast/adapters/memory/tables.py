@@ -104,7 +104,7 @@ class Tables:
     exposed: dict[int, dict[str, StoredValue]] = field(default_factory=dict[int, dict[str, StoredValue]])
     snapshots: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
     blobs: dict[str, Blob] = field(default_factory=dict[str, Blob])
-    folder_mark: int = 0
+    marks: dict[str, int] = field(default_factory=dict[str, int])
     references: dict[int, dict[Source, frozenset[str]]] = field(default_factory=dict[int, dict[Source, frozenset[str]]])
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.adapters.nats.connection import Connection
 from holdfast.adapters.nats.keys import is_ours
+from holdfast.adapters.nats.link import headers_of
 from holdfast.errors import StoreRefused, StoreUnavailable
 
 MARKER_SECONDS: Final = 60
@@ -118,16 +119,18 @@ class Bucket:
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        """Makes the bucket if there is none. `StoreRefused` if it cannot be made, or is used by something else."""
+    async def check(self) -> None:
+        """`StoreRefused` unless JetStream answers, and the bucket, if there is one, is not used by something else."""
         try:
-            found = await self._look_or_make()
+            found = await self.look(">")
         except StoreUnavailable as error:
             raise StoreRefused(f"cannot use NATS for leases: {error}") from error
+        if found is None:
+            return
         if not (found.config.allow_msg_ttl and found.config.allow_rollup_hdrs):
             raise StoreRefused(
-                f"cannot use NATS for leases: keys of the bucket {self.name!r} cannot run out. It was made for "
-                "something else, or the server is older than 2.11. Name a bucket that does not exist: [leases] bucket"
+                f"cannot use NATS for leases: the bucket {self.name!r} is used by other software: its keys cannot run "
+                "out. Name another one: [leases] bucket"
             )
         for key in found.state.subjects:
             if not is_ours(key.removeprefix(self._base)):
@@ -136,11 +139,13 @@ class Bucket:
                     f"{key.removeprefix(self._base)!r}). Name another one: [leases] bucket"
                 )
 
-    async def _look_or_make(self) -> Condition:
-        found = await self.look(">")
-        if found is not None:
-            return found
+    async def make(self) -> None:
+        """Makes the bucket if there is none. `StoreRefused` if it cannot be made."""
         async with self._making:
+            if await self.look("-") is not None:
+                return
+            if not (await self.connection.link(self.connection.patience)).server.get("api_lvl"):
+                raise StoreRefused("cannot use NATS for leases: its keys cannot run out. Use NATS 2.11 or newer")
             wanted = {
                 "name": self.stream,
                 "description": "Leases of Holdfast",
@@ -156,14 +161,12 @@ class Bucket:
             }
             data = await self._ask(f"$JS.API.STREAM.CREATE.{self.stream}", wanted)
             problem = _reply(data).error
-            found = await self.look(">")
-        if found is None:
-            assert problem is not None
+            if await self.look("-") is not None or problem is None:
+                return
             raise StoreRefused(
                 f"cannot use NATS for leases: the bucket {self.name!r} with {self._replicas} replicas cannot be made: "
                 f"{problem.description}. See [leases] replicas, and what the user may do"
             )
-        return found
 
     async def look(self, keys: str) -> Condition | None:
         """The bucket, with the keys that match; None if there is none."""
@@ -235,7 +238,7 @@ class Bucket:
 
     def entry_in(self, message: Any) -> Entry:
         """What a consumer sent."""
-        headers = message.headers or {}
+        headers = headers_of(message)
         is_marker = "KV-Operation" in headers or "Nats-Marker-Reason" in headers
         key = message.subject.removeprefix(self._base)
         return Entry(key, message.metadata.sequence.stream, message.data, is_marker)
@@ -253,7 +256,10 @@ class Bucket:
     async def _make_again(self) -> None:
         """Nothing takes our keys: the bucket has no leader, or the servers lost their data."""
         if not self._making.locked():
-            await self._look_or_make()
+            try:
+                await self.make()
+            except StoreRefused as error:
+                raise StoreUnavailable(str(error)) from error
 
     async def _ask(self, subject: str, request: object) -> bytes:
         payload = b"" if request is None else msgspec.json.encode(request)

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from holdfast.adapters.leases.endpoints import MOST_PATIENCE, Endpoints
+from holdfast.adapters.leases.endpoints import MOST_PATIENCE, Endpoints, read_secret
 from holdfast.adapters.nats.link import NO_RESPONDERS, Answer, Link, Lost
 from holdfast.errors import InvalidConfig, StoreRefused, StoreUnavailable
+from holdfast.extras import lack_of
 
 PORT: Final = 4222
 
@@ -26,6 +27,7 @@ class Connection:
         self._endpoints = endpoints
         self._servers = [parse_server(address) for address in endpoints.addresses]
         self._tls = _context(endpoints)
+        check_credentials(endpoints.credentials)
         self.patience = patience
         self._first = 0
         self._link: Link | None = None
@@ -123,6 +125,17 @@ def parse_server(address: str) -> str:
     return f"{parts.scheme}://{host}:{port}"
 
 
+def check_credentials(path: str) -> None:
+    """`StoreRefused` if the file cannot be used."""
+    if not path:
+        return
+    if lack := lack_of("nats", "credentials of NATS need", nkeys="nkeys"):
+        raise StoreRefused(lack)
+    text = read_secret("credentials", path)
+    if "BEGIN NATS USER JWT" not in text:
+        raise StoreRefused(f"[leases] credentials {path} is not a credentials file of NATS")
+
+
 def _context(endpoints: Endpoints) -> Any:
     """How TLS is spoken, if a server asks for it."""
     path = endpoints.ca or endpoints.certificate or endpoints.private_key
@@ -150,6 +163,7 @@ _ADVICE: Final = (
     ("authorization violation", "The login is wrong: see [leases] user, password_file, token_file and credentials"),
     ("authentication", "The login is wrong: see [leases] user, password_file, token_file and credentials"),
     ("no greeting", "What answers there is not NATS, or it expects TLS first"),
+    ("no answer", "If this lasts, JetStream has no quorum: start the other servers"),
     ("does not speak tls", "Say nats:// in [leases] endpoints, or switch TLS on in the server"),
     ("certificate", "TLS does not fit: see [leases] ca, certificate and private_key"),
     ("ssl", "TLS does not fit: see [leases] ca, certificate and private_key"),

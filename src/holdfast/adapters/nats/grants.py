@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from holdfast.adapters.leases.endpoints import Endpoints, patience_for
+from holdfast.adapters.leases.owner import check_owner, mark_text
 from holdfast.adapters.leases.standing import standing_of
 from holdfast.adapters.nats.bucket import Bucket, Cluster
 from holdfast.adapters.nats.connection import Connection
@@ -55,6 +56,7 @@ class NatsGrants:
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
+        self._prefix = prefix
         self._keys = Keys(prefix)
         self._ttl = ttl
         patience = patience_for(ttl.total_seconds())
@@ -66,9 +68,27 @@ class NatsGrants:
         self._view = View(self._keys)
         self._thread = LoopThread("holdfast-nats")
 
-    async def open(self) -> None:
-        """`StoreRefused` if the cluster cannot be used, or something else uses the bucket."""
-        await self._thread.run(self._bucket.open())
+    async def open(self, mark: int | None = None) -> None:
+        """`StoreRefused` if the cluster cannot be used, or something else uses the bucket, or a store with another
+        `mark` the prefix."""
+        await self._thread.run(self._open(mark))
+
+    async def _open(self, mark: int | None) -> None:
+        await self._bucket.check()
+        await self._check_owner(mark)
+
+    async def _check_owner(self, mark: int | None) -> None:
+        found = await self._bucket.get(self._keys.store)
+        check_owner("NATS", self._prefix, None if found is None or found.is_marker else found.value, mark)
+
+    async def own(self, mark: int) -> None:
+        """The prefix belongs to the store with that mark from here on. `StoreRefused` if it belongs to another."""
+        await self._thread.run(self._own(mark))
+
+    async def _own(self, mark: int) -> None:
+        await self._bucket.make()
+        await self._bucket.put(self._keys.store, mark_text(mark), last=0)
+        await self._check_owner(mark)
 
     async def close(self) -> None:
         """See `ports.grants`."""
@@ -156,7 +176,7 @@ class NatsGrants:
         last = mine.held.pop(run, 0) if mine is not None else 0
         for _ in range(TRIES):
             if last and (revision := await self._bucket.remove(key, last=last)):
-                self._view.set_free(run, revision)
+                self._view.note_free(run, revision)
                 return Released()
             entry = await self._bucket.get(key)
             if entry is None or entry.is_marker:

@@ -162,8 +162,14 @@ class Link:
     async def _hear(self, message: Any) -> None:
         future = self._waiting.get(message.subject.rpartition(".")[2])
         if future is not None and not future.done():
-            future.set_result(Answer(message.data, str((message.headers or {}).get("Status", ""))))
+            future.set_result(Answer(message.data, headers_of(message).get("Status", "")))
 
     async def subscribe(self, hear: Callable[[Any], Awaitable[None]]) -> Any:
         """A new subject of which each message is heard, until the answer is unsubscribed."""
         return await self._client.subscribe(self._client.new_inbox(), cb=hear)
+
+
+def headers_of(message: Any) -> Mapping[str, str]:
+    """The headers of a message of the library, if it has any."""
+    found: Mapping[str, str] | None = message.headers
+    return found or {}

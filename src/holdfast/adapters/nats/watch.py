@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any, Final
 from holdfast.adapters.leases.orphans import Orphans
 from holdfast.adapters.nats.bucket import Bucket, Entry
 from holdfast.adapters.nats.keys import Keys, held_in
-from holdfast.adapters.nats.link import Lost
+from holdfast.adapters.nats.link import Lost, headers_of
 from holdfast.adapters.nats.loop import LoopThread
 from holdfast.errors import StoreUnavailable
 
@@ -45,15 +45,15 @@ class View:
         """Runs whose key is a marker, or was left behind by an incarnation that is gone: the revision."""
         self._left: dict[str, float] = {}
         """Of those, which were left behind, and when."""
+        self._before: set[str] = set()
+        """Runs that were held when every key was heard last."""
 
     def revision_of(self, run: str) -> int:
         """The revision on which the run's key may be taken; 0 if there is no key, as far as was heard."""
         return self._free.get(run, 0)
 
-    def set_free(self, run: str, revision: int) -> None:
-        """We gave it back, and the marker has that revision."""
-        self._held.pop(run, None)
-        self._left.pop(run, None)
+    def note_free(self, run: str, revision: int) -> None:
+        """The run's key is a marker of that revision: we gave it back, and the watch may not have heard of it yet."""
         self._free[run] = revision
         if len(self._free) > REMEMBERED:
             del self._free[next(iter(self._free))]
@@ -67,21 +67,21 @@ class View:
         self._left.pop(run, None)
         self._free.pop(run, None)
 
-    def begin(self) -> Callable[[], list[str]]:
-        """Every key is about to be heard anew. Call the answer when they were: the runs that became orphans unseen,
-        and those that were left behind."""
-        before = set(self._held)
+    def begin(self) -> None:
+        """Every key is about to be heard again. It may break off and begin again."""
+        self._before |= set(self._held)
         self._live.clear()
         self._held.clear()
         self._free.clear()
 
-        def ended() -> list[str]:
-            stale = [run for run, (incarnation, _) in self._held.items() if incarnation not in self._live]
-            for run in stale:
-                self._leave(run)
-            return sorted({*(before - set(self._held)), *stale})
-
-        return ended
+    def complete(self) -> list[str]:
+        """Every key was heard. The runs that became orphans unseen, and those that were left behind."""
+        stale = [run for run, (incarnation, _) in self._held.items() if incarnation not in self._live]
+        for run in stale:
+            self._leave(run)
+        found = {*(self._before - set(self._held)), *stale}
+        self._before.clear()
+        return sorted(found)
 
     def hear(self, entry: Entry) -> list[str]:
         """The runs that one change makes orphans."""
@@ -101,9 +101,9 @@ class View:
             self.forget(run)
             self._held[run] = (held_in(entry.key, entry.value).incarnation, entry.revision)
             return []
-        was_held = run in self._held
-        self.set_free(run, entry.revision)
-        return [run] if was_held else []
+        self._left.pop(run, None)
+        self.note_free(run, entry.revision)
+        return [run] if self._held.pop(run, None) is not None else []
 
     def end(self, incarnation: str) -> list[str]:
         """A heartbeat is gone: its runs are orphans."""
@@ -162,7 +162,7 @@ class Watch:
 
     async def _follow(self) -> None:
         """Until the consumer ends, for any reason: `Lost`."""
-        ended = self._view.begin()
+        self._view.begin()
         is_listing = True
         async with aclosing(follow(self._bucket, self._keys.all)) as stream:
             async for entry in stream:
@@ -172,7 +172,7 @@ class Watch:
                         self._orphans.tell(*found)
                 elif is_listing:
                     is_listing = False
-                    self._orphans.tell(*ended())
+                    self._orphans.tell(*self._view.complete())
                 else:
                     await self._look_around()
 
@@ -205,7 +205,7 @@ async def follow(bucket: Bucket, keys: str) -> AsyncGenerator[Entry | None]:
         number = 0
         while True:
             message = await _next(messages)
-            headers = message.headers or {}
+            headers = headers_of(message)
             if status := headers.get("Status"):
                 if status != "100" or int(headers.get("Nats-Last-Consumer", number)) != number:
                     raise Lost(f"the consumer ended: {status}")
@@ -237,6 +237,8 @@ async def _next(messages: asyncio.Queue[Any]) -> Any:
 async def listed(bucket: Bucket, keys: str) -> list[Entry]:
     """Every matching key as it is, markers left out. `StoreUnavailable` if it cannot be had."""
     found: list[Entry] = []
+    if await bucket.look(keys) is None:
+        return found
     try:
         async with aclosing(follow(bucket, keys)) as stream:
             async for entry in stream:

@@ -25,7 +25,7 @@ from holdfast.core.instants import earlier, span_micros
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros, segments_of
 from holdfast.errors import CorruptJournal
-from holdfast.ports.blobs import BlobData, BlobKind, Stub, held_by, not_in_store
+from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, held_by, not_in_store
 from holdfast.ports.contents import Contents, StoredMessage, StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Message
 from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
@@ -133,9 +133,9 @@ class Keeping(ABC):
         asked = [bytes.fromhex(name) for name in names if _NAME.fullmatch(name)]
         return {name.hex(): {one.hex() for one in held} for name, held in await self._keep(sql.HELD_BY_BLOBS, asked)}
 
-    async def folder_mark(self, new: int = 0) -> int:
+    async def mark(self, of: Mark, new: int = 0) -> int:
         """See `ports.blobs`."""
-        rows = await (self._keep(sql.MARK_FOLDER, new) if new else self._keep(sql.FOLDER_MARK))
+        rows = await (self._keep(sql.SET_MARK, of, new) if new else self._keep(sql.MARK, of))
         return int(rows[0][0]) if rows else 0
 
     # -- inboxes, by an operator's hand --------------------------------------------------------------------------------

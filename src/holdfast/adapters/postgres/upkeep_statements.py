@@ -12,10 +12,10 @@ HELD_BY_BLOBS = """
 SELECT holder, array_agg(blob) FROM {s}.blob_blobs WHERE holder = ANY (%b::bytea[]) GROUP BY holder
 """
 
-FOLDER_MARK = "SELECT value FROM {s}.meta WHERE name = 'folder'"
-# mark folder: unless there is one. Locks its row, so that two who come together hear of the same.
-MARK_FOLDER = """
-INSERT INTO {s}.meta AS known (name, value) VALUES ('folder', %b::bigint)
+MARK = "SELECT value FROM {s}.meta WHERE name = %b::text"
+# set mark: unless there is one. Locks its row, so that two who come together hear of the same.
+SET_MARK = """
+INSERT INTO {s}.meta AS known (name, value) VALUES (%b::text, %b::bigint)
 ON CONFLICT (name) DO UPDATE SET value = known.value RETURNING value
 """
 

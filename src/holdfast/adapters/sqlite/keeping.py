@@ -23,7 +23,7 @@ from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.core.instants import earlier, span_micros
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros
-from holdfast.ports.blobs import BlobData, BlobKind, Stub
+from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub
 from holdfast.ports.clock import Clock
 from holdfast.ports.contents import Contents
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
@@ -105,11 +105,11 @@ class Keeping(ABC):
         """See `ports.blobs`."""
         return await asyncio.to_thread(self._read, lambda connection: held(connection, names))
 
-    async def folder_mark(self, new: int = 0) -> int:
+    async def mark(self, of: Mark, new: int = 0) -> int:
         """See `ports.blobs`."""
         if new:
-            await self._write(lambda transaction: transaction.run(sql.MARK_FOLDER, (new,)))
-        rows = self._read(lambda connection: fetch(connection, sql.FOLDER_MARK))
+            await self._write(lambda transaction: transaction.run(sql.SET_MARK, (of, new)))
+        rows = self._read(lambda connection: fetch(connection, sql.MARK, (of,)))
         return int(rows[0][0]) if rows else 0
 
     # -- upkeep --------------------------------------------------------------------------------------------------------

@@ -43,11 +43,11 @@ KEPT_WATCHES = "SELECT topic, key, since FROM watchers WHERE run = ? ORDER BY ro
 KEPT_BLOBS = "SELECT holder, blob FROM blob_blobs WHERE holder IN (SELECT blob FROM run_blobs WHERE run = ?)"
 KEPT_ADOPTIONS = "SELECT watcher, key, message FROM adoptions WHERE run = ?"
 
-# -- the folder of the blobs -------------------------------------------------------------------------------------------
+# -- marks: the folder of the blobs, the prefix of the leases ----------------------------------------------------------
 
-FOLDER_MARK = "SELECT value FROM meta WHERE name = 'folder'"
-# mark folder: unless there is one. Locks meta.
-MARK_FOLDER = "INSERT INTO meta (name, value) VALUES ('folder', ?) ON CONFLICT (name) DO NOTHING"
+MARK = "SELECT value FROM meta WHERE name = ?"
+# set mark: unless there is one. Locks meta.
+SET_MARK = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 
 # -- references --------------------------------------------------------------------------------------------------------
 

@@ -79,8 +79,9 @@ async def examine(target: str | None, url: str | None) -> AsyncIterator[Finding]
 
 async def _leases(app: App, client: Client) -> AsyncIterator[Finding]:
     """The lease manager that the configuration names, if any."""
+    leases = app.config.leases
     try:
-        async with granting(None, app.config.leases, app.config.leases.ttl) as grants:
+        async with granting(None, leases, leases.ttl, client, owns=False) as grants:
             if grants is not None:
                 async for finding in lease_findings(grants, client.store):
                     yield finding

@@ -63,12 +63,14 @@ class BlobsSuite(Suite):
         assert await world.store.known_blobs([UNKNOWN, *names, stub, "../x", names[0]]) == {*names, stub}
         assert await world.store.known_blobs([]) == set()
 
-    async def test_a_store_knows_the_folder_of_its_blobs(self, world: World) -> None:
-        """Contract: it has none until one is named; the first that is named stays."""
-        assert await world.store.folder_mark() == 0
-        assert await world.store.folder_mark(MARK) == MARK
-        assert await world.store.folder_mark(1) == MARK
-        assert await world.store.folder_mark() == MARK
+    async def test_a_store_keeps_its_marks(self, world: World) -> None:
+        """Contract: it has none until one is named; the first that is named stays; each kind for itself."""
+        assert await world.store.mark("folder") == 0
+        assert await world.store.mark("folder", MARK) == MARK
+        assert await world.store.mark("leases") == 0
+        assert await world.store.mark("leases", 7) == 7
+        assert await world.store.mark("folder", 1) == MARK
+        assert await world.store.mark("folder") == MARK
 
     @shows("stepflow.B2")
     async def test_a_definition_that_comes_with_a_run_is_kept_as_one(self, world: World) -> None:

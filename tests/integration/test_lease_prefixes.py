@@ -1,0 +1,50 @@
+"""A prefix of a lease manager belongs to one store: a second one is refused, before it waits for runs of the first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from holdfast import App
+from holdfast.cli.commands.doctor import examine
+from holdfast.config import Configuration, LeaseSettings
+from holdfast.errors import StoreRefused
+from tests.integration.test_etcd import work
+from tests.support import etcd, nats
+
+TTL = timedelta(seconds=3)
+
+
+def leases_of(kind: Literal["etcd", "nats"], prefix: str) -> LeaseSettings:
+    if kind == "etcd":
+        return LeaseSettings(type="etcd", endpoints=etcd.endpoints().addresses, ttl=TTL, prefix=prefix)
+    return LeaseSettings(type="nats", endpoints=nats.endpoints().addresses, ttl=TTL, prefix=prefix, bucket=nats.BUCKET)
+
+
+@pytest.mark.parametrize("kind", ["etcd", "nats"])
+async def test_two_stores_under_one_prefix_are_refused(
+    tmp_path: Path, kind: Literal["etcd", "nats"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contract: the worker of the second store does not start, and `doctor` says why; the first store's restarts."""
+    config = Configuration(leases=leases_of(kind, etcd.new_prefix()))
+    first, second = (App(f"sqlite:///{tmp_path / name}", workflows=[work], config=config) for name in ("a.db", "b.db"))
+    async with first.worker(id="w1"):
+        pass
+    with pytest.raises(StoreRefused, match=r"belongs to another store\. Give each store a prefix of its own"):
+        async with second.worker(id="w2"):
+            pass
+    async with first.worker(id="w1"):
+        pass
+    leases = config.leases
+    (tmp_path / "holdfast.toml").write_text(
+        f"[store]\nurl = 'sqlite:///{tmp_path / 'b.db'}'\n[leases]\ntype = '{kind}'\nttl = '3s'\n"
+        f"endpoints = ['{leases.endpoints[0]}']\nprefix = '{leases.prefix}'\n"
+        + (f"bucket = '{leases.bucket}'\n" if kind == "nats" else "")
+    )
+    monkeypatch.chdir(tmp_path)
+    found = [one.text async for one in examine(None, None) if one.check == "leases"]
+    assert len(found) == 1
+    assert "belongs to another store" in found[0]

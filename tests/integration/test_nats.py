@@ -1,0 +1,424 @@
+"""Leases by NATS, on real servers: what people get wrong, restarts, batches, the watch, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import App
+from holdfast.adapters.leases import Endpoints
+from holdfast.adapters.nats import NatsGrants
+from holdfast.adapters.nats import watch as watching
+from holdfast.adapters.nats.bucket import Bucket
+from holdfast.client.inspect.managers import lease_findings
+from holdfast.config import Configuration, LeaseSettings
+from holdfast.errors import HoldfastError, InvalidConfig, StoreRefused, StoreUnavailable
+from holdfast.extras import install_command
+from holdfast.ports.grants import Grant, OwnedBy
+from holdfast.stores import open_grants, open_store
+from tests.integration.test_etcd import work
+from tests.support import nats
+from tests.support.etcd import new_prefix
+from tests.support.etcd_guard import EtcdServer
+from tests.support.guard import free_port
+from tests.support.nats_guard import NatsServer
+
+TTL = timedelta(seconds=3)
+
+
+def settings(*addresses: str, **options: Any) -> LeaseSettings:
+    return LeaseSettings(type="nats", endpoints=addresses, ttl=TTL, **options)
+
+
+async def refused(given: LeaseSettings) -> str:
+    """Why such leases are refused; within seconds."""
+    async with asyncio.timeout(20):
+        with pytest.raises(HoldfastError) as error:
+            await own(given)
+    assert isinstance(error.value, StoreRefused | InvalidConfig)
+    return str(error.value)
+
+
+async def own(given: LeaseSettings) -> None:
+    grants = await open_grants(given, TTL)
+    assert grants is not None
+    try:
+        await grants.own(1)
+    finally:
+        await grants.close()
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(30):
+        while not await holds():  # noqa: ASYNC110 - what another process does
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def server_with(folder: Path, **options: Any) -> AsyncIterator[NatsServer]:
+    """A server of the test's own."""
+    made = NatsServer(folder, options=options)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[NatsServer]:
+    made = NatsServer(tmp_path)
+    made.start()
+    yield made
+    made.stop()
+
+
+def grants_on(server: NatsServer, prefix: str = "p") -> NatsGrants:
+    return NatsGrants(Endpoints(addresses=(server.address,)), prefix=prefix, ttl=TTL)
+
+
+# -- opening -----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_endpoint_without_a_server_is_refused() -> None:
+    """Contract: with its address and the reason."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"nats://127.0.0.1:{taken.getsockname()[1]}"
+        assert f"{address}: " in await refused(settings(address))
+
+
+async def test_an_endpoint_that_answers_something_else_is_refused() -> None:
+    """Contract: a web server is not NATS, and neither is one that says nothing."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        await reader.read(1000)
+        writer.close()
+
+    async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.close()
+
+    for handler in (answer, stay_silent):
+        server = await asyncio.start_server(handler, "127.0.0.1", 0)
+        async with server:
+            address = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            assert "is not NATS" in await refused(settings(address))
+
+
+@pytest.mark.parametrize("address", ["nats-1:4222", "nats://", "http://host:1", "nats://host:1/path", "nats://host:x"])
+async def test_a_wrong_address_is_refused(address: str) -> None:
+    """Contract: the error shows one that is right."""
+    assert 'such as "nats://nats-1:4222"' in await refused(settings(address))
+
+
+async def test_an_address_with_a_password_is_refused_and_not_shown() -> None:
+    """Contract: secrets do not stand in addresses."""
+    told = await refused(settings("nats://me:hunter2@host:4222"))
+    assert "password_file" in told
+    assert "hunter2" not in told
+
+
+async def test_a_server_without_jetstream_is_refused(tmp_path: Path) -> None:
+    """Contract: the error says what is off."""
+    server = NatsServer(tmp_path, options={"jetstream": False})
+    server.start()
+    try:
+        assert "JetStream" in await refused(settings(server.address))
+    finally:
+        server.stop()
+
+
+async def test_servers_without_quorum_are_refused(tmp_path: Path) -> None:
+    """Contract: one of three answers, and there is no leader."""
+    ports = {name: free_port() for name in ("one", "two", "three")}
+    alone = NatsServer(tmp_path, name="one", peer_port=ports["one"], peers=ports)
+    alone.start()
+    try:
+        assert "no quorum" in await refused(settings(alone.address, replicas=3))
+    finally:
+        alone.stop()
+
+
+async def test_more_replicas_than_servers_are_refused(server: NatsServer) -> None:
+    """Contract: the error names the setting; no bucket is left behind."""
+    assert "[leases] replicas" in await refused(settings(server.address, replicas=3))
+    assert not list(server.data.rglob("KV_holdfast"))
+
+
+@pytest.mark.parametrize("is_suited", [True, False])
+async def test_a_bucket_that_other_software_uses_is_refused(server: NatsServer, is_suited: bool) -> None:
+    """Contract: the error names the bucket, and the key if its keys could run out; nothing is written."""
+    grants = grants_on(server)
+    bucket: Bucket = grants._bucket
+
+    async def use() -> None:
+        if is_suited:
+            await bucket.make()
+            await bucket.put("session.4711", b"x", last=0)
+        else:
+            given = {"name": "KV_holdfast", "subjects": ["$KV.holdfast.>"]}
+            await bucket._ask("$JS.API.STREAM.CREATE.KV_holdfast", given)
+
+    await grants._thread.run(use())
+    told = await refused(settings(server.address))
+    assert "'holdfast' is used by other software" in told
+    assert ("session.4711" in told) == is_suited
+    await grants.close()
+
+
+@pytest.mark.parametrize("kind", ["user", "token"])
+async def test_a_login_is_made(tmp_path: Path, kind: str) -> None:
+    """Contract: user and password, or a token, are needed and checked; secrets are not shown."""
+    wanted = {"user": "shop", "password": "hunter2"} if kind == "user" else {"token": "hunter2"}
+    secret = tmp_path / "secret"
+    given: dict[str, Any] = {"password_file": str(secret), "user": "shop"}
+    if kind == "token":
+        given = {"token_file": str(secret)}
+    async with server_with(tmp_path, authorization=wanted) as server:
+        assert "The login is wrong" in await refused(settings(server.address))
+        assert "cannot be read" in await refused(settings(server.address, **given))
+        secret.write_text("wrong\n")
+        told = await refused(settings(server.address, **given))
+        assert "The login is wrong" in told
+        assert "hunter2" not in told
+        secret.write_text("hunter2\n")
+        grants = await open_grants(settings(server.address, **given), TTL)
+        assert grants is not None
+        assert isinstance(await grants.acquire("r", "w1", TTL), Grant)
+        await grants.close()
+
+
+async def test_a_credentials_file_that_is_not_there_is_refused(server: NatsServer, tmp_path: Path) -> None:
+    """Contract: with its name."""
+    assert "absent.creds" in await refused(settings(server.address, credentials=str(tmp_path / "absent.creds")))
+
+
+async def test_tls_has_to_fit(tmp_path: Path) -> None:
+    """Contract: with the right authority it works; without it the error says so; a password never goes to a server
+    that was to speak TLS and does not."""
+    maker = EtcdServer(tmp_path, name="maker", scheme="https", options=["--auto-tls"])  # it makes certificates
+    maker.start()
+    maker.stop()
+    made = maker.data / "fixtures" / "client"
+    ca = str(made / "cert.pem")
+    async with server_with(tmp_path, tls={"cert_file": ca, "key_file": str(made / "key.pem")}) as server:
+        secure = server.address.replace("nats:", "tls:")
+        grants = await open_grants(settings(secure, ca=ca), TTL)
+        assert grants is not None
+        assert isinstance(await grants.acquire("r", "w1", TTL), Grant)
+        await grants.close()
+        assert "TLS does not fit" in await refused(settings(secure))
+        assert "cannot be read" in await refused(settings(secure, ca=str(tmp_path / "absent.pem")))
+        assert "is not in PEM format" in await refused(settings(secure, ca=str(tmp_path / "one.conf")))
+    heard = bytearray()
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id":"x","version":"2.15.1","max_payload":1048576,"auth_required":true}\r\n')
+        await writer.drain()
+        heard.extend(await reader.read(1000))
+        writer.close()
+
+    (tmp_path / "secret").write_text("hunter2")
+    plain = await asyncio.start_server(greet, "127.0.0.1", 0)
+    async with plain:
+        address = f"tls://127.0.0.1:{plain.sockets[0].getsockname()[1]}"
+        told = await refused(settings(address, ca=ca, user="me", password_file=str(tmp_path / "secret")))
+    assert "does not speak TLS" in told
+    assert b"hunter2" not in heard
+
+
+def test_a_missing_extra_names_what_to_install() -> None:
+    """Contract: before anything is opened, with the command that brings it."""
+    code = (
+        "import sys; sys.modules['nats'] = None\n"
+        "import asyncio, datetime\n"
+        "from holdfast.config import LeaseSettings\n"
+        "from holdfast.stores import open_grants\n"
+        "try: asyncio.run(open_grants(LeaseSettings(type='nats'), datetime.timedelta(seconds=9)))\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    wanted = f"leases by NATS need nats-py, which is not installed. Install it: {install_command('nats')}"
+    assert found.stdout == f"StoreRefused {wanted}\n"
+
+
+# -- granting ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_restarted_worker_gets_its_runs_back_at_once() -> None:
+    """Contract: its new incarnation takes over the grants of the earlier one, and they outlive it."""
+    prefix = new_prefix()
+    earlier, later = nats.new_grants(prefix=prefix), nats.new_grants(prefix=prefix)
+    first = await earlier.acquire("r", "w1", TTL)
+    assert isinstance(first, Grant)
+    again = await later.acquire("r", "w1", TTL)
+    assert isinstance(again, Grant)
+    assert again.acquired_at == first.acquired_at
+    assert list(await earlier.release_all("w1")) == []
+    assert isinstance(await earlier.acquire("r", "w2", TTL), OwnedBy)
+    assert list(await later.release_all("w1")) == ["r"]
+    await earlier.close()
+    await later.close()
+
+
+async def test_hundreds_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: whatever the ids are made of, one message for each free run and none for waiting; what a dead worker
+    left is taken over in the same way by a worker that watched."""
+    grants, other = (nats.new_grants(prefix=prefix) for prefix in [new_prefix()] * 2)
+    runs = [f"run/{number}.* > ü\n" for number in range(250)]
+    assert all(isinstance(one, Grant) for one in (await grants.acquire_many(runs, "w1", TTL)).values())
+    refusals = await other.acquire_many(runs, "w2", TTL)
+    assert {one.worker for one in refusals.values() if isinstance(one, OwnedBy)} == {"w1"}
+    stream = other.orphans()
+    listening = asyncio.ensure_future(anext(stream))
+
+    async def is_seen() -> bool:
+        return len(other._view._held) == len(runs)
+
+    await until(is_seen)
+    assert sorted(await grants.release_all("w1")) == sorted(runs)
+    assert await listening in runs
+
+    async def is_free() -> bool:
+        return len(other._view._free) == len(runs)
+
+    await until(is_free)
+    asked: list[str] = []
+    put, get = Bucket.put, Bucket.get
+
+    async def counted_put(self: Bucket, key: str, value: bytes, **options: int) -> int:
+        asked.append("put")
+        return await put(self, key, value, **options)
+
+    async def counted_get(self: Bucket, key: str) -> Any:
+        asked.append("get")
+        return await get(self, key)
+
+    monkeypatch.setattr(Bucket, "put", counted_put)
+    monkeypatch.setattr(Bucket, "get", counted_get)
+    answers = await other.acquire_many(runs, "w2", TTL)
+    assert all(isinstance(one, Grant) for one in answers.values())
+    assert asked.count("put") <= len(runs) + 1
+    assert "get" not in asked
+    await stream.aclose()  # type: ignore[attr-defined]
+    await grants.close()
+    await other.close()
+
+
+async def test_what_went_away_unseen_is_told_when_the_watch_is_back(server: NatsServer) -> None:
+    """Contract: a run that was released while the watch had no connection is told of, once it has one."""
+    grants = grants_on(server)
+    told: list[str] = []
+
+    async def listen() -> None:
+        while True:
+            try:
+                async for run in grants.orphans():
+                    told.append(run)  # noqa: PERF401 - it never ends
+            except StoreUnavailable:
+                continue
+
+    await grants.acquire_many(["r", "s"], "w1", timedelta(seconds=60))
+    listening = asyncio.create_task(listen())
+
+    async def is_listening() -> bool:
+        await grants.acquire("first", "w1", TTL)
+        await grants.release("first", "w1")
+        return "first" in told
+
+    await until(is_listening)
+    server.stop()
+    server.start()
+    await grants.release("r", "w1")
+
+    async def is_told() -> bool:
+        return "r" in told
+
+    await until(is_told)
+    assert "s" not in told
+    listening.cancel()
+    await grants.close()
+
+
+async def test_without_markers_the_listing_tells(server: NatsServer) -> None:
+    """Contract: a bucket that an administrator made without markers sends nothing when a heartbeat runs out: the runs
+    of that worker are told of all the same."""
+    grants, dying = grants_on(server), grants_on(server)
+
+    async def make() -> None:
+        given = {"name": "KV_holdfast", "subjects": ["$KV.holdfast.>"], "max_msgs_per_subject": 1}
+        given |= {"allow_msg_ttl": True, "allow_rollup_hdrs": True}
+        await grants._bucket._ask("$JS.API.STREAM.CREATE.KV_holdfast", given)
+
+    await grants._thread.run(make())
+    await grants.open()
+    assert isinstance(await dying.acquire("r", "w2", timedelta(seconds=2)), Grant)
+    async with asyncio.timeout(20):
+        stream = grants.orphans()
+        assert await anext(stream) == "r"
+    await stream.aclose()  # type: ignore[attr-defined]
+    await grants.close()
+    await dying.close()
+
+
+async def test_what_a_dead_worker_left_behind_is_cleared(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: the key of a run that no worker takes over, because it has ended, does not stay for ever."""
+    monkeypatch.setattr(watching, "FORGET_AFTER", 0.0)
+    grants, dying = grants_on(server), grants_on(server)
+    assert isinstance(await dying.acquire("r", "w2", timedelta(seconds=2)), Grant)
+    stream = grants.orphans()
+    async with asyncio.timeout(20):
+        assert await anext(stream) == "r"
+
+    async def is_cleared() -> bool:
+        found = await grants._thread.run(grants._bucket.get("p.runs.r"))
+        return found is None or found.is_marker
+
+    await until(is_cleared)
+    await stream.aclose()  # type: ignore[attr-defined]
+    await grants.close()
+    await dying.close()
+
+
+async def test_doctor_names_manager_members_and_holders(tmp_path: Path) -> None:
+    """Contract: who answers, who does not, and who holds what."""
+    good = nats.endpoints().addresses[0]
+    dead = f"nats://127.0.0.1:{free_port()}"
+    grants = NatsGrants(Endpoints(addresses=(good, dead)), bucket=nats.BUCKET, prefix=new_prefix(), ttl=TTL)
+    store = await open_store(f"sqlite:///{tmp_path / 'a.db'}")
+    grants.heartbeat("w2", TTL)
+    await grants.acquire_many(["shared", "other"], "w2", TTL)
+    found = [f"{one.check} {one.state}: {one.text}" async for one in lease_findings(grants, store)]
+    assert found[0].startswith(f"leases ok: NATS at {good}: NATS 2.")
+    assert found[0].endswith("leader")
+    assert found[1].startswith(f"leases problem: NATS at {dead}: ")
+    assert found[2] == "leases ok: known there: w2 (2 runs)"
+    await store.close()
+    await grants.close()
+
+
+async def test_an_app_has_its_leases_from_nats(tmp_path: Path) -> None:
+    """Contract: one section of configuration; runs are granted there, and nothing is left when the worker stops."""
+    prefix = new_prefix()
+    given = settings(*nats.endpoints().addresses, prefix=prefix, bucket=nats.BUCKET)
+    app = App(f"sqlite:///{tmp_path / 'a.db'}", workflows=[work], config=Configuration(leases=given))
+    looking = nats.new_grants(prefix=prefix)
+    async with app.worker(id="w1"):
+        assert [one.worker for one in await looking.workers()] == ["w1"]
+        runs = [await app.start(work(number)) for number in range(20)]
+        assert [await run.result("30s") for run in runs] == [number * 2 for number in range(20)]
+    assert list(await looking.workers()) == []
+    assert dict(await looking.holders()) == {}
+    await looking.close()
