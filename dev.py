@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 TOOLS = ROOT / ".tools"
-VENV = ROOT / ".venv"
+VENV = ROOT / os.environ.get("HOLDFAST_VENV", ".venv")  # see `with_python`
 CONSTRAINTS = ROOT / "constraints.txt"
 SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 PYTHON = VENV / SCRIPTS / ("python.exe" if os.name == "nt" else "python")
@@ -135,8 +136,36 @@ def demo(arguments: list[str]) -> int:
 
 @command("test")
 def test(arguments: list[str]) -> int:
-    """Install, then linters, suite and lab side by side. `--quick`, `--changed [REV]`: less. `-- ARGS`: only pytest."""
+    """Install, then linters, suite and lab side by side. `--quick`, `--changed [REV]`: less. `-- ARGS`: only pytest.
+    `--python 3.13`: under that version."""
+    if "--python" in arguments:
+        place = arguments.index("--python")
+        if len(arguments) < place + 2:
+            return usage("--python needs a version such as 3.13")
+        return with_python(arguments[place + 1], ["test", *arguments[:place], *arguments[place + 2 :]])
     return checked("test", arguments)
+
+
+def with_python(version: str, arguments: Sequence[str]) -> int:
+    """The same command under another Python, in a virtual environment of its own (`.venv-3.13`)."""
+    python = find_python(version)
+    say(f"== Python {version}: {python}, in .venv-{version}/")
+    return execute([python, ROOT / "dev.py", *arguments], {"HOLDFAST_VENV": f".venv-{version}"})
+
+
+def find_python(version: str) -> Path:
+    """An installed interpreter of that version: on PATH, or one of pyenv."""
+    if not re.fullmatch(r"3\.\d+", version):
+        raise SetupError(f"--python {version}: give a version such as 3.13")
+    on_path = [Path(folder) / f"python{version}" for folder in os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for program in [*on_path, *sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True)]:
+        if program.exists():  # one of pyenv's shims exists, and fails unless that version is chosen
+            ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+            answer = subprocess.run([program, "-c", ask], capture_output=True, text=True, check=False)
+            if answer.stdout.strip() == version:
+                return program
+    raise SetupError(f"Python {version} is not installed: there is none on PATH, nor in {pyenv}. Install it first.")
 
 
 @command("lint")

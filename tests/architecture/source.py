@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.heap import without_collector
+
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PACKAGE = SRC / "holdfast"
@@ -32,7 +34,8 @@ def text_files() -> Iterator[Path]:
 def parse(path: Path) -> ast.Module:
     """The file's tree. Nothing keeps it: all trees together are over a million objects, which every later garbage
     collection of the process would have to go through."""
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    with without_collector():
+        return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
 def shown(path: Path, line: int = 0) -> str:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -136,13 +137,18 @@ def test_a_package_without_a_layer_is_found(skeleton: Path) -> None:
 
 def imports_of_the_facade(tree: ast.Module) -> list[int]:
     """Lines that import names from `holdfast` itself, not from one of its modules."""
-    modules = {path.stem for path in PACKAGE.iterdir()}
+    modules = _modules()
     return [
         node.lineno
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "holdfast"
         if any(alias.name not in modules for alias in node.names)
     ]
+
+
+@cache
+def _modules() -> frozenset[str]:
+    return frozenset(path.stem for path in PACKAGE.iterdir())
 
 
 def test_the_facade_is_for_users() -> None:

@@ -17,7 +17,7 @@ import pytest
 from holdfast import App
 from tests.chaos.flow_server import ENDED, EXPECTED, FIRST
 from tests.chaos.stage import ROOT, Stage
-from tests.support.postgres import new_schema, server_url
+from tests.support.postgres import clean_url
 
 MOST = 40
 """More commits than the flow ever takes: the sweep ends when a worker outlives its fuse."""
@@ -98,7 +98,7 @@ async def test_a_kill_at_every_commit_of_a_flow_changes_nothing(
     killed = 0
     with serving() as server:
         for at in range(share, MOST, 3):
-            url = server_url(new_schema()) if kind == "postgres" else ""
+            url = clean_url() if kind == "postgres" else ""
             if not await kill_at(server, tmp_path / str(at), when, at, url):
                 break
             killed += 1

@@ -8,13 +8,16 @@ none, to the folder above; documents belong to `tests/docs` and `tests/architect
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from tests.command.stages import ROOT
+from tests.support.heap import without_collector
 
 FACADE = "holdfast"
+NAME = re.compile(r"[A-Za-z_][\w.]{0,100}")
 DOCUMENTS = ("tests/docs/", "tests/architecture/")
 
 
@@ -98,8 +101,12 @@ def users_of(texts: Mapping[str, str]) -> dict[str, set[str]]:
 
 def _imports(path: str, text: str, facade: Mapping[str, str]) -> Iterator[str]:
     package = module_of(path) if path.endswith("/__init__.py") else module_of(path).rpartition(".")[0]
-    for node in ast.walk(ast.parse(text)):
+    with without_collector():
+        tree = ast.parse(text)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if not NAME.fullmatch(node.value):
+                continue
             yield from (node.value, f"{node.value}.__main__")  # most strings name no module, and are no key later
             if "import_module(" in text:
                 yield f"{package}.{node.value}"

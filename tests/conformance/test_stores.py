@@ -28,6 +28,7 @@ from holdfast.testing.conformance import (
 from holdfast.testing.conformance.world import START, settle
 from tests.support.damage import write_postgres, write_sqlite
 from tests.support.postgres import clean_url, server_url
+from tests.support.sqlite import open_copy
 
 
 async def open_store(kind: str, clock: VirtualClock) -> Store:
@@ -49,7 +50,7 @@ class TestMemory(StoreSuite):
 class TestSqlite(StoreSuite, TransactionsSuite, DamageSuite):
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
         self.path = folder / "store.db"
-        return await open_sqlite(self.path, clock=clock)
+        return await open_copy(self.path, clock)
 
     async def write(self, world: World, table: str, column: str, value: object, where: tuple[str, object]) -> Any:
         return write_sqlite(self.path, table, column, value, where)

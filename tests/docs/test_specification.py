@@ -6,9 +6,11 @@ import ast
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.docs.specification import DECISIONS, ROWS
+from tests.support.heap import without_collector
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "specification.md"
@@ -17,7 +19,12 @@ UPDATE = "HOLDFAST_UPDATE_SNAPSHOTS"
 
 def marked(path: Path) -> Iterator[tuple[str, str]]:
     """(row, test) for every `pytest.mark.spec(…)`, or `shows(…)` of a shipped suite, in a file."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text(encoding="utf-8")
+    if "spec(" not in text and "shows(" not in text:
+        return
+    with without_collector():
+        tree = ast.parse(text)
+    for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for decorator in node.decorator_list:
@@ -26,6 +33,7 @@ def marked(path: Path) -> Iterator[tuple[str, str]]:
                     yield ast.literal_eval(argument), f"{path.relative_to(ROOT)}::{node.name}"
 
 
+@cache
 def shown() -> dict[str, list[str]]:
     """Row → the tests that show it."""
     found: dict[str, list[str]] = defaultdict(list)

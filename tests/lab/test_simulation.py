@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -37,15 +38,18 @@ from tests.lab.sim.faults import Fault
 from tests.lab.sim.scenario import Scenario
 from tests.lab.sim.shrinking import keep, kept, shrunk
 from tests.lab.sim.world import World
+from tests.support.examples import count
 
 ROOT = Path(__file__).resolve().parents[2]
 _open = Machine._open
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("first", range(0, 120, 30))
-def test_seeds(first: int) -> None:
-    """Promise: whatever goes wrong, nothing is lost, doubled or wrong, and everything comes to its end."""
-    for seed in range(first, first + 30):
+def test_seeds(first: int, rng: Random) -> None:
+    """Promise: whatever goes wrong, nothing is lost, doubled or wrong, and everything comes to its end. (The lab beside
+    the suite tries a thousand new seeds.)"""
+    for seed in rng.sample(range(first, first + 30), count(30, few=6)):
         problems = World(seed).run().problems
         assert not problems, f"seed {seed}: {problems[0]}; see it with `python3 dev.py lab --seed {seed}`"
 
@@ -206,6 +210,7 @@ class Discreet(Reworded):
 
 
 def first_problem(open_store: Callable[..., MemoryStore], seeds: int = 250, first: int = 0) -> str:
+    """What the first seed that meets a problem says. `first` spares the search: the seed that met it last time."""
     for seed in range(first, first + seeds):
         result = World(seed, open_store=open_store).run()
         if result.problems:
@@ -214,7 +219,7 @@ def first_problem(open_store: Callable[..., MemoryStore], seeds: int = 250, firs
 
 
 def test_a_store_that_does_not_fence_is_found_out() -> None:
-    assert first_problem(Unfenced).startswith("S3")
+    assert first_problem(Unfenced, first=29).startswith("S3")
 
 
 def test_a_store_that_takes_any_release_is_found_out() -> None:
@@ -237,14 +242,14 @@ def test_a_refused_turn_that_leaves_a_message_is_found_out() -> None:
 def test_a_worker_that_begins_what_kills_it_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is quarantined, however often it was claimed."""
     monkeypatch.setattr(engine, "is_convicted", _never_convicted)
-    assert first_problem(MemoryStore).startswith("L5")
+    assert first_problem(MemoryStore, first=10).startswith("L5")
 
 
 def test_a_worker_that_blames_everybody_aboard_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some deaths every run is quarantined that was there, whoever killed them."""
     monkeypatch.setattr(transaction, "after_death", _without_suspects)
     monkeypatch.setattr(engine, "is_convicted", _convicted_by_claims)
-    assert "lost its workers" in first_problem(MemoryStore)
+    assert "lost its workers" in first_problem(MemoryStore, first=39)
 
 
 def test_a_count_that_begins_anew_without_progress_is_found_out() -> None:
@@ -268,7 +273,7 @@ def test_a_store_that_keeps_watches_is_found_out() -> None:
 
 def test_a_cancelled_child_that_tells_nobody_is_found_out() -> None:
     """Its parent stands still: liveness says so."""
-    assert first_problem(Discreet).startswith("L")
+    assert first_problem(Discreet, first=20).startswith("L")
 
 
 def test_a_deadline_that_wakes_nobody_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,17 +286,17 @@ def test_a_worker_that_stops_bodies_before_the_end_is_durable_is_found_out(monke
     """And that begins all of them again when the end is refused, those included that may run once."""
     monkeypatch.setattr(Machine, "_open", _without_bodies)
     monkeypatch.setattr(rules, "taken_up", _all_again)
-    assert first_problem(MemoryStore, first=40).startswith("S9")
+    assert first_problem(MemoryStore, first=91).startswith("S9")
 
 
 def test_a_second_cancel_that_interrupts_the_clean_up_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ScriptProgram, "_deliver_cancel", _cancel_again)
-    assert first_problem(MemoryStore).startswith("S17")
+    assert first_problem(MemoryStore, first=46).startswith("S17")
 
 
 def test_a_failing_seed_is_shrunk() -> None:
     """Promise: what is kept of a failing seed are the faults that matter."""
-    results = (World(seed, open_store=Unfenced).run() for seed in range(1000))
+    results = (World(seed, open_store=Unfenced).run() for seed in range(29, 1000))
     failing = list(islice((result for result in results if result.problems and len(result.struck) > 2), 2))
     least = [shrunk(result.seed, result, open_store=Unfenced) for result in failing]
     assert all(result.problems for result in least)

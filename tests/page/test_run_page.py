@@ -94,7 +94,8 @@ async def test_the_timeline_zooms(page: Page, site: Site) -> None:
     assert 3 < after["width"] / before["width"] < 5
     await page.keyboard.press("0")
     again = await bar.bounding_box()
-    assert again == before
+    assert again
+    assert again["width"] < after["width"] / 2  # not exactly as before: the run is open, and its end is now
 
 
 async def test_what_happens_now_is_drawn_now(page: Page, site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from itertools import count
 from typing import Any
@@ -39,17 +40,36 @@ _schema = ""
 
 
 def _emptied(schema: str) -> bool:
-    with psycopg.connect(server_url(), autocommit=True) as connection:
-        tables = [name for (name,) in connection.execute(_TABLES, (schema,)).fetchall()]
-        names = [quoting.SQL("DELETE FROM {}").format(quoting.Identifier(schema, name)) for name in tables]
-        try:
-            connection.execute("SET lock_timeout = '1s'")
-            connection.execute(quoting.SQL(";").join(names) if names else "SELECT")
-            if names:
-                connection.execute(quoting.SQL(_NO_FOLDER).format(quoting.Identifier(schema, "meta")))
-        except psycopg.errors.LockNotAvailable:
-            return False
+    connection = _broom()
+    tables = [name for (name,) in connection.execute(_TABLES, (schema,)).fetchall()]
+    names = [quoting.SQL("DELETE FROM {}").format(quoting.Identifier(schema, name)) for name in tables]
+    if not names:
+        return True
+    names.append(quoting.SQL(_NO_FOLDER).format(quoting.Identifier(schema, "meta")))
+    try:
+        connection.execute(quoting.SQL(";").join(names))
+    except psycopg.errors.LockNotAvailable:
+        return False
     return True
+
+
+def _broom() -> psycopg.Connection[Any]:
+    """The connection that empties schemas: one for each process, made again if the server has ended it."""
+    kept = _brooms.get(os.getpid())
+    if kept is not None and not kept.closed:
+        try:
+            kept.execute("SELECT")
+        except psycopg.OperationalError:
+            kept.close()
+        else:
+            return kept
+    made = psycopg.connect(server_url(), autocommit=True, options="-c lock_timeout=1s")
+    _brooms[os.getpid()] = made
+    atexit.register(made.close)
+    return made
+
+
+_brooms: dict[int, psycopg.Connection[Any]] = {}
 
 
 _NO_FOLDER = "DELETE FROM {} WHERE name = 'folder'"

@@ -28,6 +28,8 @@ SETTINGS = {
     "max_wal_size": "1GB",
     "log_min_messages": "fatal",
     "timezone": "UTC",
+    "jit": "off",
+    "shared_preload_libraries": "plpgsql",  # else every connection loads it again
 }
 
 

@@ -20,7 +20,6 @@ from holdfast import App, Run, Status
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.postgres import open_postgres
-from holdfast.adapters.sqlite import open_sqlite
 from holdfast.authoring.handle import JournalEvent
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.recovery import encode_recovery
@@ -30,6 +29,7 @@ from holdfast.turn.states import State
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.worker import Worker
 from tests.support.postgres import clean_url
+from tests.support.sqlite import open_copy
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PATIENCE = 12.0
@@ -223,7 +223,7 @@ async def open_world(kind: Kind, folder: Path, *, virtual: bool, start: datetime
         case "memory":
             store = MemoryStore(clock)
         case "sqlite":
-            store = await open_sqlite(path, clock=clock, durability="normal")
+            store = await open_copy(path, clock)
         case "postgres":
             store = await open_postgres(clean_url(), clock=clock)
     try:

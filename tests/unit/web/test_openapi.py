@@ -14,6 +14,7 @@ from holdfast.web.asgi import Server
 from holdfast.web.openapi import openapi
 from holdfast.web.table import ROUTES
 from holdfast.web.tokens import GivenTokens, new_token
+from tests.support.examples import count
 from tests.unit.web.conftest import approval, fails, hello, payment
 
 CHECKS = [
@@ -55,7 +56,8 @@ def server() -> Server:
 
 
 @schema.parametrize()
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.examples
+@settings(max_examples=count(100, few=4), deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_operation_answers_as_documented(case: schemathesis.Case[Any], server: Server) -> None:
     """Promise: no 5xx, no status, content type or shape that is not documented."""
     case.headers["Authorization"] = f"Bearer {SECRET}"
