@@ -26,9 +26,15 @@ from tests.command.stages import ROOT, Outcome, Stage, run_lanes
 
 BIN = Path(sys.executable).parent
 CODE = ("src", "tests", "benchmarks", "examples", "dev.py")
-UNIT = ("tests/unit", "tests/conformance", "tests/lab/test_simulation.py")
-QUICK = "(not postgres and not Postgres and not folder) or test_kept_seeds"
-NEW_SEEDS = 1200
+UNIT = (
+    "tests/unit",
+    "tests/conformance/test_stores.py",
+    "tests/conformance/test_differential.py",
+    "tests/conformance/test_machine_logs.py",
+    "tests/lab/test_simulation.py::test_kept_seeds",
+)
+QUICK = ("-k", "not postgres", "-m", "not slow")
+NEW_SEEDS = 1000
 """Seeds of the simulation at every commit: with the crash points about two minutes of one core."""
 
 
@@ -96,7 +102,7 @@ def test(asked: argparse.Namespace, for_pytest: list[str]) -> int:
     others: list[list[Stage]] = []
     if asked.quick:
         changed = changed_files("")
-        others, arguments = linters_of(changed), [*UNIT, "-k", QUICK, *for_pytest]
+        others, arguments = linters_of(changed), [*UNIT, *QUICK, *for_pytest]
     elif asked.changed is not None:
         changed = changed_files(asked.changed)
         chosen = needed_for(changed, sources())

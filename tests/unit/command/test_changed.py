@@ -53,6 +53,7 @@ def test_a_change_asks_for_the_tests_that_import_it(changed: str, wanted: set[st
     assert set(needed_for([changed], PROJECT)) == wanted
 
 
+@pytest.mark.slow
 def test_the_tests_of_this_project_are_found() -> None:
     """Contract: on the real sources, the pure heart is everybody's, and a leaf is not."""
     texts = sources()

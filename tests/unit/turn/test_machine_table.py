@@ -293,6 +293,7 @@ def test_random_lives_keep_to_the_table(first: int) -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
+@pytest.mark.slow
 def test_every_allowed_step_is_met() -> None:
     """Promise: the table allows no step that no life takes."""
     steps = {(state, kind, after) for (state, kind), following in ALLOWED.items() for after in following}

@@ -56,6 +56,7 @@ def server() -> Server:
 
 
 @schema.parametrize()
+@pytest.mark.slow
 @pytest.mark.examples
 @settings(max_examples=count(100, few=4), deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_operation_answers_as_documented(case: schemathesis.Case[Any], server: Server) -> None:

@@ -305,6 +305,7 @@ def replay_all(junk_seed: int) -> None:
     json.dump(traces, sys.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.examples
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_a_journal_replays_in_any_process(construct: str, rng: random.Random) -> None:

@@ -309,6 +309,7 @@ def in_a_fresh_process(construct: str, journals: list[tuple[int, list[Turn]]], h
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.examples
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_random_schedules_replay_exactly_in_another_process(construct: str, rng: random.Random) -> None:

@@ -23,6 +23,7 @@ def python(folder: Path, *arguments: str) -> str:
     return answer.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.spec("openworkflow.O124", "openworkflow.O125")
 def test_the_project_runs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: its example and its tests pass as they are, and its configuration names an app that serves."""
@@ -41,6 +42,7 @@ def test_the_project_runs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli.ok("runs").startswith("order-42\tpending")
 
 
+@pytest.mark.slow
 def test_the_tests_pass_below_a_project_with_a_mind_of_its_own(cli: Cli) -> None:
     """Promise: what pytest is told further up, in the repository that `init` was called in, is not for these tests."""
     (cli.folder / "pyproject.toml").write_text(
@@ -81,6 +83,7 @@ def test_tests_that_cannot_run_yet_are_said_so(cli: Cli, monkeypatch: pytest.Mon
     assert "they need pytest" in cli.ok("init", "shop")
 
 
+@pytest.mark.slow
 def test_the_project_is_typed(tmp_path: Path) -> None:
     """Contract: what newcomers copy passes mypy strict."""
     for name, text in FILES.items():

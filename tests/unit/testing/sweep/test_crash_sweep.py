@@ -57,6 +57,7 @@ def test_a_careful_workflow_survives_everything() -> None:
     }
 
 
+@pytest.mark.slow
 def test_pairs_of_crashes() -> None:
     """Contract: a second disturbance after the first one, all or so many."""
     fakes = [Fake(s.bank, s.Bank())]
@@ -160,6 +161,7 @@ def test_what_is_too_large_for_the_journal() -> None:
     assert not report.skipped
 
 
+@pytest.mark.slow
 def test_sync_workflows() -> None:
     crash_sweep(s.report.call(3)).assert_ok()
 
@@ -197,6 +199,7 @@ def test_bad_arguments_are_refused() -> None:
         crash_sweep(s.careless(5), pairs=-1)
 
 
+@pytest.mark.slow
 def test_twenty_steps(record_property: Callable[[str, object], None]) -> None:
     """Contract: every point of a workflow of twenty steps is tried in seconds."""
     report = crash_sweep(s.many(20), fakes=[Fake(s.bank, s.Bank())], processes=1)
