@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from typing import Literal, TypeAlias, assert_never
 
@@ -83,6 +84,23 @@ def doing(run: Run) -> Doing:
     if not found and not run.worker:
         found.append(Occupation("start", run.workflow))
     return Doing(tuple(found[:SHOWN]), max(0, len(found) - SHOWN))
+
+
+def encode_now(run: Run) -> bytes:
+    """`doing` as it is stored. Most turns ask for one step, whose first attempt begins: that is put together once."""
+    steps = run.steps
+    if len(steps) == 1 and run.status is Status.RUNNING and not run.waits and run.end is None and run.retry is None:
+        (step,) = steps.values()
+        is_first = step.attempt == 1 and step.of is None and step.retry_at is None
+        is_plain = is_first and not step.is_unstarted and not step.is_abandoned
+        if is_plain and run.cancel is None and run.past_deadline is None and run.paused is None:
+            return _first_attempt(step.key)
+    return encode_doing(doing(run))
+
+
+@lru_cache(maxsize=1024)
+def _first_attempt(key: str) -> bytes:
+    return _encoder.encode(Doing((Occupation("step", key, attempt=1),)))
 
 
 def encode_doing(value: Doing) -> bytes:

@@ -183,11 +183,19 @@ class Arguments:
                     return proven
             except Exception:  # noqa: BLE001, S110 said below in the author's terms
                 pass
-        return codec.round_trip(self._bound(args, kwargs), "", self.what, 1)[0]
+        make = self._make if self._is_simple else None  # as `_bound` does it, without the call
+        try:
+            bound = self._bound(args, kwargs) if make is None else make(*args, **kwargs)
+        except TypeError:
+            bound = self._bound(args, kwargs)  # says why
+        return codec.round_trip(bound, "", self.what, 1)[0]
 
     def decode(self, data: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The call that `data` stands for. A parameter missing there gets its default; unknown names are refused."""
-        return self._unbound((self._codec or self.check()).decode(data, self.what, 1))
+        bound = (self._codec or self.check()).decode(data, self.what, 1)
+        if self._positional == len(self.names):  # most: by position alone
+            return _astuple(bound), {}
+        return self._unbound(bound)
 
     def round_trip(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]

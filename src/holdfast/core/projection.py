@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.core.doing import doing, encode_doing
+from holdfast.core.doing import encode_now
 from holdfast.core.run import Run
 from holdfast.core.status import Status
 
@@ -30,7 +30,7 @@ def project(run: Run) -> Projection:
         run.workflow,
         run.version,
         run.status,
-        encode_doing(doing(run)),
+        encode_now(run),
         run.started_at,
         run.updated_at,
         run.ended_at,

@@ -15,9 +15,11 @@ import msgspec
 
 from holdfast.core import events as e
 
-__all__ = ["BlobRef", "ReferringBytes", "references_in", "references_of", "referred_by", "segment_references"]
+__all__ = ["MARK", "BlobRef", "ReferringBytes", "references_in", "references_of", "referred_by", "segment_references"]
 
-_SIZE = b'"size'
+MARK = b'"size'
+"""In every payload with a `BlobRef`, and in few others."""
+
 _REF = re.compile(
     rb"\{"
     rb'\\*"name\\*":\\*"([0-9a-f]{64})\\*",\\*"size\\*":[0-9]+,\\*"kind\\*":\\*"(?:bytes|json)\\*"\}'
@@ -46,7 +48,7 @@ class ReferringBytes(bytes):
 
 def references_in(payload: bytes) -> tuple[str, ...]:
     """The blobs whose `BlobRef` is in this payload, which is plain: for its maker, and nobody else."""
-    if _SIZE not in payload:  # most payloads
+    if MARK not in payload:  # most payloads
         return ()
     return tuple(dict.fromkeys(name.decode() for name in _REF.findall(payload)))
 

@@ -8,7 +8,7 @@ chained as they were.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -73,8 +73,12 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     seq: int = 0
 
 
+encode_turn: Callable[[tuple[AnyEvent, ...]], bytes] = _encoder.encode
+"""The body of a row."""
+
+
 def encode_events(events: Iterable[AnyEvent]) -> bytes:
-    return _encoder.encode(tuple(events))
+    return encode_turn(tuple(events))
 
 
 def genesis(run: str, format: int = FORMAT) -> bytes:

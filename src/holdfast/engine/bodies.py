@@ -45,8 +45,8 @@ class Body:
     """One running attempt."""
 
     __slots__ = (
-        *("_is_stopping", "_report", "_running", "_threads"),
-        *("attempt", "has_begun", "queued", "scope", "stop_reason", "task"),
+        *("_report", "_running", "_threads"),
+        *("attempt", "has_begun", "is_stopping", "queued", "scope", "stop_reason", "task"),
     )
 
     def __init__(
@@ -60,13 +60,8 @@ class Body:
         self._running = running
         self._threads = threads
         self.queued: asyncio.Future[Any] | None = None
-        self._is_stopping = False
+        self.is_stopping: bool = False  # it was asked to stop
         self.task: asyncio.Task[None] | None = None
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether somebody asked it to stop."""
-        return self._is_stopping
 
     @property
     def is_thread(self) -> bool:
@@ -75,7 +70,7 @@ class Body:
 
     def stop(self, reason: str) -> None:
         """Asks the body to end; its outcome still comes."""
-        if not self._is_stopping:
+        if not self.is_stopping:
             self._tell(reason)
             if not self.is_thread or self.is_withdrawn():
                 self._cancel()
@@ -86,19 +81,19 @@ class Body:
 
     def expire(self, reason: str) -> None:
         """Its time is up: the attempt ends now, whatever a thread still does; what that returns is not heard."""
-        if not self._is_stopping:
+        if not self.is_stopping:
             self.leave(reason)
 
     def leave(self, reason: str) -> None:
         """Nobody waits for it any more, a thread included that was only told so far."""
-        if not self._is_stopping:
+        if not self.is_stopping:
             self._tell(reason)
             self._cancel()
         elif self.is_thread:
             self._cancel()
 
     def _tell(self, reason: str) -> None:
-        self._is_stopping = True
+        self.is_stopping = True
         self.stop_reason = reason
         if self.scope is not None:
             self.scope.is_cancelled = True
@@ -145,18 +140,19 @@ class Bodies:
 
     def chosen(self, spec: StepSpec) -> StepSpec:
         """What really runs for a step."""
-        return self.stand_ins.get(spec.function, spec) if self.stand_ins else spec
+        return self.stand_ins.get(spec.function, spec)
 
     async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
         body.has_begun = True
-        attempt = body.attempt
-        spec = self.chosen(attempt.command.spec)
+        command = body.attempt.command
+        spec = self.chosen(command.spec) if self.stand_ins else command.spec
         outcome: Outcome
         try:
             if spec.executor == "async" and not spec.tx:  # most: without another coroutine in between
-                args, kwargs = spec.arguments.decode(attempt.command.args)
+                args, kwargs = spec.arguments.decode(command.args)
                 running_step.set(self._scope(body))
-                outcome = _succeeded(spec, await spec.function(*args, **kwargs))
+                value = await spec.function(*args, **kwargs)
+                outcome = Succeeded(spec.result.encode(value, f"result of {spec.name}"))
             else:
                 outcome = await self._elsewhere(spec, body)
         except asyncio.CancelledError:
@@ -181,7 +177,7 @@ class Bodies:
         context.run(running_step.set, scope)
         work = functools.partial(context.run, spec.function, *args, **kwargs)
         body.queued = self._threads.run(functools.partial(self._in_thread, body, work))
-        return _succeeded(spec, await body.queued)
+        return Succeeded(spec.result.encode(await body.queued, f"result of {spec.name}"))
 
     def _in_thread(self, body: Body, work: Callable[[], Any]) -> Any:
         """On a thread of the pool, from the moment the body begins until it returns."""
@@ -221,10 +217,6 @@ class Bodies:
         if tasks:
             await asyncio.wait(tasks, timeout=1)
         self.forsake()
-
-
-def _succeeded(spec: StepSpec, value: Any) -> Succeeded:
-    return Succeeded(spec.result.round_trip(value, f"result of {spec.name}")[0])
 
 
 def _stopped(body: Body) -> Broke:

@@ -227,7 +227,7 @@ class Session:
             case f.Leave():
                 self._leave(effect)
             case f.LookInbox():
-                self._pace.look(len(self.run.waits))
+                self._pace.look(len(self.machine.run.waits))
             case f.Rest():
                 self._rest(is_resting=effect.is_resting)
             case f.Stop():
@@ -255,7 +255,7 @@ class Session:
 
     def _submit(self, effect: f.Submit) -> None:
         match effect.where:
-            case f.Group():
+            case f.Group():  # most
                 self.home.committer.submit(effect.commit, self._answered)
             case f.Birth():
                 self.unsent = effect.commit
@@ -309,8 +309,9 @@ class Session:
         run, command = self.machine.run, effect.command
         assert run.created_at is not None
         progress = None if effect.progress == b"null" else msgspec.json.decode(effect.progress)
+        identity = run.id if run.origin == 1 else run.identity
         attempt = Attempt(
-            run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, run.identity
+            run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity
         )
         telling.step_started(self, command.key, effect.attempt)
         body = self._bodies[command.key] = self.home.bodies.start(attempt, self._reported)
@@ -325,16 +326,17 @@ class Session:
     def _reported(self, body: Body, outcome: Outcome) -> None:
         """A body's one outcome."""
         key = body.attempt.command.key
+        transaction = outcome.transaction if isinstance(outcome, Succeeded) else None
         if self._bodies.get(key) is not body:
-            if isinstance(outcome, Succeeded) and outcome.transaction is not None:
+            if transaction is not None:
                 with suppress(Exception):
-                    outcome.transaction.give_up()
+                    transaction.give_up()
             return
         self._taken_out(key)
         progress = self.home.surroundings.take_progress(self.machine.run.id, key)
         at = self.home.clock.now()
-        if isinstance(outcome, Succeeded) and outcome.transaction is not None:
-            self._transactions[key] = outcome.transaction
+        if transaction is not None and isinstance(outcome, Succeeded):
+            self._transactions[key] = transaction
             self.take(i.Held(at, key, outcome.value))
         else:
             self.take(i.Landed(at, key, outcome, progress, body.stop_reason if body.is_stopping else None))

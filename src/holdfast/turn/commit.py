@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from holdfast.core.projection import project
 from holdfast.core.references import references_of
 from holdfast.core.rounds import NO_MORE, ROUND
 from holdfast.core.run import Run
-from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, micros
+from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_turn, micros
 from holdfast.ports.inbox import Message, Publication, message, publication
 from holdfast.ports.journal import Commit, Exposure, Park
 from holdfast.ports.runs import NewRun
@@ -24,19 +25,24 @@ from holdfast.turn.start import new_run
 
 
 def finish(
-    run: Run, no: int, epoch: int, draft: Draft, *, inbox_seen: int, is_consuming: bool, park: Park | None
+    run: Run, no: int, epoch: int, draft: Draft, inbox_seen: int, park: Park | None, *, is_consuming: bool
 ) -> Commit:
-    """Applies the draft to the fold and makes the commit of it."""
-    watching = [key for key, wait in run.waits.items() if wait.kind == "topic"] if run.waits else ()
-    after = run.checksum
+    """Applies the draft to the fold and makes the commit of it. Every turn comes through here, and most ask for one
+    step: what only others have is not looked for in those."""
+    watching: Sequence[str] = ()
+    in_rounds: Sequence[str] = ()
+    if run.waits:
+        watching = [key for key, wait in run.waits.items() if wait.kind == "topic"]
+        in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if draft.is_terminal else ()
+    after, was_due = run.checksum, run.round == "due"
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
-    was_due, is_terminal = run.round == "due", draft.is_terminal
-    in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if is_terminal and run.waits else ()
     run.apply(turn)
-    unwatch = tuple(key for key in watching if key not in run.waits)
+    unwatch = tuple(key for key in watching if key not in run.waits) if watching else ()
     extras: dict[str, Any] = {}
-    if [event for event in draft.outputs if type(event) is not e.StepScheduled]:  # most turns only ask for steps
-        extras = _consequences(run, draft)
+    for event in draft.outputs:
+        if type(event) is not e.StepScheduled:
+            extras = _consequences(run, draft)
+            break
     if run.round == "due" and not was_due:
         extras["messages"] = (*extras.get("messages", ()), _ask_for_round(run))
     if in_rounds:
@@ -48,8 +54,8 @@ def finish(
         projection=project(run),
         inbox_seen=inbox_seen,
         is_consuming=is_consuming,
-        is_terminal=is_terminal,
-        is_progress=is_progress(draft),
+        is_terminal=draft.is_terminal,
+        is_progress=bool(draft.outputs) or is_progress(draft),
         unwatch=unwatch,
         blobs=draft.blobs,
         references=references_of(turn.events),
@@ -60,7 +66,7 @@ def finish(
 
 def make_row(run: Run, epoch: int, at: datetime, events: tuple[e.AnyEvent, ...]) -> tuple[Turn, Row]:
     """The next row of a run, chained to the last one."""
-    body = encode_events(events)
+    body = encode_turn(events)
     ordinal = run.ordinal + 1
     stamp = micros(at)
     digest = checksum(run.checksum, ordinal, epoch, stamp, body)

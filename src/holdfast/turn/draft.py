@@ -11,36 +11,32 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 
 _ENDS = frozenset(e.TERMINAL)
+_ENDS_PASS = frozenset((e.Continued, e.RetryPlanned))
 
 
 class Draft(msgspec.Struct, gc=False):
-    """A turn being written."""
+    """A turn being written. What its last output is, is asked many times a turn, so it is looked up once."""
 
     at: datetime
     inputs: list[e.AnyEvent]
     outputs: list[e.AnyEvent] = []
     commands: Sequence[c.Command] = ()
     blobs: dict[str, bytes] = {}
+    is_terminal: bool = False  # the run ends with it
+    ends_pass: bool = False  # the body begins again after it
+    asks_for_step: bool = False  # it is one of the many whose last word is a step asked for
 
-    @property
-    def is_terminal(self) -> bool:
-        """Whether the run ends with it."""
-        return bool(self.outputs) and type(self.outputs[-1]) in _ENDS
-
-    @property
-    def ends_pass(self) -> bool:
-        """Whether the body begins anew after it."""
-        return bool(self.outputs) and isinstance(self.outputs[-1], e.Continued | e.RetryPlanned)
+    def __post_init__(self) -> None:
+        if self.outputs:
+            kind = type(self.outputs[-1])
+            self.asks_for_step = kind is e.StepScheduled
+            self.is_terminal = kind in _ENDS
+            self.ends_pass = kind in _ENDS_PASS
 
     @property
     def asks_for_steps(self) -> bool:
         """Whether a step is asked for in it."""
         return any(isinstance(x, e.StepScheduled) for x in self.outputs)
-
-    @property
-    def asks_for_step(self) -> bool:
-        """Whether it is one of the many whose last word is a step asked for."""
-        return bool(self.outputs) and type(self.outputs[-1]) is e.StepScheduled
 
 
 def is_progress(draft: Draft) -> bool:

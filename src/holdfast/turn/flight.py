@@ -68,7 +68,7 @@ class Flight:
     def start(self, run: Run, command: RunStep, at: datetime) -> Start | None:
         """Begins the body of a step whose attempt is recorded, unless it is no longer wanted."""
         step = run.steps.get(command.key)
-        if step is None or step.is_abandoned or command.key in self:
+        if step is None or step.is_abandoned or command.key in self.flying or command.key in self.held:
             return None
         limit = command.timeout
         start = Start(command, step.attempt, step.progress, None if limit is None else later(at, limit))

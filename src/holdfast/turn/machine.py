@@ -30,6 +30,7 @@ from holdfast.turn import rules
 from holdfast.turn.draft import Draft
 from holdfast.turn.gate import gate_of
 from holdfast.turn.intent import Intent
+from holdfast.turn.outcome import Succeeded
 from holdfast.turn.payloads import inline
 from holdfast.turn.states import WAITS_FOR_STORE, State
 from holdfast.turn.writer import Writer
@@ -180,7 +181,9 @@ class Machine(Writer):
         if self.state is State.GONE:
             return
         started = self._flight.land(given.key)
-        outcome = rules.redacted(given.outcome, self.program.redaction)
+        outcome = given.outcome
+        if type(outcome) is not Succeeded:
+            outcome = rules.redacted(outcome, self.program.redaction)
         self._effects.append(f.StepEnded(given.key, started.attempt, outcome))
         event = rules.event_of(
             self.run, started.command, outcome, given.progress, given.stopped, at, self._rules.chance
@@ -200,10 +203,12 @@ class Machine(Writer):
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
     def _answered(self, given: i.Verdict, at: datetime) -> None:
-        self._expect(State.WRITING)
+        if self.state is not State.WRITING:
+            self._expect(State.WRITING)
         said = given.said
         is_gone = self.state is State.GONE
-        self._effects += self._flight.settled(said, self.program.redaction)
+        if self._flight.taken is not None:
+            self._effects += self._flight.settled(said, self.program.redaction)
         draft, park, self._draft, self._park = self._draft, self._park, None, None
         if is_gone or draft is None:
             self._effects += self._flight.give_up_all()
@@ -235,9 +240,9 @@ class Machine(Writer):
             self._leave_with(draft, is_leaving=is_leaving)
             return
         for command in draft.commands:
-            if isinstance(command, c.RunStep):
+            if type(command) is c.RunStep:
                 self._unstarted.append(command.key)
-            elif isinstance(command, c.AbandonStep):
+            elif type(command) is c.AbandonStep:
                 self._abandon(command.key)
         if self._unstarted and self._intent is Intent.STAY and self._pause is None:
             self._start_all(at)
@@ -246,7 +251,7 @@ class Machine(Writer):
             self._shown = max(self._shown, said.inbox_last)
             self._effects.append(f.LookInbox())
         flight = self._flight
-        if flight and not self._inputs and not flight.held and not self.program.awaited_sends():
+        if flight.flying and not flight.held and flight and not self._inputs and not self.program.awaited_sends():
             self._watch_time()  # the common case: nothing to do before a body lands or a time comes
         else:
             self._turn(at)

@@ -9,6 +9,8 @@ import msgspec
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.core.payload import MAX_INLINE
+from holdfast.core.references import MARK
 from holdfast.core.turn import Turn
 
 READ_BY_PROGRAMS = (
@@ -50,6 +52,13 @@ def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
     if isinstance(event, READ_BY_PROGRAMS) and event.blob:
         return msgspec.structs.replace(event, value=msgspec.Raw(blobs[event.blob]), blob="")
     return event
+
+
+def offload_all(events: list[e.AnyEvent], blobs: dict[str, bytes]) -> None:
+    """Makes the events what is journaled, see `offload`. Most payloads are small and refer to nothing: they are left."""
+    for place, event in enumerate(events):
+        if isinstance(event, e.Carrier) and (len(event.value) > MAX_INLINE or MARK in bytes(event.value)):
+            events[place] = offload(event, blobs)
 
 
 def offload(event: e.AnyEvent, blobs: dict[str, bytes]) -> e.AnyEvent:

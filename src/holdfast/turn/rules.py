@@ -41,20 +41,21 @@ class Rules(msgspec.Struct, frozen=True, eq=False):
 
 def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[c.Command], rules: Rules) -> Draft:
     """The draft of a turn: what came in, and what becomes of what the program asked for."""
-    draft = Draft(at, inputs, commands=commands)
+    outputs: list[e.AnyEvent] = []
+    blobs: dict[str, bytes] = {}
     for command in commands:
-        if isinstance(command, c.Fail):
-            draft.outputs.append(_failed(run, command, draft, rules))
+        if type(command) is c.Fail:
+            outputs.append(_failed(run, command, at, inputs, rules))
         else:
-            draft.outputs.append(c.record(command, draft.blobs))
+            outputs.append(c.record(command, blobs))
     limit = rules.settings.step_limit
-    if limit is not None:
-        asked = len([x for x in (*inputs, *draft.outputs) if type(x) in COUNTED])
+    if limit is not None and run.attempts + len(inputs) + len(outputs) > limit:  # else it cannot be reached
+        asked = len([x for x in (*inputs, *outputs) if type(x) in COUNTED])
         if asked and run.attempts + asked > limit and run.attempts + asked > (limit := _limit_of(run, limit, rules)):
-            failure = limit_exceeded(run.attempts + asked, limit)
-            draft.outputs = [e.Failed(failure=failure, imposed=True)]
-            draft.commands = ()
-            draft.inputs = [x for x in inputs if not isinstance(x, e.AttemptStarted)]
+            outputs = [e.Failed(failure=limit_exceeded(run.attempts + asked, limit), imposed=True)]
+            commands = ()
+            inputs = [x for x in inputs if not isinstance(x, e.AttemptStarted)]
+    draft = Draft(at, inputs, outputs, commands, blobs)
     if draft.is_terminal:
         draft.outputs[-1] = _with_undone(run, draft)
     return draft
@@ -109,13 +110,13 @@ def deadline_failure() -> e.Failed:
     return e.Failed(failure=from_exception(DeadlineExceeded("the run's deadline passed")), imposed=True)
 
 
-def _failed(run: Run, command: c.Fail, draft: Draft, rules: Rules) -> e.AnyEvent:
+def _failed(run: Run, command: c.Fail, at: datetime, inputs: Sequence[e.AnyEvent], rules: Rules) -> e.AnyEvent:
     if command.from_step:
         return e.Failed(failure=command.failure)
     policy = rules.spec_of(run).retry
     # A pass that fails in its first turn is not in the fold yet.
-    passes = max([run.passes, *(x.number for x in draft.inputs if isinstance(x, e.PassStarted))])
-    return on_workflow_failed(command.failure, policy, passes, draft.at, rules.chance(), run.deadline)
+    passes = max([run.passes, *(x.number for x in inputs if isinstance(x, e.PassStarted))])
+    return on_workflow_failed(command.failure, policy, passes, at, rules.chance(), run.deadline)
 
 
 def _with_undone(run: Run, draft: Draft) -> e.AnyEvent:
@@ -158,16 +159,15 @@ def delivered(program: Program, inputs: Sequence[e.AnyEvent]) -> list[e.AnyEvent
     return [e.SendSettled(key=key, to=to) for key, to in program.awaited_sends().items() if key not in told]
 
 
-def brought_by_time(run: Run, program: Program, at: datetime, grace: timedelta) -> list[e.AnyEvent]:
-    """Retries, the deadline and timers that have come due, in the order in which they are taken."""
+def brought_by_time(run: Run, timers: Sequence[str], at: datetime, grace: timedelta) -> list[e.AnyEvent]:
+    """Retries, the deadline and these timers, which have come due, in the order in which they are taken."""
     due: list[e.AnyEvent] = []
     for key, retry_at in run.retries.items():
         if retry_at <= at:
             due.append(e.AttemptStarted(key=key, attempt=run.steps[key].attempt + 1))
     if run.deadline is not None and at >= run.deadline and run.past_deadline is None and run.cancel is None:
         due.append(e.DeadlineReached(grace_until=later(at, grace)))
-    for key in program.due_timers(at):
-        due.append(e.TimerFired(key=key))  # noqa: PERF401
+    due += [e.TimerFired(key=key) for key in timers]
     return due
 
 

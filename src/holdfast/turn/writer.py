@@ -23,7 +23,7 @@ from holdfast.turn.draft import Draft
 from holdfast.turn.flight import Flight
 from holdfast.turn.gate import StepGate
 from holdfast.turn.intent import Intent
-from holdfast.turn.payloads import offload
+from holdfast.turn.payloads import offload_all
 from holdfast.turn.rules import Rules
 from holdfast.turn.states import WAITS_FOR_STORE, State
 
@@ -74,20 +74,22 @@ class Writer:
         """Takes a turn if there is something to take it for."""
         if self.state in _BUSY:
             return
-        flight = self._flight
-        draft = self._imposed(at)
+        flight, run = self._flight, self.run
+        draft: Draft | None = None
+        is_overdue = run.started_at is None and run.deadline is not None
+        if is_overdue or run.cancel is not None or run.past_deadline is not None:
+            draft = self._imposed(at)
         is_imposed = draft is not None
         if draft is None:
-            if self._rules.is_exclusive and flight.has_writer:
+            if flight.flying and self._rules.is_exclusive and flight.has_writer:
                 self.state = State.FLYING  # a turn would wait for the body, and the body's outcome for the turn
                 return
             self._gather(at)
-            is_quiet = not flight and (
-                self._pause is not None or (self._intent is not Intent.STAY and bool(self._unstarted))
-            )
-            if not self._inputs and not is_needed and not is_quiet and not flight.held:
-                self._rest(at, is_looking=is_looking)
-                return
+            if not self._inputs and not is_needed and not flight.held:
+                is_due = self._pause is not None or (self._intent is not Intent.STAY and bool(self._unstarted))
+                if flight or not is_due:
+                    self._rest(at, is_looking=is_looking)
+                    return
             draft = self._activate(at)
         if draft is not None:
             if draft.is_terminal or draft.ends_pass:
@@ -106,10 +108,12 @@ class Writer:
 
     def _gather(self, at: datetime) -> None:
         """Adds what time brings. After messages and outcomes, so that those win."""
-        if self._shown <= self.seen:  # else the inbox may say otherwise
-            self._inputs += rules.delivered(self.program, self._inputs)
-        due = rules.brought_by_time(self.run, self.program, at, self._rules.settings.cancel_grace)
-        if due:
+        run, program = self.run, self.program
+        if self._shown <= self.seen and program.awaited_sends():  # else the inbox may say otherwise
+            self._inputs += rules.delivered(program, self._inputs)
+        timers = program.due_timers(at)
+        if timers or run.retries or run.deadline is not None:  # mostly nothing
+            due = rules.brought_by_time(run, timers, at, self._rules.settings.cancel_grace)
             self._inputs.extend(due)
             self._unstarted.extend(x.key for x in due if isinstance(x, e.AttemptStarted))
 
@@ -118,7 +122,7 @@ class Writer:
         return taken
 
     def _activate(self, at: datetime) -> Draft | None:
-        inputs = self._take_inputs()
+        inputs, self._inputs = self._inputs, []
         if self._flight.held:
             inputs.append(self._flight.take())
         try:
@@ -131,12 +135,13 @@ class Writer:
             self._stop_for(error, at)
             return None
         draft = rules.decide(self.run, at, inputs, commands, self._rules)
+        asked = self._commands
         for event in inputs:
-            if isinstance(event, e.StepCompleted | e.StepFailed):
-                self._commands.pop(event.key, None)
+            if type(event) is e.StepCompleted or type(event) is e.StepFailed:
+                asked.pop(event.key, None)
         for command in commands:
-            if isinstance(command, c.RunStep):
-                self._commands[command.key] = command
+            if type(command) is c.RunStep:
+                asked[command.key] = command
         return draft
 
     def _stop_for(self, error: Exception, at: datetime) -> None:
@@ -187,16 +192,16 @@ class Writer:
             self._intent = self._intent.at_gate(draft, is_held=gate.holds(self.run, draft.inputs))
         if self._intent is not Intent.STAY or self._pause is not None:
             self._give_back(draft)
-        park = self._park_after(draft)
-        blobs = draft.blobs
-        draft.inputs = [offload(event, blobs) for event in draft.inputs]
+        park = None  # of most turns
+        if not draft.asks_for_step or self._intent is not Intent.STAY:
+            park = self._park_after(draft)
+        offload_all(draft.inputs, draft.blobs)
         self._draft, self._park = draft, park
         self.state = State.WRITING
-        self._rest_is(False)
-        is_consuming, self._is_consuming = self._is_consuming, False
-        commit = finish(
-            self.run, self.no, self.epoch, draft, inbox_seen=self.seen, is_consuming=is_consuming, park=park
-        )
+        if self._is_resting:
+            self._rest_is(False)
+        commit = finish(self.run, self.no, self.epoch, draft, self.seen, park, is_consuming=self._is_consuming)
+        self._is_consuming = False
         taken = self._flight.taken
         where = f.BIRTH if self.is_unborn else f.GROUP if taken is None else f.Within(taken.key)
         self._effects.append(f.Submit(commit, where))
@@ -217,8 +222,6 @@ class Writer:
     def _park_after(self, draft: Draft) -> Park | None:
         """Whether the run is given back with this turn, and until when."""
         intent, flight = self._intent, self._flight
-        if draft.asks_for_step and intent is Intent.STAY:
-            return None  # most turns
         is_quiet = not flight and not self._unstarted
         if draft.is_terminal or any(isinstance(x, e.Paused) for x in draft.inputs):
             return Park(None)
@@ -252,7 +255,9 @@ class Writer:
     def _watch_time(self) -> None:
         """While bodies run: a timer, a retry or the deadline may come due."""
         self.state = State.FLYING
-        wake = parking.next_wake(self.run, self.program)
+        run, program = self.run, self.program
+        has_limit = run.retries or run.deadline is not None or run.cancel is not None or run.past_deadline is not None
+        wake = parking.next_wake(run, program) if has_limit else program.next_timer()
         if wake is not None:
             self._effects.append(f.WakeAt(wake))
 

@@ -109,7 +109,7 @@ def test_a_turn_looks_at_as_many_steps_however_many_are_open(retrying: int) -> N
         program = cast("Program", NoTimers())
         assert doing(run).more == number - 4
         assert next_wake(run, program) == (at(60) if retrying else None)
-        due = brought_by_time(run, program, at(61), timedelta(minutes=1))
+        due = brought_by_time(run, program.due_timers(at(61)), at(61), timedelta(minutes=1))
         assert [x.key for x in due if isinstance(x, e.AttemptStarted)] == ["s:0", "s:1"][:retrying]
         looks.append(watched.looks)
     assert looks[0] == looks[1] <= 8

@@ -12,14 +12,15 @@ from typing import Any
 from holdfast.adapters.sql.rows import due_at, maybe_micros, ready_at
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
-from holdfast.adapters.sqlite.creation import start_child, stored_row, tell_adopters
+from holdfast.adapters.sqlite.connection import fetch, run
+from holdfast.adapters.sqlite.creation import start_child, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send, tell_sender
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.checksums import shown_checksum
 from holdfast.core.turn import micros
 from holdfast.ports.inbox import Accepted
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
-from holdfast.ports.row import RowAfter, read_to, row_after
+from holdfast.ports.row import RowAfter, row_after
 
 
 def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
@@ -29,8 +30,9 @@ def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
         return _refusal(transaction, commit)
     if commit.blobs:
         keep_blobs(transaction, commit.blobs.items())
-    transaction.run(sql.APPEND, stored_row(commit.no, commit.row))
-    seq = transaction.connection.last_insert_rowid()
+    connection, row = transaction.connection, commit.row
+    run(connection, sql.APPEND, (commit.no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
+    seq = connection.last_insert_rowid()
     inbox_last = bring(transaction, commit, found[0])
     if commit.is_terminal:
         _, has_watches, is_adopted = found
@@ -49,32 +51,32 @@ def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
         transaction.run(sql.CONSUME, (commit.row.ordinal, commit.no, commit.inbox_seen))
     if commit.children or commit.messages or commit.publications:
         inbox_last = _reach_out(transaction, commit)
-    _show(transaction, commit)
+    if commit.exposed or commit.unwatch or commit.watch:
+        _show(transaction, commit)
     return inbox_last
 
 
 def _move_run(transaction: Transaction, commit: Commit) -> Any:
     """The fenced update; `inbox_last` of the run (of an end, also what to see to), or None if it did not apply."""
     row, facts = commit.row, commit.projection
-    started_at = maybe_micros(facts.started_at)
     values: tuple[Any, ...] = (
         facts.doing,
         micros(facts.updated_at),
-        read_to(commit),
+        commit.inbox_seen if commit.is_consuming else 0,
         commit.no,
         row.epoch,
         row.ordinal,
         facts.status,
         facts.workflow,
         facts.version,
-        started_at,
+        None if facts.started_at is None else micros(facts.started_at),
         commit.after,
     )
     after = row_after(commit)
     if after.keeps_lease and after.clears and after.is_open and row.ordinal > 2:  # a worker's first turn changes more
-        found = transaction.row(sql.ADVANCE, values)
-        if found is not None:
-            return found
+        rows = fetch(transaction.connection, sql.ADVANCE, values)
+        if rows:
+            return rows[0]
     values = (*values, maybe_micros(facts.ended_at))
     if after.keeps_lease:
         return transaction.row(sql.MOVE, (*values, after.clears, after.is_open))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -127,12 +127,12 @@ class AskedSteps:
             return
         future, call = kept.future, kept.call
         is_wanted = future is not None and not future.done()
-        if isinstance(event, e.StepCompleted):
+        if type(event) is e.StepCompleted:
             value = self._completed(call, event)
-            if is_wanted and value is not WAITING:
-                cast("asyncio.Future[Any]", future).set_result(value)
+            if future is not None and is_wanted and value is not WAITING:
+                future.set_result(value)
             return
         if call.scope is not None:
             call.scope.settled(key, None)
-        if is_wanted:
-            cast("asyncio.Future[Any]", future).set_exception(error_of(event, call.spec))
+        if future is not None and is_wanted and type(event) is e.StepFailed:
+            future.set_exception(error_of(event, call.spec))

@@ -85,9 +85,7 @@ class Exchange:
     def set_time(self, at: datetime) -> None:
         """The time of the turn that is gone through."""
         self.at = at
-        loop = self.loop
-        loop.now = at.timestamp()
-        loop.reset_budget()
+        self.loop.begin_turn(at.timestamp())
 
     def _check(self) -> None:
         if self._broken is not None:

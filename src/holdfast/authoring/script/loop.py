@@ -32,7 +32,7 @@ from holdfast.authoring.script import _closing, _tasks
 from holdfast.authoring.script._closing import graveyard_size
 from holdfast.authoring.script._entering import Entering
 from holdfast.authoring.script._refused import Refusals
-from holdfast.authoring.script._stdlib import caller_frame
+from holdfast.authoring.script._stdlib import GATHERING_INIT, caller_frame
 from holdfast.authoring.script._tasks import DurableFuture, DurableTask, ReadyHandle, Timer, source_of
 from holdfast.authoring.script.functions import function_behind, unwrapped
 from holdfast.errors import InvalidDuration, NeverWaits, NotAllowedHere, NotInRun
@@ -76,7 +76,8 @@ class DurableLoop(Refusals):
         self._budget = self._budget_left = budget
         # Handles; Any because the loop reads asyncio's private slots of them, as every event loop does.
         self._ready: deque[Any] = deque()
-        self._entered = Entering(self)
+        self.entered: AbstractContextManager[None] = (entered := Entering(self))
+        self._entered = entered
         self._closed = False
         self._debug = False
         self._exception_handler: ExceptionHandler | None = None
@@ -92,17 +93,15 @@ class DurableLoop(Refusals):
 
     # ----------------------------------------------------------------------------------------------- driven by the host
 
-    def enter(self) -> AbstractContextManager[None]:
-        """Makes this the running loop, whatever loop is running around it, until the block ends."""
-        return self._entered
-
-    def reset_budget(self) -> None:
-        """Begins an activation: the program may again run as many callbacks as its budget allows."""
+    def begin_turn(self, now: float) -> None:
+        """Begins an activation at that time: the program may again run as many callbacks as its budget allows."""
+        self.now = now
         self._budget_left = self._budget
 
     def run_ready(self) -> None:
         """Runs callbacks until none is ready. Raises `NeverWaits` when the activation's budget is used up."""
-        self._budget_left = self._run(self._budget_left)
+        if self._ready:
+            self._budget_left = self._run(self._budget_left)
         if self._ready:
             raise NeverWaits(self._never_waits())
 
@@ -315,7 +314,9 @@ class DurableLoop(Refusals):
 
     def get_debug(self) -> bool:
         """As asyncio's. Every future asks while it is being made, which is how those of `gather` get a number."""
-        _tasks.number_gathering(caller_frame(1), self._next_future)
+        caller = caller_frame(1)
+        if caller.f_code is GATHERING_INIT:
+            _tasks.number_gathering(caller, self._next_future)
         return self._debug
 
     def set_debug(self, enabled: bool) -> None:

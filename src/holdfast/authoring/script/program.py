@@ -45,7 +45,7 @@ class ScriptProgram(Exchange):
     def __init__(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> None:
         super().__init__(spec, beginning, settings)
         self.steps: AskedSteps = AskedSteps(self)
-        self.receipts: Receipts = Receipts(self)
+        self._receipts: Receipts | None = None
         self._waits: Waits | None = None
         self._children: StartedChildren | None = None
         self._main: asyncio.Task[Any] | None = None
@@ -56,9 +56,10 @@ class ScriptProgram(Exchange):
     def activate(self, at: datetime, inputs: Sequence[e.Input]) -> list[c.Command]:
         """Feeds what happened, in order, and returns what to do."""
         self._commands = []
-        with self.loop.enter():
+        with self.loop.entered:
             self.set_time(at)
-            self._begin(inputs)
+            if self._main is None:
+                self._begin(inputs)
             for event in inputs:
                 self._deliver(event)
         return self._commands
@@ -67,7 +68,7 @@ class ScriptProgram(Exchange):
         """Goes through recorded turns; `Diverged` at the first difference."""
         self.cursor = cursor = Cursor(turns)
         try:
-            with self.loop.enter():
+            with self.loop.entered:
                 while (turn := cursor.next_turn()) is not None:
                     self.set_time(turn.at)
                     self._begin(turn.events)
@@ -89,7 +90,7 @@ class ScriptProgram(Exchange):
 
     def awaited_sends(self) -> Mapping[str, str]:
         """Signals sent whose outcome is waited for."""
-        return self.receipts.awaited()
+        return _NO_SENDS if self._receipts is None else self._receipts.awaited()
 
     def open_steps(self) -> Mapping[str, c.RunStep]:
         """Steps asked for whose outcome is still wanted."""
@@ -98,7 +99,7 @@ class ScriptProgram(Exchange):
     def close(self) -> bool:
         """Ends the program without effects. False if the author's code refused to end."""
         self._is_over = True
-        waited_for = (self.steps, self._waits, self._children, self.receipts)
+        waited_for = (self.steps, self._waits, self._children, self._receipts)
         has_ended = self.loop.unwind([x for kind in waited_for if kind is not None for x in kind.pending()], Unwinding)
         self.announced.clear()
         _begun.discard(self)
@@ -112,6 +113,13 @@ class ScriptProgram(Exchange):
         if self._waits is None:
             self._waits = Waits(self)
         return self._waits
+
+    @property
+    def receipts(self) -> Receipts:
+        """Of the signals that it sent."""
+        if self._receipts is None:
+            self._receipts = Receipts(self)
+        return self._receipts
 
     @property
     def children(self) -> StartedChildren:
@@ -177,7 +185,8 @@ class ScriptProgram(Exchange):
         """Runs to quiescence; if the body ended, says how."""
         if self._broken is None:
             self.loop.run_ready()
-        self._check()
+        if self._broken is not None:
+            raise self._broken
         main = self._main
         if main is not None and not self._is_over and (main.done() or self.loop.callback_errors):
             command = ending(self, main, list(self.announced.values()))
@@ -244,5 +253,6 @@ def _has_returned(task: asyncio.Task[Any]) -> bool:
     return not task.cancelled() and task.exception() is None
 
 
+_NO_SENDS: Mapping[str, str] = {}
 _begun: set[ScriptProgram] = set()
 atexit.register(lambda: bury(*(program.loop for program in _begun)))  # not to be taken apart by the collector

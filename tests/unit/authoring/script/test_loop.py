@@ -93,7 +93,7 @@ class World:
     # the test's half
 
     def run(self, coro: Coroutine[Any, Any, Any]) -> DurableTask[Any]:
-        with self.loop.enter():
+        with self.loop.entered:
             task = self.loop.create_task(coro, context=contextvars.Context())
         self.go()
         return task
@@ -103,8 +103,8 @@ class World:
         _ = self.run(coro)
 
     def go(self) -> None:
-        self.loop.reset_budget()
-        with self.loop.enter():
+        self.loop.begin_turn(self.loop.now)
+        with self.loop.entered:
             self.loop.run_ready()
 
     def resolve(self, name: str, value: Any = None) -> None:
@@ -188,7 +188,7 @@ def test_entering_puts_back_whatever_was_running(outer: Callable[[Callable[[], N
         assert running() is around
         assert sys.get_asyncgen_hooks() == hooks
         assert current is (None if around is None else asyncio.current_task())
-        with pytest.raises(ZeroDivisionError), world.loop.enter():
+        with pytest.raises(ZeroDivisionError), world.loop.entered:
             _ = 1 / 0
         assert running() is around
         assert current is (None if around is None else asyncio.current_task())
@@ -198,9 +198,9 @@ def test_entering_puts_back_whatever_was_running(outer: Callable[[Callable[[], N
 
 def test_a_loop_is_not_entered_twice() -> None:
     world = World()
-    with world.loop.enter():
+    with world.loop.entered:
         assert world.loop.is_running()
-        with pytest.raises(RuntimeError, match="already running"), world.loop.enter():
+        with pytest.raises(RuntimeError, match="already running"), world.loop.entered:
             pass
         assert asyncio.get_running_loop() is world.loop
     assert not world.loop.is_running()
@@ -347,7 +347,7 @@ def test_the_budget_counts_all_of_an_activation() -> None:
     world = World(budget=20)
     for _ in range(15):
         world.loop.call_soon(int)
-    with world.loop.enter():
+    with world.loop.entered:
         world.loop.run_ready()
         for _ in range(15):
             world.loop.call_soon(int)
