@@ -106,7 +106,11 @@ class Registry:
         return not self.served and not self.components.names()
 
     def find(self, name: str, version: str) -> WorkflowSpec | None:
-        """The definition, if this process has its code, and, for a flow, everything it calls."""
+        """The definition, if this process has its code, and, for a flow, everything it calls. Asked for every run, so
+        what most are, a script that was read before, is found without another call."""
+        spec = self._added.get((name, version)) if not self._awaited else None
+        if spec is not None and spec.style != "flow" and not spec.is_remote:
+            return spec
         spec = self.declared(name, version)
         return None if spec is None else self.executable(spec)
 

@@ -66,7 +66,7 @@ def doing(run: Run) -> Doing:
         paused = run.paused
         return Doing((Occupation("paused", paused.reason, detail=one_line(paused.detail, LONG)),))
     if run.status is Status.PENDING:
-        return Doing((Occupation("start", run.workflow, run.available_at),))
+        return not_begun(run.workflow, run.available_at)
     if len(run.steps) == 1 and not run.waits and not (run.cancel or run.past_deadline or run.retry):  # most turns
         (step,) = run.steps.values()
         if not step.is_abandoned:
@@ -84,6 +84,11 @@ def doing(run: Run) -> Doing:
     if not found and not run.worker:
         found.append(Occupation("start", run.workflow))
     return Doing(tuple(found[:SHOWN]), max(0, len(found) - SHOWN))
+
+
+def not_begun(workflow: str, available_at: datetime | None) -> Doing:
+    """What a run does that waits for its first worker."""
+    return Doing((Occupation("start", workflow, available_at),))
 
 
 def encode_now(run: Run) -> bytes:

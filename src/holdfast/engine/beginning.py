@@ -139,10 +139,10 @@ class Beginnings:
         return session, session.unsent
 
     def _born(self, session: Session, no: int, verdict: Committed) -> None:
-        engine = self._engine
-        self.unborn.pop(session.run.id, None)
-        self._unanswered.discard(session.run.id)
-        engine.sessions[session.run.id] = session
+        engine, name = self._engine, session.machine.run.id
+        self.unborn.pop(name, None)
+        self._unanswered.discard(name)
+        engine.sessions[name] = session
         telling.claimed(session, is_new=True)
         if engine.is_draining:
             session.drain()

@@ -320,16 +320,16 @@ class Engine:
 
     def left(self, session: Session, *, is_warm: bool, is_over: bool) -> None:
         """A session ended: its program stays warm, or is closed."""
-        if self.sessions.get(session.run.id) is session:
-            del self.sessions[session.run.id]
-        spec = self.registry.of(session.run)
+        run, program = session.machine.run, session.machine.program
+        if self.sessions.get(run.id) is session:
+            del self.sessions[run.id]
         is_kept = is_warm and not self.settings.paranoid and not self.is_draining
-        run, program, now = session.run, session.program, self.clock.now
-        if is_kept and spec is not None and spec.is_async and self.warm.is_worth_it(run, program, now()):
+        spec = self.registry.of(run) if is_kept else None
+        if spec is not None and spec.is_async and self.warm.is_worth_it(run, program, self.clock.now()):
             self.warm.keep(run, program)
         else:
             close(program, run.id)
-        self.snapshots.left(session.run, session.no)
+        self.snapshots.left(run, session.machine.no)
         self.suspects.left(session)
         if self.settings.paranoid and (is_warm or is_over):
             self.shadow.left(session)

@@ -44,12 +44,12 @@ class Suspects:
 
     def turned(self, session: Session, draft: Draft) -> None:
         """A turn is durable."""
-        if session.run.id in self._trials and is_progress(draft):
+        if self._trials and session.run.id in self._trials and is_progress(draft):
             self._end(session)
 
     def left(self, session: Session) -> None:
         """The run is no longer here."""
-        if session.run.id in self._trials:
+        if self._trials and session.run.id in self._trials:
             self._end(session)
 
     def look(self) -> None:

@@ -40,7 +40,7 @@ def finish(
     unwatch = tuple(key for key in watching if key not in run.waits) if watching else ()
     extras: dict[str, Any] = {}
     for event in draft.outputs:
-        if type(event) is not e.StepScheduled:
+        if type(event) is not e.StepScheduled and (run.parent or type(event) is not e.Completed):
             extras = _consequences(run, draft)
             break
     if run.round == "due" and not was_due:

@@ -120,10 +120,25 @@ class Machine(Writer):
         is_again = self.state is State.REBUILDING
         run, program = given.run, given.program
         self.run, self.program, self.state = run, program, State.IDLE
-        failed = self._flight.failed_again(run, at, self._rules.chance)
-        self._inputs = rules.after_refusal([*given.kept, *failed], self._inputs)
+        if is_again:
+            failed = self._flight.failed_again(run, at, self._rules.chance)
+            self._inputs = rules.after_refusal([*given.kept, *failed], self._inputs)
         self._is_consuming = is_again
         self._gate = gate_of(run)
+        self._take_up(run, program)
+        self._read(given.messages, given.last, at)
+        gate, is_due = self._gate, run.round == "due"
+        if is_due and gate is not None and self._unstarted and self._intent is Intent.STAY:
+            self._intent = Intent.HOLD if gate.holds(run, self._inputs) else Intent.STAY
+        if is_again or not self._is_early(at):
+            self._turn(at, is_needed=is_again or bool(self._unstarted) or not program.has_begun)
+
+    def _take_up(self, run: Run, program: Program) -> None:
+        """The steps in flight: those that the refused turn settled, or whose bodies still run, are left alone."""
+        if not run.steps:  # a run that begins
+            self._commands, self._unstarted = {}, []
+            self._claimed = e.Claimed(worker=self._rules.worker) if run.epoch != self.epoch else None
+            return
         landed = {x.key for x in self._inputs if isinstance(x, e.StepCompleted | e.StepFailed | e.AttemptFailed)}
         self._commands = dict(program.open_steps())
         outcomes, claimed, self._unstarted = rules.taken_up(
@@ -135,12 +150,6 @@ class Machine(Writer):
         )
         self._claimed = claimed if run.epoch != self.epoch or claimed.restarted else None
         self._inputs += outcomes
-        self._read(given.messages, given.last, at)
-        gate, is_due = self._gate, run.round == "due"
-        if is_due and gate is not None and self._unstarted and self._intent is Intent.STAY:
-            self._intent = Intent.HOLD if gate.holds(run, self._inputs) else Intent.STAY
-        if is_again or not self._is_early(at):
-            self._turn(at, is_needed=is_again or bool(self._unstarted) or not program.has_begun)
 
     def _is_early(self, at: datetime) -> bool:
         """The body is to begin later (a delayed start, a new pass), and a message woke the run before: leave it where
@@ -306,11 +315,15 @@ class Machine(Writer):
         self._leave(f.Leave(is_warm=False, is_over=False))  # the fold may be ahead of the store
 
     def _leave(self, how: f.Leave) -> None:
-        self._rest_is(False)
+        if self._is_resting:
+            self._rest_is(False)
         self.state = State.GONE
         self._effects.append(how)
 
     def _forget_bodies(self, why: str) -> None:
         """The run does without its bodies from now on."""
-        self._effects += self._flight.give_up_held()
-        self._effects += self._flight.forget_all(why)
+        flight = self._flight
+        if flight.held:
+            self._effects += flight.give_up_held()
+        if flight.flying:
+            self._effects += flight.forget_all(why)

@@ -55,7 +55,7 @@ def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
 
 
 def offload_all(events: list[e.AnyEvent], blobs: dict[str, bytes]) -> None:
-    """Makes the events what is journaled, see `offload`. Most payloads are small and refer to nothing: they are left."""
+    """Makes the events what is journaled, see `offload`. Most payloads are small and refer to nothing."""
     for place, event in enumerate(events):
         if isinstance(event, e.Carrier) and (len(event.value) > MAX_INLINE or MARK in bytes(event.value)):
             events[place] = offload(event, blobs)

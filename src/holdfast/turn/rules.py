@@ -56,8 +56,8 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
             commands = ()
             inputs = [x for x in inputs if not isinstance(x, e.AttemptStarted)]
     draft = Draft(at, inputs, outputs, commands, blobs)
-    if draft.is_terminal:
-        draft.outputs[-1] = _with_undone(run, draft)
+    if draft.is_terminal and type(outputs[-1]) is not e.Completed:
+        outputs[-1] = _with_undone(run, draft)
     return draft
 
 

@@ -7,11 +7,10 @@ from datetime import datetime
 import msgspec
 
 from holdfast.core import events as e
-from holdfast.core.doing import doing, encode_doing
+from holdfast.core.doing import encode_doing, not_begun
 from holdfast.core.instants import LONGEST_KEPT, kept_instant
 from holdfast.core.references import references_of
-from holdfast.core.run import Run
-from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_events, genesis, micros
+from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_turn, genesis, micros
 from holdfast.errors import InvalidDuration
 from holdfast.ports.runs import NewRun
 
@@ -30,17 +29,18 @@ def new_run(
 ) -> tuple[NewRun, Turn]:
     """A run to be made: its first row, and what its row says. `references`: what is to be kept for it besides what its
     first facts refer to."""
-    run, started = Run(run_id), _kept(started)
+    if started.available_at is not None or started.deadline is not None or started.keep is not None:
+        started = _kept(started)
     events: tuple[e.AnyEvent, ...] = (started,) if adopted is None else (started, adopted)
-    body = encode_events(events)
+    body = encode_turn(events)
     stamp = micros(at)
     digest = checksum(genesis(run_id), 1, 0, stamp, body)
     turn = Turn(run_id, 1, 0, at, events, digest)
-    run.apply(turn)
+    begins_at = started.available_at or at
     new = NewRun(
         row=Row(run_id, 1, 0, stamp, FORMAT, digest, body),
-        started=msgspec.structs.replace(started, root=run.root, available_at=started.available_at or at),
-        doing=encode_doing(doing(run)),
+        started=msgspec.structs.replace(started, root=started.root or run_id, available_at=begins_at),
+        doing=encode_doing(not_begun(started.workflow, begins_at)),
         input_hash=input_hash,
         blobs=tuple((blobs or {}).items()),
         needs=needs,

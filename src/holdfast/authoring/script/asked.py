@@ -44,7 +44,7 @@ class AskedSteps:
 
     def pending(self) -> list[asyncio.Future[Any]]:
         """Every future that may be awaited."""
-        return [kept.future for kept in self._open.values() if kept.future is not None]
+        return [kept.future for kept in self._open.values() if kept.future is not None] if self._open else []
 
     def ask(self, call: StepCall[Any]) -> Any:
         """Asks for a step; its outcome at once if it is known already, else `WAITING`."""

@@ -99,8 +99,11 @@ class ScriptProgram(Exchange):
     def close(self) -> bool:
         """Ends the program without effects. False if the author's code refused to end."""
         self._is_over = True
-        waited_for = (self.steps, self._waits, self._children, self._receipts)
-        has_ended = self.loop.unwind([x for kind in waited_for if kind is not None for x in kind.pending()], Unwinding)
+        pending: list[asyncio.Future[Any]] = []
+        for kind in (self.steps, self._waits, self._children, self._receipts):
+            if kind is not None:
+                pending += kind.pending()
+        has_ended = self.loop.unwind(pending, Unwinding)
         self.announced.clear()
         _begun.discard(self)
         return has_ended and (self._sync_body is None or not self._sync_body.is_left_behind())
@@ -160,12 +163,12 @@ class ScriptProgram(Exchange):
         """Enters the body, unless it was entered before, must not yet be, or the run is cancelled before it begins."""
         if self._main is not None or self._is_over or is_administrative(events):
             return
-        cancelled = next((x for x in events if isinstance(x, e.CancelRequested)), None)
-        if cancelled is not None and not self.spec.is_begun_when_cancelled:
-            self.children.cancel(cancelled)
-            self.ask(c.Stop(reason=cancelled.reason, actor=cancelled.actor))
-            self._is_over = True
-            return
+        for event in events:
+            if type(event) is e.CancelRequested and not self.spec.is_begun_when_cancelled:
+                self.children.cancel(event)
+                self.ask(c.Stop(reason=event.reason, actor=event.actor))
+                self._is_over = True
+                return
         if self.beginning.number > 1 and not any(isinstance(x, e.PassStarted) for x in events):
             return
         args, kwargs = self.spec.arguments.decode(self.beginning.start.value)
