@@ -18,9 +18,10 @@ from cProfile import label
 from pathlib import Path
 from typing import Any
 
+from benchmarks import calls
 from benchmarks.counting import Connections, counted_hops, counted_questions, counted_syncs
 from benchmarks.launching import launch
-from benchmarks.layers import LAYERS, layer_of
+from benchmarks.layers import LAYERS, SPLIT, layer_of
 from benchmarks.parked import park
 from benchmarks.places import placed
 from benchmarks.program import app_at, many, one
@@ -80,10 +81,10 @@ class Profiles:
             profile.disable()
         nothing = (0, 0.0)
         found = {
-            place: (calls - self._before.get(place, nothing)[0], own - self._before.get(place, nothing)[1])
-            for place, (calls, own) in self._so_far().items()
+            place: (entered - self._before.get(place, nothing)[0], own - self._before.get(place, nothing)[1])
+            for place, (entered, own) in self._so_far().items()
         }
-        return {place: (calls, own) for place, (calls, own) in found.items() if calls}
+        return {place: (entered, own) for place, (entered, own) in found.items() if entered}
 
     def _so_far(self) -> dict[Place, tuple[int, float]]:
         found: dict[Place, tuple[int, float]] = {}
@@ -103,16 +104,16 @@ async def _run(workload: str, scale: Scale, url: NewStore, around: Callable[[], 
         await finished(app, [many(1), one(1)])
         if workload == "W7":
             await park(app, scale.w7_runs)
-        calls, _ = calls_of(workload, scale)
+        given, _ = calls_of(workload, scale)
         with around():
             started, processed = time.perf_counter(), time.process_time()
             if workload == "W7":
                 await asyncio.sleep(scale.w7_seconds)
             elif workload == "W4":
-                for call in calls:
+                for call in given:
                     await finished(app, [call])
             else:
-                await finished(app, calls)
+                await finished(app, given)
             return time.perf_counter() - started, time.process_time() - processed
 
 
@@ -162,6 +163,8 @@ def profile(workload: str, scale: Scale, folder: Path, url: NewStore | None = No
             "",
             *_said_layers(stats, each, unit),
             "",
+            *_said_calls(url),
+            "",
             *_said_functions(stats, units, each, unit),
         ]
     )
@@ -196,9 +199,9 @@ def _counted(workload: str, scale: Scale, url: NewStore) -> Counter[str]:
 
 def _said_counts(counts: Counter[str], stats: dict[Place, tuple[int, float]], units: float, unit: str) -> Sequence[str]:
     coded = Counter[str]()
-    for (_, _, name), (calls, _) in stats.items():
+    for (_, _, name), (entered, _) in stats.items():
         if "msgspec" in name:
-            coded[next((kind for kind in ("encodes", "decodes") if kind[:-1] in name), "others")] += calls
+            coded[next((kind for kind in ("encodes", "decodes") if kind[:-1] in name), "others")] += entered
     statements = Counter({text: count for text, count in counts.items() if text.startswith("SQL ")})
     rest = {text: count for text, count in counts.items() if not text.startswith("SQL ")}
     commits = counts["SQL COMMIT"] / units
@@ -214,11 +217,19 @@ def _said_layers(stats: dict[Place, tuple[int, float]], microseconds: float, uni
     for (file, _, name), (_, own) in stats.items():
         layers[layer_of(file, name)] += own  # type: ignore[assignment]
     total = sum(layers.values()) or 1.0
-    return [
-        f"{layer:32} {layers[layer] / total:6.1%}  {shown(layers[layer] / total * microseconds):>7} µs/{unit}"
-        for layer in sorted(LAYERS, key=lambda layer: -layers[layer])
-        if layers[layer]
-    ]
+    coarse = {name: sum(layers[layer] for layer in some) for name, some in SPLIT.items()}
+    fine = {layer: layers[layer] for layer in sorted(LAYERS, key=lambda layer: -layers[layer]) if layers[layer]}
+    lines = [_share(name, own, total, microseconds, unit) for name, own in coarse.items()]
+    return [*lines, "", *(_share(name, own, total, microseconds, unit) for name, own in fine.items())]
+
+
+def _share(name: str, own: float, total: float, microseconds: float, unit: str) -> str:
+    return f"{name:32} {own / total:6.1%}  {shown(own / total * microseconds):>7} µs/{unit}"
+
+
+def _said_calls(url: NewStore) -> Sequence[str]:
+    """How many of Holdfast's functions are entered: on stores of their own, one run at a time."""
+    return calls.said(*asyncio.run(calls.counts(url(f"c{time.monotonic_ns()}"))))
 
 
 def _said_functions(
@@ -227,8 +238,8 @@ def _said_functions(
     total = sum(own for _, own in stats.values()) or 1.0
     ordered = sorted(stats.items(), key=lambda entry: -entry[1][1])[:TOP]
     return [
-        f"{own / total * microseconds:7.1f} µs/{unit} {calls / units:8.2f} calls/{unit}  {_named(place)}"
-        for place, (calls, own) in ordered
+        f"{own / total * microseconds:7.1f} µs/{unit} {entered / units:8.2f} calls/{unit}  {_named(place)}"
+        for place, (entered, own) in ordered
     ]
 
 

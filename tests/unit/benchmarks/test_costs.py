@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from benchmarks import calls
 from benchmarks.counting import Connections, counted_hops, counted_syncs
 from benchmarks.program import app_at, many, one
 from benchmarks.throughput import finished
 from holdfast import App, Call
 from holdfast.config import Configuration, RecoverySettings
+
+MOST_CALLS_OF_A_RUN = 430
+MOST_CALLS_OF_A_STEP = 145
 
 
 class Costs:
@@ -97,3 +101,11 @@ async def test_many_runs_started_together_share_their_commits(tmp_path: Path) ->
         costs: Costs = await run([one(n) for n in range(100)])
     assert costs.statements["COMMIT"] <= 20, costs.statements
     assert costs.hops["wake-ups"] <= 20
+
+
+async def test_a_run_and_a_step_enter_few_functions(tmp_path: Path) -> None:
+    """Promise: a start, one step and its result enter about 400 of Holdfast's functions, and a further step about 130.
+    The looks of an idle worker may fall in between."""
+    run, per_step = await calls.counts(f"sqlite:///{tmp_path / 'calls.db'}")
+    assert run.total <= MOST_CALLS_OF_A_RUN, "\n".join(calls.said(run, per_step, top=40))
+    assert per_step <= MOST_CALLS_OF_A_STEP, "\n".join(calls.said(run, per_step, top=40))
