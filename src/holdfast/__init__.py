@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.flow.opening import load_flow
     from holdfast.authoring.flow.workflow import Flow
     from holdfast.authoring.handle import JournalEvent, Run, RunView
+    from holdfast.authoring.hook import Hook
     from holdfast.authoring.machine.breaker import Breaker
     from holdfast.authoring.machine.joins import Join
     from holdfast.authoring.machine.machine import Machine
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
         StepFailed,
         StepLimitExceeded,
     )
+    from holdfast.ports.facts import Fact
 
 __version__ = "0.1.0.dev0"
 
@@ -92,9 +94,11 @@ __all__ = [
     "Counts",
     "Current",
     "DeadlineExceeded",
+    "Fact",
     "Flow",
     "FlowBuilder",
     "HoldfastError",
+    "Hook",
     "InvalidFlow",
     "InvalidItem",
     "Item",
@@ -156,6 +160,7 @@ _HOMES = {
     "holdfast.app": "App",
     "holdfast.authoring.batch.plan": "Counts",
     "holdfast.authoring.handle": "JournalEvent Run RunView",
+    "holdfast.authoring.hook": "Hook",
     "holdfast.authoring.flow.builder": "FlowBuilder",
     "holdfast.authoring.flow.opening": "load_flow",
     "holdfast.authoring.flow.workflow": "Flow",
@@ -181,6 +186,7 @@ _HOMES = {
     "holdfast.core.references": "BlobRef",
     "holdfast.core.retry": "Retry",
     "holdfast.core.status": "Status",
+    "holdfast.ports.facts": "Fact",
     "holdfast.errors": (
         "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed NotInRun "
         "OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed "

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from holdfast.adapters.telemetry.hooks import heard_by
 from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.hook import Hook, check_hooks
 from holdfast.authoring.registry import Registry, serve
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
@@ -32,6 +34,7 @@ from holdfast.doors import web
 from holdfast.errors import NotAllowedHere, UnknownWorkflow
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 from holdfast.stores import granting, open_store, schema_of
 from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
@@ -56,7 +59,8 @@ class App(ClientHolder):
     are kept (None: forever; a workflow may set its own), `snapshot_every` and `compact_after` how many journal rows
     of a run lie between two snapshots and before it is compacted: defaults come from `[upkeep]` of the
     configuration. `blobs` says where large payloads are kept: in the "store", in a folder that all workers share
-    ("file:///shared/folder"), or in S3 ("s3://bucket/prefix"). `paranoid` replays each run whenever it parks, and
+    ("file:///shared/folder"), or in S3 ("s3://bucket/prefix"). `hooks` are around every step's body and hear of what
+    happens (`Hook`). `paranoid` replays each run whenever it parks, and
     pauses one whose code asks for something different (for development). `config` is for tests; by default it is found
     when first needed.
     """
@@ -67,6 +71,7 @@ class App(ClientHolder):
         *,
         workflows: Iterable[AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str] = (),
         resources: Iterable[Resource[Any]] = (),
+        hooks: Iterable[Hook] = (),
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
@@ -84,6 +89,8 @@ class App(ClientHolder):
         self._config = config
         self.registry: Registry = Registry()
         self.resources: list[Resource[Any]] = list(resources)
+        self.hooks: tuple[Hook, ...] = check_hooks(hooks)
+        self.telemetry: Telemetry = heard_by(self.hooks)
         check_limits(step_limit, snapshot_every, compact_after)
         if keep is not UNSET and keep is not None:
             keep = parse_duration(keep, what="keep", most=LONGEST_KEPT)
@@ -135,7 +142,7 @@ class App(ClientHolder):
 
     async def _open(self) -> Client:
         self._store = self._given or await open_store(self.url, self.config.store, blobs=self._blobs)
-        return Client(self._store, self.registry, self.settings.keep)
+        return Client(self._store, self.registry, self.settings.keep, telemetry=self.telemetry)
 
     async def _close(self) -> None:
         store, self._store = self._store, None
@@ -181,6 +188,8 @@ class App(ClientHolder):
                     resources=self.resources,
                     replaced=self._replaced,
                     grants=grants,
+                    telemetry=self.telemetry,
+                    hooks=self.hooks,
                 )
                 await worker.start()
                 previous = client.serve(worker)

@@ -20,6 +20,7 @@ from holdfast.adapters.system.forked import leak
 from holdfast.app import App as AsyncApp
 from holdfast.authoring.handle import JournalEvent, RunView
 from holdfast.authoring.handle import Run as AsyncRun
+from holdfast.authoring.hook import Hook
 from holdfast.authoring.script.blocking import each, gather, get_blob, put_blob, saga, sleep, wait
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.channels import SyncSignal as Signal
@@ -53,6 +54,7 @@ from holdfast.ports.transactions import holding
 __all__ = [
     "App",
     "Batch",
+    "Hook",
     "Receipt",
     "Retry",
     "Run",
@@ -164,6 +166,7 @@ class App:
         *,
         workflows: Iterable[AnyWorkflow[..., Any] | ModuleType | str] = (),
         resources: Iterable[Resource[Any]] = (),
+        hooks: Iterable[Hook] = (),
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
@@ -179,6 +182,7 @@ class App:
                 app,
                 workflows=workflows,
                 resources=resources,
+                hooks=hooks,
                 step_retry=step_retry,
                 step_limit=step_limit,
                 cancel_grace=cancel_grace,

@@ -114,7 +114,7 @@ async def test_a_kill_beside_a_live_holder(world: World, caplog: pytest.LogCaptu
         gate.leave.set()
         await world.until(lambda: run.id not in worker.engine.sessions)
         dropped = [x for x in caplog.records if "dropped" in x.getMessage()]
-        assert [vars(x)["event"] for x in dropped] == ["fenced"]
+        assert [vars(x)["fact"] for x in dropped] == ["fenced"]
     assert (await types(run))[-1] == "cancelled"
     assert "done" not in await types(run)
     await run.kill()  # again: nothing happens
@@ -332,7 +332,7 @@ async def test_one_line_for_each_thing_that_happens(still: World, caplog: pytest
 
 
 async def test_what_a_leaving_worker_says(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Promise: a run given back because the worker leaves is `released`; a failed one is `finished`, as a warning."""
+    """Promise: a run given back because the worker leaves is `released`; a failed one is `finished`, as an error."""
     gate = Gate()
 
     @step
@@ -358,8 +358,8 @@ async def test_what_a_leaving_worker_says(world: World, caplog: pytest.LogCaptur
     async with world.worker(app):
         with pytest.raises(RunFailed, match="why"):
             await (await app.get("r", work)).result("10s")
-    [finished] = [x for x in caplog.records if vars(x).get("event") == "finished"]
-    assert (finished.levelno, "ValueError: why" in finished.getMessage()) == (logging.WARNING, True)
+    [finished] = [x for x in caplog.records if vars(x).get("fact") == "finished"]
+    assert (finished.levelno, "ValueError: why" in finished.getMessage()) == (logging.ERROR, True)
     assert [x.type for x in await events(run)].count("done") == 2
 
 
@@ -367,4 +367,4 @@ def told(caplog: pytest.LogCaptureFixture, run: str) -> list[tuple[str, str, int
     """What the log says of a run: event, worker, epoch."""
     lines = [vars(x) for x in caplog.records if vars(x).get("run") == run and x.name == "holdfast.worker"]
     assert all(line["workflow"] == "work" for line in lines)
-    return [(line["event"], line["worker"], line["epoch"]) for line in lines]
+    return [(line["fact"], line["worker"], line["epoch"]) for line in lines]

@@ -48,7 +48,7 @@ class TextLines(logging.Formatter):
         fields = " ".join(
             f"{name}={_field(value)}"
             for name, value in fields_of(record).items()
-            if name != "event" and not (name == "run" and text.startswith(f"run {one_line(text_of(value))}:"))
+            if name != "fact" and not (name == "run" and text.startswith(f"run {one_line(text_of(value))}:"))
             and not (name == "worker" and text.startswith(f"worker {one_line(text_of(value))}:"))
         )  # fmt: skip
         if self._has_color:
@@ -67,7 +67,7 @@ class JsonLines(logging.Formatter):
         shown: dict[str, object] = {
             "time": instant_of(record),
             "level": record.levelname.lower(),
-            "event": fields.pop("event", "log"),
+            "event": fields.pop("fact", "log"),
             "message": message_of(record),
             "logger": record.name,
         }

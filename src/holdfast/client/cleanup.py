@@ -36,7 +36,7 @@ async def clean(
 
 async def compact(client: Client, row: RunRow) -> int:
     """Compacts the journal of a run; returns how many rows were removed."""
-    return await compact_rows(client.store, row.id, row.no, row.next_ordinal - 1)
+    return await compact_rows(client.store, row.id, row.no, row.next_ordinal - 1, client.telemetry.tell)
 
 
 async def long_journals(client: Client, run_id: str | None, least: int) -> AsyncIterator[tuple[RunRow, int]]:

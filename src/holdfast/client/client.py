@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel
@@ -28,9 +29,11 @@ from holdfast.core.payload import input_hash
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status, parse_status
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
+from holdfast.ports.facts import RunStarted
 from holdfast.ports.inbox import publication
 from holdfast.ports.runs import Existing, Filter, Lacking, RunRow
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 from holdfast.turn.start import new_run
 
 R = TypeVar("R")
@@ -47,8 +50,11 @@ _LACKING = (
 class Client:
     """Starts and queries runs."""
 
-    def __init__(self, store: Store, registry: Registry, keep: timedelta | None = None) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, keep: timedelta | None = None, *, telemetry: Telemetry | None = None
+    ) -> None:
         self.store = store
+        self.telemetry: Telemetry = logged() if telemetry is None else telemetry
         self.keep = keep
         self.registry = registry
         self.waiting: Waiting = Waiting(store)
@@ -151,6 +157,8 @@ class Client:
         if isinstance(made, Lacking):
             raise BlobNotFound(_LACKING)
         run.is_new = True
+        if RunStarted in self.telemetry.wanted:
+            self.telemetry.tell(RunStarted(run_id, spec.name, spec.version, started.queue))
         return run
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
+from textwrap import indent
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -22,6 +23,7 @@ from holdfast.core import events as e
 from holdfast.core.commands import carry
 from holdfast.core.doing import decode_doing, one_line
 from holdfast.core.durations import Duration, format_duration, parse_duration
+from holdfast.core.failure import Failure
 from holdfast.core.ids import check_id
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.specs import WorkflowSpec
@@ -264,14 +266,28 @@ def _data(event: e.AnyEvent) -> dict[str, Any]:
 
 
 def end_error(end: e.ChildEnded, spec: WorkflowSpec | None) -> BaseException:
-    """The error a run ended with, as itself where its definition says so."""
-    if spec is not None:
-        return run_error(end, spec)
+    """The error a run ended with, as itself where its definition says so. Python prints the notes of `RunFailed`: the
+    frames of what failed in the run, and the command that shows more."""
+    error = _end_error(end) if spec is None else run_error(end, spec)
+    if isinstance(error, RunFailed):
+        if error.traceback:
+            error.add_note(f"In the run:\n{indent(error.traceback.rstrip(), '  ')}")
+        error.add_note(f"More: holdfast show {end.run}")
+    return error
+
+
+def _end_error(end: e.ChildEnded) -> BaseException:
+    failure = end.failure or Failure(type="Exception", message="")
     message = end.failure.message if end.failure else ""
     if end.status == "cancelled":
         return RunCancelled(f"run {end.run} was cancelled: {message}", run_id=end.run, reason=message)
-    kind = end.failure.type if end.failure else "Exception"
-    return RunFailed(f"run {end.run} failed: {kind}: {message}", run_id=end.run, type=kind, message=message)
+    return RunFailed(
+        f"run {end.run} failed: {failure.type}: {message}",
+        run_id=end.run,
+        type=failure.type,
+        message=message,
+        traceback=failure.traceback,
+    )
 
 
 def view_of(row: RunRow, now: datetime, error: str = "") -> RunView:

@@ -7,6 +7,7 @@ rebuilt only as one of the classes the caller declared, without running its `__i
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Sequence
 from itertools import islice
@@ -15,9 +16,9 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.core.payload import MAX_INLINE, Shape
-from holdfast.errors import NotEncodable
+from holdfast.errors import NotEncodable, RunFailed, StepFailed
 
-__all__ = ["MAX_MESSAGE", "MAX_TRACEBACK", "NO_DATA", "Failure", "from_exception", "rebuild", "type_name"]
+__all__ = ["MAX_MESSAGE", "MAX_TRACEBACK", "NO_DATA", "Failure", "from_exception", "place_of", "rebuild", "type_name"]
 
 HOLDFAST = "holdfast.errors"
 """Errors of this module go by their bare names, like builtins."""
@@ -29,6 +30,9 @@ MAX_CHAIN = 10  # causes shown
 MAX_FRAMES = 100  # frames shown of each
 MAX_MEMBERS = 5  # sub-exceptions shown of a group
 
+_HEAD = "Traceback (most recent call last):\n"
+_PLACE = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
+_OURS = __file__.replace("\\", "/").rpartition("/core/")[0] + "/"  # below it is Holdfast's own code
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
@@ -74,6 +78,14 @@ def from_exception(exc: BaseException, *, declared: Sequence[type[BaseException]
         note = _cut(f" (declared with raises= but its arguments do not come back: {reason})", MAX_MESSAGE // 2)
         return Failure(name, _cut(message, MAX_MESSAGE - len(note.encode())) + note, trace)
     return Failure(name, _cut(message, MAX_MESSAGE), trace, declared=True, data=msgspec.Raw(data))
+
+
+def place_of(failure: Failure) -> str:
+    """File and line where the first error of the traceback was raised, as far as it is the author's code; "" if it
+    does not say."""
+    places = _PLACE.findall(failure.traceback.partition(_HEAD)[2].partition(_HEAD)[0])
+    authored = [place for place in places if not place[0].replace("\\", "/").startswith(_OURS)]
+    return ":".join((authored or places)[-1]) if places else ""
 
 
 def rebuild(failure: Failure, declared: Sequence[type[BaseException]]) -> BaseException | None:
@@ -187,6 +199,9 @@ def _chain(exc: BaseException) -> list[str]:
         parts.append(_one(link) + joint)
         if link.__cause__ is not None:
             link, joint = link.__cause__, _CAUSE
+        elif isinstance(link, StepFailed | RunFailed) and link.traceback:  # of a step or child: the frames it left
+            parts.append(_clean(link.traceback.rstrip("\n")) + "\n" + _CAUSE)
+            link = None
         elif link.__suppress_context__:
             link = None
         else:
@@ -198,7 +213,7 @@ def _one(exc: BaseException) -> str:
     lines: list[str] = []
     frames = list(traceback.walk_tb(exc.__traceback__))
     if frames:
-        lines.append("Traceback (most recent call last):\n")
+        lines.append(_HEAD)
     if len(frames) > MAX_FRAMES:
         half = MAX_FRAMES // 2
         lines += traceback.StackSummary.extract(iter(frames[:half])).format()

@@ -6,7 +6,6 @@ Giving up would leave a run held by a live worker that forgot it; only a journal
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
@@ -14,26 +13,27 @@ from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings
-from holdfast.engine import telling
 from holdfast.engine.committer import FIRST_PAUSE, LONGEST_PAUSE
 from holdfast.engine.surroundings import progress_by_run
 from holdfast.errors import CorruptJournal, StoreError, UnknownWorkflow
+from holdfast.ports.facts import BodyLeftBehind, Trouble
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 from holdfast.turn.history import Journal, Loaded
 from holdfast.turn.payloads import inline
 from holdfast.turn.replay import Missing, Parted, Replay, Replayed
 from holdfast.turn.source import load, read_journals, supply
 
-LOG = logging.getLogger("holdfast.worker")
 T = TypeVar("T")
 
 
 class Asking:
     """Journals, payloads and progress of runs, for whoever opens them."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, telemetry: Telemetry) -> None:
         self.store = store
         self.settings = settings
+        self._telemetry = telemetry
 
     async def insist(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
         """Asks again until the store answers."""
@@ -44,7 +44,7 @@ class Asking:
             except CorruptJournal:
                 raise
             except StoreError as error:
-                LOG.warning("%s not accepted, trying again in %.2f s: %s", what, pause, error)
+                self._telemetry.tell(Trouble(f"{what} not accepted, trying again in {pause:.2f} s", error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -57,9 +57,13 @@ class Asking:
     async def load(self, no: int, run_id: str, journal: Journal) -> Loaded:
         """The run of a journal, and the turns its program is rebuilt from."""
         return await self.insist(
-            lambda: load(self.store, no, run_id, journal, tell=telling.snapshot_dropped),
+            lambda: load(self.store, no, run_id, journal, tell=self._snapshot_dropped),
             f"run {run_id}: what was compacted",
         )
+
+    def _snapshot_dropped(self, run: str, why: Exception) -> None:
+        what = "its snapshot is of no use and is dropped, the journal is read instead"
+        self._telemetry.tell(Trouble(what, why, run=run))
 
     async def supply(self, replay: Replay) -> None:
         """Gives a replay the next blobs it needs."""
@@ -73,7 +77,7 @@ class Asking:
             result = replay.finish()
         finally:
             if replay.is_left_behind:
-                telling.refused_to_end(replay.run.id)
+                self._telemetry.tell(BodyLeftBehind(replay.run.id))
         match result:
             case Replayed():
                 return result.program

@@ -9,22 +9,20 @@ not know the session: its question may be asked before the run is made and answe
 from __future__ import annotations
 
 import asyncio
-import logging
 from datetime import datetime
 from typing import Any, cast
 
 from holdfast.core.run import Run
 from holdfast.core.turn import Turn
-from holdfast.engine import telling
+from holdfast.engine import report
 from holdfast.engine.home import EngineHome
+from holdfast.engine.report import close
 from holdfast.engine.session import Session
-from holdfast.engine.telling import close
+from holdfast.ports.facts import RunFound, Trouble
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
 from holdfast.turn.history import Loaded
 from holdfast.turn.replay import Replay, Replayed
-
-LOG = logging.getLogger("holdfast.worker")
 
 
 class Beginnings:
@@ -131,8 +129,9 @@ class Beginnings:
             session = Session(engine, 0, 1, 0, run, program)
             self.unborn[run.id] = session
             session.open(run, program)
-        except Exception:
-            LOG.exception("run %s: could not be begun with its start; it is claimed like any other", run.id)
+        except Exception as error:  # noqa: BLE001 the run is made all the same
+            what = "could not be begun with its start; it is claimed like any other"
+            engine.telemetry.tell(Trouble(what, error, run=run.id, is_known=False, is_bug=True))
             self._discard(self.unborn.get(run.id))
             return None, None
         assert session.unsent is not None, "a run that was never activated takes a turn"
@@ -143,7 +142,7 @@ class Beginnings:
         self.unborn.pop(name, None)
         self._unanswered.discard(name)
         engine.sessions[name] = session
-        telling.claimed(session, is_new=True)
+        report.claimed(session, is_new=True)
         if engine.is_draining:
             session.drain()
         session.born(no, verdict)
@@ -151,7 +150,7 @@ class Beginnings:
     def _discard(self, session: Session | None) -> None:
         if session is not None:
             self.unborn.pop(session.run.id, None)
-            close(session.program, session.run.id)
+            close(self._engine.telemetry, session.program, session.run.id)
             self._engine.freed()
 
     # -- answers that were lost ----------------------------------------------------------------------------------------
@@ -165,7 +164,7 @@ class Beginnings:
         if row.epoch != session.epoch or row.next_ordinal != session.run.ordinal + 1 or self._is_closed:
             self._discard(session)
             return False
-        LOG.info("run %s: its start was not answered, but it was made", row.id)
+        self._engine.telemetry.tell(RunFound(row.id))
         self._born(session, row.no, Committed(0, row.inbox_last))
         return True
 

@@ -22,6 +22,7 @@ from holdfast.core.commands import RunStep
 from holdfast.core.failure import Failure
 from holdfast.core.specs import StepSpec
 from holdfast.core.step import STOPPED
+from holdfast.engine.hooks import Hooks
 from holdfast.engine.processes import run_in_process
 from holdfast.engine.threads import Threads
 from holdfast.engine.transacting import run_in_transaction
@@ -114,8 +115,10 @@ class Body:
 class Bodies:
     """Starts bodies and reports their outcomes on the event loop."""
 
-    def __init__(self, surroundings: Surroundings, threads: int) -> None:
+    def __init__(self, surroundings: Surroundings, threads: int, hooks: Hooks) -> None:
         self._surroundings = surroundings
+        self._hooks = hooks
+        self._has_hooks = bool(hooks)
         self._threads = Threads(threads, "holdfast-step")
         self._running: set[Body] = set()
         self._in_threads: set[Body] = set()
@@ -148,7 +151,7 @@ class Bodies:
         spec = self.chosen(command.spec) if self.stand_ins else command.spec
         outcome: Outcome
         try:
-            if spec.executor == "async" and not spec.tx:  # most: without another coroutine in between
+            if spec.executor == "async" and not spec.tx and not self._has_hooks:  # most: without one more coroutine
                 args, kwargs = spec.arguments.decode(command.args)
                 running_step.set(self._scope(body))
                 value = await spec.function(*args, **kwargs)
@@ -158,26 +161,38 @@ class Bodies:
         except asyncio.CancelledError:
             outcome = _stopped(body)
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
-            outcome = classify(error, spec.raises)
+            outcome = classify(error, spec)
         self._running.discard(body)
         report(body, outcome)
+        del outcome  # it may hold the error, whose traceback holds this frame
 
     async def _elsewhere(self, spec: StepSpec, body: Body) -> Outcome:
-        """Of a body in a transaction, a thread or a process."""
+        """Of a body in a transaction, a thread or a process, or with hooks around it."""
         args, kwargs = spec.arguments.decode(body.attempt.command.args)
         scope = self._scope(body)
+        is_async = spec.executor == "async"
+        if spec.executor not in {"async", "thread"}:
+            return await self._in_process(body, scope)
+        function = self._hooks.wrapped(spec.function, scope, is_async=is_async)
         if spec.tx:
             submit = self._threads.pool.submit
-            return Succeeded(
-                *await run_in_transaction(spec, scope, args, kwargs, lambda work: submit(self._in_thread, body, work))
-            )
-        if spec.executor != "thread":
-            return await run_in_process(body.attempt, scope)
+            work_in = functools.partial(run_in_transaction, spec, function, scope, args, kwargs)
+            return Succeeded(*await work_in(lambda work: submit(self._in_thread, body, work)))
+        if is_async:
+            running_step.set(scope)
+            return Succeeded(spec.result.encode(await function(*args, **kwargs), f"result of {spec.name}"))
         context = contextvars.copy_context()
         context.run(running_step.set, scope)
-        work = functools.partial(context.run, spec.function, *args, **kwargs)
+        work = functools.partial(context.run, function, *args, **kwargs)
         body.queued = self._threads.run(functools.partial(self._in_thread, body, work))
         return Succeeded(spec.result.encode(await body.queued, f"result of {spec.name}"))
+
+    async def _in_process(self, body: Body, scope: StepScope) -> Outcome:
+        running_step.set(scope)
+        with self._hooks.around(scope) as around:
+            outcome = await run_in_process(body.attempt, scope)
+            around.failure = None if isinstance(outcome, Succeeded) else outcome.failure
+        return outcome
 
     def _in_thread(self, body: Body, work: Callable[[], Any]) -> Any:
         """On a thread of the pool, from the moment the body begins until it returns."""

@@ -11,14 +11,15 @@ or of what the turn brings, that turn waits aside and is sent again by itself, s
 from __future__ import annotations
 
 import asyncio
-import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from holdfast.errors import StoreError
+from holdfast.ports.facts import Trouble, TurnsCommitted, TurnsGivenUp
 from holdfast.ports.journal import Answer, Commit, Journal, Refused, Verdict, is_away
+from holdfast.ports.telemetry import Telemetry
 
-LOG = logging.getLogger("holdfast.worker")
 MOST = 500
 """Turns in one transaction."""
 
@@ -30,8 +31,9 @@ Turn: TypeAlias = tuple[Commit, Callable[[Verdict], None]]
 class Committer:
     """The one way from a session to the journal."""
 
-    def __init__(self, journal: Journal, is_alone: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, journal: Journal, telemetry: Telemetry, is_alone: Callable[[], bool] = lambda: False) -> None:
         self._journal = journal
+        self._telemetry = telemetry
         self._is_alone = is_alone
         self._queue: list[Turn] = []
         self._task: asyncio.Task[None] | None = None
@@ -50,10 +52,14 @@ class Committer:
 
     def _commit_now(self, commit: Commit) -> Verdict | None:
         """A lone turn saves a task and a pass of the event loop. What goes wrong here is tried again in the queue."""
+        began = time.perf_counter() if TurnsCommitted in self._telemetry.wanted else 0.0
         try:
-            return self._journal.commit_now(commit)
+            verdict = self._journal.commit_now(commit)
         except StoreError:
             return None
+        if began and verdict is not None:
+            self._tell_size((commit,), began)
+        return verdict
 
     async def _drain(self) -> None:
         try:
@@ -95,25 +101,34 @@ class Committer:
         answers = await self._answers([commit for commit, _ in batch])
         for turn, verdict in zip(batch, answers, strict=True):
             if isinstance(verdict, Refused):
-                _report(turn[0], verdict.error)
+                self._report(turn[0], verdict.error)
                 refused.append(turn)
             else:
-                _tell(turn, verdict)
+                self._tell(turn, verdict)
         return refused
 
     async def _answers(self, commits: Sequence[Commit]) -> Sequence[Answer]:
         """What the store says, once it is there."""
         pause = FIRST_PAUSE
         while True:
+            began = time.perf_counter() if TurnsCommitted in self._telemetry.wanted else 0.0
             try:
-                return await self._journal.commit(commits)
+                answers = await self._journal.commit(commits)
             except Exception as error:  # noqa: BLE001 - a bug of an adapter must stop no other run
                 if not is_away(error):
                     return [Refused(error)] * len(commits)
                 which = f"run {commits[0].row.run}: its turn" if len(commits) == 1 else f"{len(commits)} turns"
-                LOG.warning("%s not accepted, trying again in %.2f s: %s", which, pause, error)
+                self._telemetry.tell(Trouble(f"{which} not accepted, trying again in {pause:.2f} s", error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                if began:
+                    self._tell_size(commits, began)
+                return answers
+
+    def _tell_size(self, commits: Sequence[Commit], began: float) -> None:
+        size = sum(len(commit.row.body) for commit in commits)
+        self._telemetry.tell(TurnsCommitted(len(commits), size, time.perf_counter() - began))
 
     async def settle(self, limit: float) -> None:
         """Waits until everything submitted so far has its verdict, but not for ever: a store that accepts nothing
@@ -124,26 +139,20 @@ class Committer:
             done, unsettled = await asyncio.wait(under_way, timeout=max(0.0, left))
             if done or not unsettled:
                 continue
-            LOG.warning("turns not accepted within %.1f s are given up; their runs go on elsewhere", limit)
+            self._telemetry.tell(TurnsGivenUp(limit))
             for task in unsettled:
                 task.cancel()
             await asyncio.wait(unsettled)
             return
 
+    def _tell(self, turn: Turn, verdict: Verdict) -> None:
+        commit, answer = turn
+        try:
+            answer(verdict)
+        except Exception as error:  # noqa: BLE001 the others hear their verdicts
+            run = commit.row.run
+            self._telemetry.tell(Trouble("its session broke on a verdict", error, run=run, is_known=False, is_bug=True))
 
-def _tell(turn: Turn, verdict: Verdict) -> None:
-    commit, answer = turn
-    try:
-        answer(verdict)
-    except Exception:
-        LOG.exception("run %s: its session broke on a verdict", commit.row.run)
-
-
-def _report(commit: Commit, error: Exception) -> None:
-    is_known = isinstance(error, StoreError)
-    LOG.warning(
-        "run %s: its turn not accepted, tried apart from others: %s",
-        commit.row.run,
-        error,
-        exc_info=None if is_known else error,
-    )
+    def _report(self, commit: Commit, error: Exception) -> None:
+        what, is_known = "its turn not accepted, tried apart from others", isinstance(error, StoreError)
+        self._telemetry.tell(Trouble(what, error, run=commit.row.run, is_known=is_known))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+from holdfast.authoring.hook import Hook
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.resources import resources_named_by
 from holdfast.core import events as e
@@ -18,34 +18,36 @@ from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.suspicion import is_convicted
 from holdfast.core.turn import Row
-from holdfast.engine import telling, unopened
+from holdfast.engine import report, unopened
 from holdfast.engine.asking import Asking, Notes
 from holdfast.engine.beginning import Beginnings
 from holdfast.engine.bodies import Bodies
 from holdfast.engine.committer import Committer
 from holdfast.engine.definitions import Definitions
 from holdfast.engine.holdings import Holdings
+from holdfast.engine.hooks import Hooks
 from holdfast.engine.inbox import News, opened
 from holdfast.engine.putting_off import PutOffs
+from holdfast.engine.report import close
 from holdfast.engine.session import Session
 from holdfast.engine.shadow import Shadow
 from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.engine.suspects import Suspects
-from holdfast.engine.telling import close
 from holdfast.engine.warm import WarmProgram, WarmPrograms
 from holdfast.engine.wheel import Wheel
 from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
+from holdfast.ports.facts import Trouble
 from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 from holdfast.turn.draft import Draft
 from holdfast.turn.history import Journal, run_of_row
 from holdfast.turn.replay import Missing, Replay, begun_anew
 from holdfast.turn.rules import Rules
 
-LOG = logging.getLogger("holdfast.worker")
 SETTLE = 2.0
 """Seconds a closing engine waits for turns the store has not answered."""
 
@@ -63,6 +65,8 @@ class Engine:
         surroundings: WorkerSurroundings,
         *,
         worker_id: str,
+        telemetry: Telemetry,
+        hooks: Sequence[Hook] = (),
         threads: int = 32,
         warm: int = 1_000,
         freed: Callable[[bool], None] = lambda _: None,
@@ -74,20 +78,21 @@ class Engine:
         self.settings = settings
         self.surroundings = surroundings
         self.worker_id = worker_id
+        self.telemetry: Telemetry = telemetry
         self.clock: Clock = store.clock
-        self.wheel: Wheel = Wheel(store.clock)
-        self.snapshots: Snapshots = Snapshots(store, settings, self.spawn)
-        self.asking: Asking = Asking(store, settings)
+        self.wheel: Wheel = Wheel(store.clock, telemetry)
+        self.snapshots: Snapshots = Snapshots(store, settings, self.spawn, telemetry)
+        self.asking: Asking = Asking(store, settings, telemetry)
         self.definitions: Definitions = Definitions(store, registry)
         self.shadow: Shadow = Shadow(self)
-        self.committer: Committer = Committer(store, lambda: self.busy <= 1)
-        self.bodies: Bodies = Bodies(surroundings, threads)
+        self.committer: Committer = Committer(store, telemetry, lambda: self.busy <= 1)
+        self.bodies: Bodies = Bodies(surroundings, threads, Hooks(hooks, telemetry))
         self.sessions: dict[str, Session] = {}
         self.resting = 0
         self._freed = freed
         self.on_end: Callable[[e.ChildEnded], None] = lambda _: None
         self.met = met
-        self.warm: WarmPrograms = WarmPrograms(warm)
+        self.warm: WarmPrograms = WarmPrograms(warm, telemetry)
         self.rules: Rules = Rules(settings, worker_id, store.is_exclusive, self._draw, self.spec_of)
         self.chance: Callable[[], float] = chance
         self._news = News(self)
@@ -155,7 +160,7 @@ class Engine:
             events: list[e.AnyEvent] = []
             last = 0
             if row.no in unread:
-                events, last = opened(row.id, inbox.get(row.no, []), row.inbox_read, row.inbox_last)
+                events, last = opened(self.telemetry, row.id, inbox.get(row.no, []), row.inbox_read, row.inbox_last)
             kept = warm.get(row.id)
             try:
                 if kept is None:
@@ -163,13 +168,13 @@ class Engine:
                     await self._open_cold(row, journal, events, last, notes)
                 else:
                     self._open(row, kept.run, kept.program, await self.asking.with_payloads(events), last)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 one run never stops the others
                 if isinstance(error, CorruptJournal) and kept is not None:  # a message to a program that is warm
                     kept.close()
                     unopened.pause(self, row, kept.run, error)
                     continue
                 is_known = isinstance(error, StoreError)
-                LOG.warning("run %s: could not be taken on: %s", row.id, error, exc_info=None if is_known else error)
+                self.telemetry.tell(Trouble("could not be taken on", error, run=row.id, is_known=is_known))
                 self.met("failed", row.id, str(error))
                 broken = self.sessions.get(row.id)
                 if broken is not None and broken.epoch == row.epoch:
@@ -223,7 +228,7 @@ class Engine:
         session = Session(self, row.no, row.epoch, row.inbox_read, run, program)
         self.sessions[row.id] = session
         self._put_offs.forget(row.id)
-        telling.claimed(session)
+        report.claimed(session)
         self.suspects.opened(session, row)
         session.open(run, program, events, last)
         if self.is_draining:  # it was claimed while the worker was told to go
@@ -295,7 +300,7 @@ class Engine:
             session.unreadable(error)
 
     async def _rebuild(self, session: Session, kept: Sequence[e.AnyEvent]) -> None:
-        close(session.program, session.run.id)
+        close(self.telemetry, session.program, session.run.id)
         journals = await self.asking.journals({session.no: session.run.ordinal - 1})  # the last turn was refused
         loaded = await self.asking.load(session.no, session.run.id, journals[session.no])
         run = loaded.run
@@ -304,7 +309,7 @@ class Engine:
         row = await self.asking.insist(lambda: self.store.get(run.id), f"run {run.id}: its row")
         inbox = await self.asking.insist(lambda: self.store.unread({session.no: seen}), f"run {run.id}: its inbox")
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
-        events, reached = opened(run.id, fresh, seen, None if row is None else row.inbox_last)
+        events, reached = opened(self.telemetry, run.id, fresh, seen, None if row is None else row.inbox_last)
         events = await self.asking.with_payloads(events)
         session.open(run, program, events, reached, kept)
 
@@ -328,7 +333,7 @@ class Engine:
         if spec is not None and spec.is_async and self.warm.is_worth_it(run, program, self.clock.now()):
             self.warm.keep(run, program)
         else:
-            close(program, run.id)
+            close(self.telemetry, program, run.id)
         self.snapshots.left(run, session.machine.no)
         self.suspects.left(session)
         if self.settings.paranoid and (is_warm or is_over):

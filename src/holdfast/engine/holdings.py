@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TypeAlias
 
@@ -11,9 +10,9 @@ from holdfast.engine.home import EngineHome
 from holdfast.engine.session import Session
 from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.suspects import Suspects
+from holdfast.errors import StoreError
+from holdfast.ports.facts import RunStray
 from holdfast.ports.leases import Held
-
-LOG = logging.getLogger("holdfast.worker")
 
 Keep: TypeAlias = Callable[[Mapping[str, int]], Awaitable[Collection[str]]]
 """Asks the lease manager about runs that the store no longer counts as ours. Takes their epochs and returns the runs
@@ -62,7 +61,7 @@ class Holdings:
             if known is None:
                 lost[name] = session
             elif known.epoch != session.epoch:
-                session.drop("taken over by another worker")
+                session.drop("claimed again by its own worker")
             elif known.inbox_last > session.inbox_seen:
                 engine.fetch_inbox(session)
         if lost:
@@ -77,12 +76,23 @@ class Holdings:
         kept = await self.keep({name: session.epoch for name, session in lost.items()})
         for name, session in lost.items():
             if name not in kept:
+                why = await self._why_lost(session)
                 if self._is_settled(session):
-                    session.drop("taken over by another worker")
+                    session.drop(why)
             elif self._engine.sessions.get(name) is not session:  # it left while its owner was written back
                 await self._engine.store.release(
                     session.no, epoch=session.epoch, until=self._engine.clock.now(), inbox_seen=session.inbox_seen
                 )
+
+    async def _why_lost(self, session: Session) -> str:
+        """What became of a run that is no longer ours. That it is gone is certain; the rest is asked for the log."""
+        try:
+            row = await self._engine.store.get(session.run.id)
+        except StoreError:
+            return "its lease is gone"
+        if row is not None and row.epoch == session.epoch:
+            return "its lease ran out, and no other worker has claimed it since"
+        return "taken over by another worker"
 
     async def _give_strays_back(self, instance: str, held: Mapping[str, Held]) -> None:
         """A run that is ours by the store and unknown here would wait for ever. Found in two comparisons, since the
@@ -100,7 +110,6 @@ class Holdings:
                 continue
             if engine.knows(name) or self._beginnings.found(row):
                 continue
-            told = {"event": "stray", "run": name}
-            LOG.warning("run %s: ours by the store, but not known here; given back", name, extra=told)
+            engine.telemetry.tell(RunStray(name))
             await engine.store.release(row.no, epoch=row.epoch, until=engine.clock.now(), inbox_seen=row.inbox_read)
             engine.freed()

@@ -8,7 +8,6 @@ over, and nothing after it is read: its run is paused, until an operator restore
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 
 from holdfast.core import events as e
@@ -17,9 +16,9 @@ from holdfast.core.messages import decode_event
 from holdfast.engine.home import EngineHome
 from holdfast.engine.session import Session
 from holdfast.errors import CorruptJournal, HoldfastError
+from holdfast.ports.facts import MessageDamaged, Trouble
 from holdfast.ports.inbox import Unconsumed
-
-LOG = logging.getLogger("holdfast.worker")
+from holdfast.ports.telemetry import Telemetry
 
 
 def checked(run: str, message: Unconsumed) -> e.AnyEvent:
@@ -31,28 +30,28 @@ def checked(run: str, message: Unconsumed) -> e.AnyEvent:
 
 
 def opened(
-    run: str, messages: Sequence[Unconsumed], seen: int, last: int | None = None
+    telemetry: Telemetry, run: str, messages: Sequence[Unconsumed], seen: int, last: int | None = None
 ) -> tuple[list[e.AnyEvent], int]:
     """The events of the messages after number `seen`, up to `last` if that is known, and the number they reach. The
     first that does not hold is the last that is looked at: in its place is the pause of the run."""
     events: list[e.AnyEvent] = []
     if last is not None and seen > last:
         why = f"its row says that messages up to {seen} were read, and that only {last} were sent"
-        return [_pause(run, last, why)], seen
+        return [_pause(telemetry, run, last, why)], seen
     for message in messages:
         number = message.no
         if number > seen + 1:
             break
         if number <= seen:
             why = f"message {number} in its inbox is unread, and its row says that messages up to {seen} were read"
-            return [*events, _pause(run, number, why)], seen
+            return [*events, _pause(telemetry, run, number, why)], seen
         try:
             events.append(checked(run, message))
         except CorruptJournal as error:
-            return [*events, _pause(run, number, _about(number, error))], seen
+            return [*events, _pause(telemetry, run, number, _about(number, error))], seen
         seen = number
     if seen < max(last or 0, messages[-1].no if messages else 0):
-        return [*events, _pause(run, seen + 1, f"message {seen + 1} in its inbox is missing")], seen
+        return [*events, _pause(telemetry, run, seen + 1, f"message {seen + 1} in its inbox is missing")], seen
     return events, seen
 
 
@@ -60,8 +59,8 @@ def _about(number: int, error: CorruptJournal) -> str:
     return str(error).replace("a message in the inbox", f"message {number} in its inbox", 1)
 
 
-def _pause(run: str, number: int, why: str) -> e.Paused:
-    LOG.error("run %s: %s; it is paused", run, why, extra={"event": "message damaged", "run": run})
+def _pause(telemetry: Telemetry, run: str, number: int, why: str) -> e.Paused:
+    telemetry.tell(MessageDamaged(run, why))
     advice = (
         "Restore the store from a backup; or give this message up, which loses it, and let the run go on: "
         f"`holdfast drop {run} {number}`, then `holdfast resume {run}`."
@@ -95,7 +94,7 @@ class News:
                 for no, messages in inbox.items():
                     await self._hand_over(sessions[no], messages)
         except HoldfastError as error:
-            LOG.warning("inbox not read, the next poll tries again: %s", error)
+            engine.telemetry.tell(Trouble("inbox not read, the next poll tries again", error))
         finally:
             self._task = None
 
@@ -103,10 +102,11 @@ class News:
         fresh = [message for message in messages if message.no > session.inbox_seen]
         if not fresh or self._engine.sessions.get(session.run.id) is not session:
             return
-        events, reached = opened(session.run.id, fresh, session.inbox_seen)
+        events, reached = opened(self._engine.telemetry, session.run.id, fresh, session.inbox_seen)
         try:
             events = await self._engine.asking.with_payloads(events)
         except HoldfastError as error:  # the other runs still get theirs
-            LOG.error("run %s: a message to it cannot be read: %s", session.run.id, error)  # noqa: TRY400
+            what, run = "a message to it cannot be read", session.run.id
+            self._engine.telemetry.tell(Trouble(what, error, run=run, is_bug=True))
             return
         session.messages(events, reached)

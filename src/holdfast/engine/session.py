@@ -20,14 +20,16 @@ import msgspec
 from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
-from holdfast.engine import telling
+from holdfast.engine import report
 from holdfast.engine.bodies import Attempt, Bodies, Body
 from holdfast.engine.committer import Committer
 from holdfast.engine.pacing import Pace
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.engine.wheel import Alarm, Due, Wheel
 from holdfast.ports.clock import Clock
+from holdfast.ports.facts import StepCompleted, StepStarted
 from holdfast.ports.journal import Commit, Committed, Unread, Verdict
+from holdfast.ports.telemetry import Telemetry
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.turn import effects as f
 from holdfast.turn import inputs as i
@@ -48,6 +50,7 @@ class Home(Protocol):
     bodies: Bodies
     committer: Committer
     surroundings: WorkerSurroundings
+    telemetry: Telemetry
     on_end: Callable[[e.ChildEnded], None]
     resting: int  # sessions that need no slot
 
@@ -104,6 +107,7 @@ class Session:
         self._is_performing = False
         self._bodies: dict[str, Body] = {}
         self._limits: dict[str, Due] = {}
+        self._began: dict[str, datetime] = {}  # when bodies were started, if that is listened to
         self._transactions: dict[str, OpenTransaction] = {}  # of bodies that have returned, by key
         self._alarm: Alarm | None = None
         self._pace = Pace(self._look)
@@ -217,10 +221,11 @@ class Session:
             case f.Start():
                 self._start(effect)
             case f.Turned():
-                telling.turned(self, effect.draft, effect.park, is_leaving=effect.is_leaving, unread=effect.unread)
+                report.turned(self, effect.draft, effect.park, is_leaving=effect.is_leaving, unread=effect.unread)
                 home.turned(self, effect.draft)
             case f.StepEnded():
-                telling.step_ended(self, effect.key, effect.attempt, effect.outcome)
+                if StepCompleted in home.telemetry.wanted or not isinstance(effect.outcome, Succeeded):
+                    report.step_ended(self, effect, self._began.pop(effect.key, None), self._now())
             case f.WakeAt():
                 self._alarm = self._alarm or Alarm(home.wheel, self._time_came)
                 self._alarm.set(effect.at)
@@ -245,11 +250,11 @@ class Session:
             case f.Doubt():
                 home.doubt()
             case f.Close():
-                telling.close(effect.program, self.run.id)
+                report.close(home.telemetry, effect.program, self.run.id)
             case f.Ended():
                 home.on_end(effect.end)
             case f.Dropped() | f.GivenBack() | f.Broken():
-                telling.told(self, effect)
+                report.told(self, effect)
             case _:
                 assert_never(effect)
 
@@ -286,7 +291,7 @@ class Session:
             program = self.home.begin_anew(self, effect.anew, effect.blobs)
             is_warm = program is not None
             if program is not None:
-                telling.close(self.machine.program, self.run.id)
+                report.close(self.home.telemetry, self.machine.program, self.run.id)
                 self.machine.program = program
         self.home.left(self, is_warm=is_warm, is_over=effect.is_over)
 
@@ -313,7 +318,9 @@ class Session:
         attempt = Attempt(
             run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity
         )
-        telling.step_started(self, command.key, effect.attempt)
+        if StepStarted in self.home.telemetry.wanted:
+            self._began[command.key] = self._now()
+            report.step_started(self, command.key, command.spec.name, effect.attempt)
         body = self._bodies[command.key] = self.home.bodies.start(attempt, self._reported)
         if effect.expires_at is not None:
 

@@ -8,18 +8,15 @@ each time, so it is for development and tests.
 
 from __future__ import annotations
 
-import logging
-
 from holdfast.core.run import Run
 from holdfast.engine import unopened
 from holdfast.engine.home import EngineHome
+from holdfast.engine.report import close
 from holdfast.engine.session import Session
-from holdfast.engine.telling import close
 from holdfast.errors import Diverged, HoldfastError
+from holdfast.ports.facts import RunDiverged, Trouble
 from holdfast.ports.leases import Over, Taken
 from holdfast.turn.replay import Missing, Replay
-
-LOG = logging.getLogger("holdfast.worker")
 
 
 class Shadow:
@@ -41,18 +38,18 @@ class Shadow:
             if isinstance(replay.result, Missing):
                 return
             try:
-                close(await engine.asking.replayed(replay), run_id)
+                close(engine.telemetry, await engine.asking.replayed(replay), run_id)
             except Diverged as error:
                 await self._pause(loaded.run, error)
         except HoldfastError as error:  # whoever claims the run meets the same, and says what to do
-            LOG.warning("run %s: not replayed in the shadow: %s", run_id, error)
+            engine.telemetry.tell(Trouble("not replayed in the shadow", error, run=run_id))
 
     async def _pause(self, run: Run, error: Diverged) -> None:
         """Whoever holds the run by now has replayed it too, and found the same."""
         engine = self._engine
         taken = await engine.store.take(run.id, instance=f"{engine.worker_id} (shadow replay)")
         if isinstance(taken, Over):
-            LOG.error("run %s has ended, but its code is not deterministic: %s", run.id, error)
+            engine.telemetry.tell(RunDiverged(run.id, error))
         elif isinstance(taken, Taken):
             row = taken.run
             if row.next_ordinal == run.ordinal + 1:

@@ -6,7 +6,6 @@ run continues without.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -14,16 +13,23 @@ from holdfast.core.run import Run
 from holdfast.core.snapshot import is_due
 from holdfast.core.specs import Settings
 from holdfast.errors import HoldfastError
+from holdfast.ports.facts import Trouble
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 from holdfast.upkeep.compaction import take_snapshot
-
-LOG = logging.getLogger("holdfast.worker")
 
 
 class Snapshots:
     """Looks at runs as they grow."""
 
-    def __init__(self, store: Store, settings: Settings, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        telemetry: Telemetry,
+    ) -> None:
+        self._telemetry = telemetry
         self._store = store
         self._settings = settings
         self._spawn = spawn
@@ -76,11 +82,11 @@ class Snapshots:
 
     async def _take(self, run: str, no: int, ordinal: int) -> None:
         try:
-            reached = await take_snapshot(self._store, run, no, ordinal, self._settings)
+            reached = await take_snapshot(self._store, run, no, ordinal, self._settings, self._telemetry.tell)
             self._last[run] = max(reached, self._last.get(run, 0))
         except HoldfastError as error:
             self._last[run] = ordinal  # not again at every look
-            LOG.warning("run %s: no snapshot made: %s", run, error, extra={"event": "snapshot failed", "run": run})
+            self._telemetry.tell(Trouble("no snapshot made", error, run=run))
         finally:
             self._done(run)
 
@@ -88,6 +94,6 @@ class Snapshots:
         try:
             await self._store.drop_snapshots([no])
         except HoldfastError as error:
-            LOG.warning("run %s: its snapshot stays until the run goes: %s", run, error)
+            self._telemetry.tell(Trouble("its snapshot stays until the run goes", error, run=run))
         finally:
             self._done(run)

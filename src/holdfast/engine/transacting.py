@@ -21,9 +21,10 @@ Submit: TypeAlias = Callable[[Callable[[], Any]], "Future[Any]"]
 
 
 async def run_in_transaction(
-    spec: StepSpec, scope: StepScope, args: Any, kwargs: Any, submit: Submit
+    spec: StepSpec, function: Callable[..., Any], scope: StepScope, args: Any, kwargs: Any, submit: Submit
 ) -> tuple[bytes, OpenTransaction]:
-    """What the body returned, encoded, and its transaction, still open. If it raises, all it wrote is undone."""
+    """What the body returned, encoded, and its transaction, still open. If it raises, all it wrote is undone.
+    `function` is the step's, with its hooks."""
     is_async = spec.executor == "async"
     transaction = await scope.surroundings.transact(is_async=is_async)
     scope.connection = transaction.connection
@@ -31,9 +32,9 @@ async def run_in_transaction(
     try:
         if is_async:
             running_step.set(scope)
-            value = await spec.function(*args, **kwargs)
+            value = await function(*args, **kwargs)
         else:
-            value = await _in_thread(spec, scope, args, kwargs, submit, transaction)
+            value = await _in_thread(function, scope, args, kwargs, submit, transaction)
         encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
     except asyncio.CancelledError:
         if is_async:
@@ -48,13 +49,18 @@ async def run_in_transaction(
 
 
 async def _in_thread(
-    spec: StepSpec, scope: StepScope, args: Any, kwargs: Any, submit: Submit, transaction: OpenTransaction
+    function: Callable[..., Any],
+    scope: StepScope,
+    args: Any,
+    kwargs: Any,
+    submit: Submit,
+    transaction: OpenTransaction,
 ) -> Any:
     """A thread cannot be ended. Once its attempt is over its statement is stopped, and its transaction undone when it
     has ended, or a little later: it can never commit."""
     context = contextvars.copy_context()
     context.run(running_step.set, scope)
-    work = submit(functools.partial(context.run, spec.function, *args, **kwargs))
+    work = submit(functools.partial(context.run, function, *args, **kwargs))
     try:
         return await asyncio.wrap_future(work)
     except asyncio.CancelledError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.core import events as e
 from holdfast.core.run import Run
 from holdfast.core.suspicion import sentence
-from holdfast.engine import telling
+from holdfast.engine import report
 from holdfast.engine.home import EngineHome
 from holdfast.errors import CorruptJournal
 from holdfast.ports.journal import Committed, Park
@@ -36,7 +36,7 @@ def pause(engine: EngineHome, row: RunRow, run: Run, error: Exception | None) ->
 
     def settled(verdict: Settlement) -> None:
         if isinstance(verdict, Committed):
-            telling.paused_unopened(row, engine.worker_id, reason, detail)
+            report.paused_unopened(engine.telemetry, row, engine.worker_id, reason, detail)
             if reason == "undecodable":
                 engine.met("undecodable", row.id, detail)
         elif row.damage:

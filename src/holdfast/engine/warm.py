@@ -9,8 +9,9 @@ import msgspec
 
 from holdfast.core.program import Program
 from holdfast.core.run import Run
-from holdfast.engine.telling import close
+from holdfast.engine.report import close
 from holdfast.ports.runs import RunRow
+from holdfast.ports.telemetry import Telemetry
 from holdfast.turn import park
 
 SPARE = 100
@@ -22,17 +23,19 @@ class WarmProgram(msgspec.Struct):
 
     run: Run
     program: Program
+    telemetry: Telemetry
 
     def close(self) -> None:
         """Ends the program."""
-        close(self.program, self.run.id)
+        close(self.telemetry, self.program, self.run.id)
 
 
 class WarmPrograms:
     """At most `limit`; the one that was left first goes first."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, telemetry: Telemetry) -> None:
         self._limit = limit
+        self._telemetry = telemetry
         self._kept: OrderedDict[str, WarmProgram] = OrderedDict()
 
     def values(self) -> list[WarmProgram]:
@@ -45,7 +48,7 @@ class WarmPrograms:
 
     def keep(self, run: Run, program: Program) -> None:
         """Until it is taken, or others need the room."""
-        self._kept[run.id] = WarmProgram(run, program)
+        self._kept[run.id] = WarmProgram(run, program, self._telemetry)
         while len(self._kept) > self._limit:
             self._kept.popitem(last=False)[1].close()
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-import logging
 from collections.abc import Callable
 from datetime import datetime
 
 from holdfast.ports.clock import Clock
-
-LOG = logging.getLogger("holdfast.worker")
+from holdfast.ports.facts import Trouble
+from holdfast.ports.telemetry import Telemetry
 
 FEW = 100
 """Places of the heap that may be empty, however few others there are."""
@@ -34,8 +33,9 @@ class Due:
 class Wheel:
     """Calls back at or after a time by the store's clock."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
         self._clock = clock
+        self._telemetry = telemetry
         self._heap: list[tuple[datetime, int, Due]] = []
         self._empty = 0
         self._numbers = itertools.count()
@@ -81,8 +81,10 @@ class Wheel:
             called += 1
             try:
                 callback()
-            except Exception:
-                LOG.exception("a wake-up broke; the others go on")
+            except Exception as error:  # noqa: BLE001 one wake-up stops no other
+                self._telemetry.tell(
+                    Trouble("a wake-up broke; the others are called", error, is_known=False, is_bug=True)
+                )
         self._arm()
         return called
 

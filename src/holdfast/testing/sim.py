@@ -16,8 +16,10 @@ from typing import Any, Self, TypeVar, cast
 from holdfast import sync
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.app import App
 from holdfast.authoring.handle import JournalEvent, RunView
+from holdfast.authoring.hook import Hook
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.functions import is_a
@@ -33,6 +35,7 @@ from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import Turn
 from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, UnknownWorkflow
+from holdfast.ports.telemetry import Telemetry
 from holdfast.testing.advice import way_on
 from holdfast.testing.fake import Fake
 from holdfast.testing.loop import VirtualLoop, refuse_nesting
@@ -125,6 +128,8 @@ class Sim:
         self._client.actor = "test"
         self._worker: Worker | None = None
         self._settings = Settings()
+        self._hooks: tuple[Hook, ...] = ()
+        self._telemetry: Telemetry = logged()
         self._resources: list[Resource[Any]] = []
         self._steps: dict[Any, StepSpec] = {}
         self._values: dict[int, Any] = {}
@@ -134,6 +139,7 @@ class Sim:
         if app is not None:
             inner = app.app if isinstance(app, sync.App) else app
             self._settings, self._resources = inner.settings, list(inner.resources)
+            self._hooks, self._telemetry = inner.hooks, inner.telemetry
             self._registry.components.update(inner.registry.components)
             self._learn(list(inner.registry))
 
@@ -338,7 +344,15 @@ class Sim:
     def _hired(self, options: WorkerOptions) -> Worker:
         """The worker, not yet started."""
         registry = Registry(components=self._registry.components)
-        return SimWorker(self.store, registry, self._settings, options, replaced=self._values)
+        return SimWorker(
+            self.store,
+            registry,
+            self._settings,
+            options,
+            replaced=self._values,
+            telemetry=self._telemetry,
+            hooks=self._hooks,
+        )
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
         """Serves these workflows and those their code names."""

@@ -155,11 +155,12 @@ class Turned(Asked, frozen=True):
 
 
 class StepEnded(Asked, frozen=True):
-    """A body ended, and how."""
+    """A body ended, and how. `event` is what the journal will say of a failure, if that is known."""
 
     key: str
     attempt: int
     outcome: Outcome
+    event: e.AnyEvent | None = None
 
 
 class Dropped(Asked, frozen=True):

@@ -105,7 +105,7 @@ class Flight:
                 self.held[held.key] = held
                 return []
             case RolledBack():
-                broke = rules.redacted(classify(said.error, started.command.spec.raises), redaction)
+                broke = rules.redacted(classify(said.error, started.command.spec), redaction)
                 assert isinstance(broke, Broke)
                 self._broken = (started, broke)
                 return [StepEnded(held.key, started.attempt, broke)]

@@ -193,10 +193,10 @@ class Machine(Writer):
         outcome = given.outcome
         if type(outcome) is not Succeeded:
             outcome = rules.redacted(outcome, self.program.redaction)
-        self._effects.append(f.StepEnded(given.key, started.attempt, outcome))
         event = rules.event_of(
             self.run, started.command, outcome, given.progress, given.stopped, at, self._rules.chance
         )
+        self._effects.append(f.StepEnded(given.key, started.attempt, outcome, event))
         if event is not None:
             self._inputs.append(event)
         self._turn(at)
@@ -298,7 +298,7 @@ class Machine(Writer):
         if self.state is State.GONE:
             return
         if not is_ours:
-            self._lose("taken over", "fenced")
+            self._lose("this worker no longer held it", "fenced")
             return
         is_leaving = self._intent is not Intent.STAY
         self._effects.append(f.GivenBack(is_leaving))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from inspect import unwrap
+from traceback import walk_tb
 from typing import TypeAlias
 
 import msgspec
 
 from holdfast.core.durations import parse_duration
 from holdfast.core.failure import Failure, from_exception
+from holdfast.core.specs import StepSpec
 from holdfast.errors import HoldfastError, InvalidInput, Permanent, RetryAfter, UsageError
 from holdfast.ports.transactions import OpenTransaction
 
@@ -26,19 +29,36 @@ class Broke(msgspec.Struct, frozen=True):
     failure: Failure
     is_final: bool = False
     not_before: timedelta | None = None
+    error: BaseException | None = None  # as it was raised, for whoever listens; None from another process
 
 
 Outcome: TypeAlias = Succeeded | Broke
 
+MISTAKES = frozenset(
+    {NameError, UnboundLocalError, ImportError, ModuleNotFoundError, SyntaxError, IndentationError, TabError}
+)
+"""Errors of code that is wrong as it is written."""
 
-def classify(error: BaseException, declared: tuple[type[Exception], ...]) -> Broke:
-    """What an exception that left a body means."""
-    failure = from_exception(error, declared=declared)
-    if failure.declared or isinstance(error, Permanent | UsageError | InvalidInput):
-        return Broke(failure, is_final=True)
+
+def classify(error: BaseException, spec: StepSpec) -> Broke:
+    """What an exception that left the body of a step means."""
+    failure = from_exception(error, declared=spec.raises)
+    if failure.declared or isinstance(error, Permanent | UsageError | InvalidInput) or is_mistake(error, spec):
+        return Broke(failure, is_final=True, error=error)
     if isinstance(error, RetryAfter):
         try:
-            return Broke(failure, not_before=parse_duration(error.after, what="RetryAfter"))  # type: ignore[arg-type]
+            return Broke(failure, not_before=parse_duration(error.after, what="RetryAfter"), error=error)  # type: ignore[arg-type]
         except HoldfastError as refused:
-            return Broke(from_exception(refused), is_final=True)
-    return Broke(failure)
+            return Broke(from_exception(refused), is_final=True, error=refused)
+    return Broke(failure, error=error)
+
+
+def is_mistake(error: BaseException, spec: StepSpec) -> bool:
+    """Whether the code is wrong, so that trying it again cannot help: a name or module that is not there, or a call
+    that does not fit the function. An `AttributeError` is not: it also comes from data."""
+    if type(error) in MISTAKES:  # not a subclass: that of a parser tells of its input
+        return True
+    if type(error) is not TypeError:
+        return False
+    body: object = getattr(unwrap(spec.function), "__code__", None)
+    return body is not None and all(frame.f_code is not body for frame, _ in walk_tb(error.__traceback__))

@@ -177,7 +177,7 @@ def brought_by_time(run: Run, timers: Sequence[str], at: datetime, grace: timede
 def redacted(outcome: Outcome, redaction: Redaction) -> Outcome:
     """The outcome without what the run keeps secret."""
     if redaction and isinstance(outcome, Broke):
-        return msgspec.structs.replace(outcome, failure=redaction.failure(outcome.failure))
+        return msgspec.structs.replace(outcome, failure=redaction.failure(outcome.failure), error=None)
     return outcome
 
 

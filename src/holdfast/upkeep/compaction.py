@@ -6,28 +6,33 @@ Neither needs a lease. Nothing here fails a turn; what goes wrong is the caller'
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from holdfast.core.snapshot import Past, Snapshot, advance, is_due, references_of_past, stand_in, to_snapshot
 from holdfast.core.specs import Settings
 from holdfast.core.turn import Row, decode_rows
 from holdfast.errors import CorruptJournal
+from holdfast.ports.facts import Fact, RunCompacted, Trouble
 from holdfast.ports.store import Store
 from holdfast.turn.history import Journal, since_snapshot, stand_in_of
 from holdfast.turn.source import read_journals
 
-LOG = logging.getLogger("holdfast.worker")
+Tell: TypeAlias = Callable[[Fact], None]
 
 
-async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings: Settings) -> int:
+def ignore(fact: Fact) -> None:
+    """For a caller that says itself what went wrong."""
+
+
+async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings: Settings, tell: Tell = ignore) -> int:
     """Makes a snapshot of all rows but the newest, and compacts up to it if the journal has grown long; nothing if the
     one that is stored suffices. Returns the ordinal it reaches (0: there is none)."""
     journal = (await read_journals(store, {no: ordinal}, 1))[no]
     known = journal.snapshot.ordinal if journal.snapshot is not None else 0
     if not is_due(settings.snapshot_every, ordinal, known):
         return known
-    made = await _made(store, run, no, journal)
+    made = await _made(store, run, no, journal, tell)
     if made is None:
         return known
     past, blobs, last = made
@@ -40,15 +45,14 @@ async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings:
         if last.ordinal - first.ordinal >= after:
             gone = await store.compact(no, stand_in(past, last), references)
             if gone:
-                extra = {"event": "compacted", "run": run}
-                LOG.info("run %s: %d journal rows compacted into one", run, gone + 1, extra=extra)
+                tell(RunCompacted(run, gone + 1))
     return last.ordinal
 
 
-async def compact(store: Store, run: str, no: int, ordinal: int) -> int:
+async def compact(store: Store, run: str, no: int, ordinal: int, tell: Tell = ignore) -> int:
     """Compacts all rows of a run except the newest. Returns how many; 0 also if another was faster."""
     journal = (await read_journals(store, {no: ordinal}, 1))[no]
-    made = await _made(store, run, no, journal)
+    made = await _made(store, run, no, journal, tell)
     if made is None:
         snapshot = journal.snapshot
         if snapshot is None or len(journal.rows) < 2:
@@ -62,14 +66,16 @@ async def compact(store: Store, run: str, no: int, ordinal: int) -> int:
     return await store.compact(no, stand_in(past, last), references_of_past(past))
 
 
-async def _made(store: Store, run: str, no: int, journal: Journal) -> tuple[Past, dict[str, bytes], Row] | None:
+async def _made(
+    store: Store, run: str, no: int, journal: Journal, tell: Tell
+) -> tuple[Past, dict[str, bytes], Row] | None:
     """The past of all rows but the newest, its new blobs and its last row; None if a snapshot says as much already."""
     try:
         return await asyncio.to_thread(_advanced, run, journal.rows, journal.snapshot)
     except CorruptJournal as error:
         if journal.snapshot is None:
             raise
-        LOG.warning("run %s: its snapshot is of no use and is dropped: %s", run, error)
+        tell(Trouble("its snapshot is of no use and is dropped", error, run=run))
         await store.drop_snapshots([no])
         return await asyncio.to_thread(_advanced, run, list((await store.read({no: 1}))[no]), None)
 

@@ -100,7 +100,7 @@ def audited(call: Call, verb: str, run: str = "", detail: str = "") -> None:
         verb,
         run,
         f" ({detail})" if detail else "",
-        extra={"event": "audit", "actor": call.who.name, "verb": verb, "run": run},
+        extra={"fact": "audit", "actor": call.who.name, "verb": verb, "run": run},
     )
 
 

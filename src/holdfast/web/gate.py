@@ -106,7 +106,7 @@ class Gate:
             self._failures.clear()
         recent = [at for at in self._failures.get(address, ()) if now - at < WINDOW][-FAILURES:]
         self._failures[address] = [*recent, now]
-        LOG.warning("a request from %s was refused: %s", address or "somewhere", detail, extra={"event": "refused"})
+        LOG.warning("a request from %s was refused: %s", address or "somewhere", detail, extra={"fact": "refused"})
         if len(recent) >= FAILURES:
             wait = max(1, int((WINDOW - (now - recent[0])).total_seconds()))
             return Problem(

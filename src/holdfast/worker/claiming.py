@@ -12,15 +12,14 @@ thousand children that are started in one turn do not keep everything else waiti
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from datetime import datetime
 
 from holdfast.errors import StoreError
+from holdfast.ports.facts import Trouble
 from holdfast.ports.leases import Claims
 from holdfast.worker.seat import Seat
 
-LOG = logging.getLogger("holdfast.worker")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
@@ -37,13 +36,14 @@ async def claim_until_stopped(worker: Seat) -> None:
             try:
                 claims = await _pass(worker, limit)
             except StoreError as error:
-                LOG.warning("claiming failed, retrying in %.1f s: %s", pause, error)
+                worker.telemetry.tell(Trouble(f"claiming failed, retrying in {pause:.1f} s", error))
                 worker.engine.doubt()
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
-            except Exception:
-                LOG.exception("claiming failed unexpectedly, retrying in %.1f s", LONGEST_PAUSE)
+            except Exception as error:  # noqa: BLE001 the loop must not end
+                what = f"claiming failed unexpectedly, retrying in {LONGEST_PAUSE:.1f} s"
+                worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))
                 worker.engine.doubt()
                 await asyncio.sleep(LONGEST_PAUSE)
                 continue

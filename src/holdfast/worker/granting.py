@@ -9,7 +9,6 @@ wrong: it claims what it was granted, and writes itself back into a row that the
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,12 +16,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.ports.facts import ManagerBack, ManagerLost, Trouble
 from holdfast.ports.grants import Acquiring, Grants, OwnedBy
 from holdfast.ports.leases import ClaimRequest, Claims
 from holdfast.ports.runs import RunRow
 from holdfast.worker.seat import Seat
 
-LOG = logging.getLogger("holdfast.worker")
 PAUSE = 2.0
 """Seconds after which a stream of orphans that ended is taken up again, and a grant that was not taken back is offered
 again."""
@@ -89,6 +88,9 @@ class Granted:
     def _time(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def _trouble(self, what: str, error: Exception) -> None:
+        self._worker.telemetry.tell(Trouble(what, error, worker=self._worker.options.id))
+
     # -- heartbeats ----------------------------------------------------------------------------------------------------
 
     def tell(self) -> None:
@@ -100,7 +102,7 @@ class Granted:
         try:
             self._grants.heartbeat(self._worker.options.id, self._ttl)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
-            LOG.warning("worker %s: the lease manager took no heartbeat: %s", self._worker.options.id, error)
+            self._trouble("the lease manager took no heartbeat", error)
 
     # -- claims --------------------------------------------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class Granted:
         self._took = self._time() - began
         if self._lost_until >= 0:
             self._lost_until = -1.0
-            LOG.warning("worker %s: the lease manager answers again", self._worker.options.id)
+            self._worker.telemetry.tell(ManagerBack(self._worker.options.id))
         for run in runs:
             if isinstance(answers[run], OwnedBy):
                 self._trying.discard(run)
@@ -173,12 +175,7 @@ class Granted:
 
     def _lose(self, error: StoreUnavailable) -> None:
         if self._lost_until < 0:
-            LOG.warning(
-                "worker %s: the lease manager does not answer, going by the leases of the store: %s",
-                self._worker.options.id,
-                error,
-                extra={"event": "manager lost", "worker": self._worker.options.id},
-            )
+            self._worker.telemetry.tell(ManagerLost(self._worker.options.id, error))
         self._lost_until = self._time() + PAUSE
 
     async def _claim_from_store(self, request: ClaimRequest) -> Claims:
@@ -253,9 +250,7 @@ class Granted:
         try:
             answers = await self._grants.acquire_many(list(lost), worker.options.id, self._ttl)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
-            LOG.warning(
-                "worker %s: the lease manager does not say who has %d run(s): %s", worker.options.id, len(lost), error
-            )
+            self._trouble(f"the lease manager does not say who has {len(lost)} run(s)", error)
             return {run for run, epoch in lost.items() if await self._is_unclaimed(run, epoch)}
         for run, epoch in lost.items():
             if isinstance(answers[run], OwnedBy):
@@ -304,7 +299,7 @@ class Granted:
         try:
             await self._grants.release(run, self._worker.options.id)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
-            LOG.warning("run %s: releasing its grant failed, retrying: %s", run, error)
+            self._worker.telemetry.tell(Trouble("releasing its grant failed, retrying", error, run=run))
             return False
         else:
             self._held.pop(run, None)
@@ -321,7 +316,7 @@ class Granted:
         try:
             await self._grants.release_all(self._worker.options.id)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
-            LOG.warning("worker %s: grants not released, they will run out: %s", self._worker.options.id, error)
+            self._trouble("grants not released, they will run out", error)
 
     async def watch(self) -> None:
         """A grant that went away is a reason to look; which run it was says nothing about what is due."""
@@ -334,5 +329,5 @@ class Granted:
                     self._left.pop(run, None)
                     self._worker.work_hinted.set()
             except Exception as error:  # noqa: BLE001 the manager's client may raise anything
-                LOG.warning("worker %s: the lease manager tells of no orphans: %s", self._worker.options.id, error)
+                self._trouble("the lease manager tells of no orphans", error)
             await asyncio.sleep(PAUSE)

@@ -8,7 +8,6 @@ worker checks more often because of it.
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
@@ -18,10 +17,10 @@ from datetime import timedelta
 import msgspec
 
 from holdfast.errors import StoreError
+from holdfast.ports.facts import Fact, HeartbeatFailed, StoreReachable, StoreUnreachable, Trouble
 from holdfast.ports.leases import Beat, Heart
 from holdfast.worker.pulse import Pulse
 
-LOG = logging.getLogger("holdfast.worker")
 AGAIN = 0.001
 """One check frees a bounded number of orphans; checks follow each other while there were some."""
 
@@ -85,6 +84,8 @@ class Heartbeat:
         progress: Callable[[], str],
         on_beat: Callable[[Beat], None],
         *,
+        tell: Callable[[Fact], None],
+        worker: str = "",
         recovery: Callable[[], str] = str,
         check_interval: timedelta | None = timedelta(seconds=5),
         frees: int = 10,
@@ -102,6 +103,9 @@ class Heartbeat:
         self._recovery = recovery
         self._on_beat = on_beat
         self._also = also
+        self._tell = tell
+        self._worker = worker
+        self._away_since: float | None = None  # when the store first did not answer
         self._beat_at = float("inf")
         self._used = 0.0
         self._heard_at = float("inf")
@@ -141,8 +145,8 @@ class Heartbeat:
     def beat(self) -> float:
         """One beat, now; seconds until the next."""
         is_check = self.time() >= self._checks.at
+        sent_at = self.time()
         try:
-            sent_at = self.time()
             beat = self._heart.beat(
                 self._progress(),
                 recovery=self._recovery(),
@@ -152,11 +156,17 @@ class Heartbeat:
             self._also()  # who does not reach the store keeps no run from others
         except StoreError as error:
             pause = min(0.5, self._interval / 3)
-            LOG.warning("heartbeat failed, retrying in %.1f s: %s", pause, error)
+            self._tell(HeartbeatFailed(self._worker, error, pause))
+            if self._away_since is None:
+                self._away_since = sent_at
+                self._tell(StoreUnreachable(self._worker, error))
             return self._put_off(pause)
-        except Exception:
-            LOG.exception("heartbeat broke")
+        except Exception as error:  # noqa: BLE001 the thread must not end
+            self._tell(Trouble("heartbeat broke", error, worker=self._worker, is_known=False, is_bug=True))
             return self._put_off(self._interval)
+        if self._away_since is not None:
+            self._tell(StoreReachable(self._worker, self.time() - self._away_since))
+            self._away_since = None
         if sent_at - self._heard_at >= self._ttl:  # others may have prolonged the lease since
             beat = msgspec.structs.replace(beat, has_lapsed=True)
         self._heard_at, self._used = self.time(), self.processor()

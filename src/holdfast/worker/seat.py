@@ -10,6 +10,7 @@ from holdfast.core.recovery import Kind
 from holdfast.engine.engine import Engine
 from holdfast.ports.leases import Beat, Claims, WorkerRow
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 from holdfast.worker.admission import Admission
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
@@ -36,6 +37,7 @@ class Seat(Protocol):
     others_wrote: Callable[[], None]
     last_beat: Beat | None
     own_runs: list[str]
+    telemetry: Telemetry
     is_stopping: bool
     is_stopped: bool
 

@@ -7,14 +7,14 @@ lost the duty, or is told to stop, leaves the rest to the next one.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 
 from holdfast.errors import HoldfastError
+from holdfast.ports import facts as t
+from holdfast.ports.facts import Trouble
 from holdfast.upkeep.sweep import DUTY, TTL, Swept, sweep
 from holdfast.worker.seat import Seat
 
-LOG = logging.getLogger("holdfast.worker")
 FIRST = 5
 """The first sweep of a worker comes this many times sooner than the others."""
 
@@ -29,9 +29,10 @@ async def sweep_until_stopped(worker: Seat) -> None:
         try:
             await sweep_if_free(worker)
         except HoldfastError as error:
-            LOG.warning("sweeping failed, retrying in a few minutes: %s", error)
-        except Exception:
-            LOG.exception("sweeping failed unexpectedly, retrying in a few minutes")
+            worker.telemetry.tell(Trouble("sweeping failed, retrying in a few minutes", error))
+        except Exception as error:  # noqa: BLE001 the loop must not end
+            what = "sweeping failed unexpectedly, retrying in a few minutes"
+            worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))
 
 
 async def sweep_if_free(worker: Seat) -> Swept | None:
@@ -49,12 +50,5 @@ async def sweep_if_free(worker: Seat) -> Swept | None:
         await store.drop_duty(DUTY, holder=holder)
     removed, collected = swept.removed, swept.collected
     if removed.trees or collected.blobs:
-        LOG.info(
-            "worker %s: removed %d run(s) that had ended long ago, %d journal rows and %d blob(s)",
-            worker.options.id,
-            removed.runs,
-            removed.rows,
-            collected.blobs,
-            extra={"event": "swept", "worker": worker.options.id},
-        )
+        worker.telemetry.tell(t.Swept(worker.options.id, removed.runs, removed.rows, collected.blobs))
     return swept

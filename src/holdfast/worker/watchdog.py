@@ -7,22 +7,26 @@ blocking I/O in an async step or a long computation in a workflow body.
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 
-LOG = logging.getLogger("holdfast.worker")
+from holdfast.ports.facts import Fact, LoopBlocked, ProcessStopped
+
 PERIOD = 0.5
 
 
 class Watchdog:
     """One thread that looks at the clock of the loop."""
 
-    def __init__(self, *, patience: float) -> None:
+    def __init__(self, tell: Callable[[Fact], None], *, patience: float) -> None:
+        self._tell = tell
         self._patience = patience
-        self._seen = time.monotonic()
+        self._seen = self._looked_at = time.monotonic()
+        self._used = time.process_time()
+        self._resumed_at = self._reported_for = 0.0
         self._thread_id = threading.get_ident()
         self._stop = threading.Event()
         self._handle: asyncio.TimerHandle | None = None
@@ -44,19 +48,25 @@ class Watchdog:
         self._handle = asyncio.get_running_loop().call_later(min(PERIOD, self._patience / 4), self._tick)
 
     def _run(self) -> None:
-        reported_for = 0.0
+        self._looked_at, self._used = time.monotonic(), time.process_time()
         while not self._stop.wait(min(PERIOD, self._patience / 4)):
-            seen = self._seen
-            silent = time.monotonic() - seen
-            if silent >= self._patience and seen != reported_for:
-                reported_for = seen
-                where = self._where()
-                self.reports.append(where)
-                LOG.warning(
-                    "the event loop has been blocked for %.1f s by %s: move blocking work into a sync step",
-                    silent,
-                    where,
-                )
+            self.look(time.monotonic(), time.process_time())
+
+    def look(self, now: float, used: float) -> None:
+        """One look. If this thread stood still too, and nothing here used a processor meanwhile, the process was
+        stopped: that blames no code."""
+        gap, busy = now - self._looked_at, used - self._used
+        self._looked_at, self._used = now, used
+        if gap >= self._patience and busy < gap / 2:
+            self._resumed_at = now
+            self._tell(ProcessStopped(gap))
+        seen = self._seen
+        silent = now - max(seen, self._resumed_at)
+        if silent >= self._patience and seen != self._reported_for:
+            self._reported_for = seen
+            where = self._where()
+            self.reports.append(where)
+            self._tell(LoopBlocked(silent, where))
 
     def _where(self) -> str:
         frame = sys._current_frames().get(self._thread_id)  # pyright: ignore[reportPrivateUsage] no public way

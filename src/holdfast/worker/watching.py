@@ -6,12 +6,11 @@ Looking for changes is cheap and often; the comparison runs after a change and o
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from holdfast.errors import StoreError
+from holdfast.ports.facts import Trouble
 from holdfast.worker.seat import Seat
 
-LOG = logging.getLogger("holdfast.worker")
 FIRST_LOOK = 0.002
 """Seconds to the next look for changes of other processes right after one; `options.look` when all is quiet."""
 
@@ -77,8 +76,10 @@ async def watch_until_stopped(worker: Seat) -> None:
     while not worker.is_stopped:
         try:
             await looks.comparison()
+            worker.telemetry.refresh()
             await worker.engine.check_held(worker.options.instance)
         except StoreError as error:
-            LOG.warning("comparing held runs failed, retrying: %s", error)
-        except Exception:
-            LOG.exception("watching failed unexpectedly, retrying")
+            worker.telemetry.tell(Trouble("comparing held runs failed, retrying", error))
+        except Exception as error:  # noqa: BLE001 the loop must not end
+            what = "watching failed unexpectedly, retrying"
+            worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import threading
@@ -14,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.adapters.telemetry.logs import logged
+from holdfast.authoring.hook import Hook
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
 from holdfast.config import RecoverySettings
@@ -25,10 +26,22 @@ from holdfast.core.turn import Turn
 from holdfast.engine.engine import Engine
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.errors import InvalidInput, StoreError
+from holdfast.ports.facts import (
+    FlowServed,
+    LeaseLost,
+    RunPutOff,
+    RunsFreed,
+    Trouble,
+    WorkerLate,
+    WorkerStarted,
+    WorkerStopped,
+    WorkerTwin,
+)
 from holdfast.ports.grants import Grants
 from holdfast.ports.leases import Beat, ClaimRequest, Claims, TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 from holdfast.worker.admission import Admission
 from holdfast.worker.claiming import claim_until_stopped
 from holdfast.worker.granting import Granted
@@ -39,7 +52,6 @@ from holdfast.worker.sweeping import sweep_until_stopped
 from holdfast.worker.watchdog import Watchdog
 from holdfast.worker.watching import watch_until_stopped
 
-LOG = logging.getLogger("holdfast.worker")
 SHORT = timedelta(seconds=5)
 """A lease below this is compared with the time that the store takes to answer."""
 
@@ -60,8 +72,11 @@ class Worker:
         resources: Iterable[Resource[Any]] = (),
         replaced: dict[int, Any] | None = None,
         grants: Grants | None = None,
+        telemetry: Telemetry | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         self.store = store
+        self.telemetry: Telemetry = logged() if telemetry is None else telemetry
         self.options = options
         self.registry = registry
         self.surroundings: WorkerSurroundings = WorkerSurroundings(store, replaced)
@@ -71,6 +86,8 @@ class Worker:
             settings,
             self.surroundings,
             worker_id=options.id,
+            telemetry=self.telemetry,
+            hooks=hooks,
             threads=min(options.concurrency, 64),
             freed=self._freed,
             met=self.met,
@@ -135,10 +152,12 @@ class Worker:
             check_interval=self._check_interval if recovery.enabled else None,
             frees=recovery.max_claims_per_check,
             also=(lambda: None) if self.granted is None else self.granted.tell,
+            tell=self.telemetry.tell,
+            worker=self.options.id,
         )
         self._heartbeat.start()
         if self.options.patience is not None:
-            self._watchdog = Watchdog(patience=self.options.patience.total_seconds())
+            self._watchdog = Watchdog(self.telemetry.tell, patience=self.options.patience.total_seconds())
             self._watchdog.start()
         self._hints = Hints(self, self._loop)
         self._unsubscribe = self.store.subscribe(self._hints.hear)
@@ -149,13 +168,10 @@ class Worker:
         ]
         if self.granted is not None:
             self._tasks.append(self._loop.create_task(self.granted.watch(), name="holdfast-orphans"))
-        LOG.info(
-            "worker %s: serving %s on %s, %d slots",
-            self.options.id,
-            ", ".join(name for name, _ in self.registry.served) or "no workflow",
-            ", ".join(self.options.queues),
-            self.options.concurrency,
-            extra={"event": "started", "worker": self.options.id},
+        names = tuple(name for name, _ in self.registry.served)
+        options = self.options
+        self.telemetry.tell(
+            WorkerStarted(options.id, names, tuple(options.queues), options.concurrency, self.store.url)
         )
 
     @property
@@ -173,7 +189,7 @@ class Worker:
         freed = await self.store.register(self.row, self.options.ttl, takes_over=takes_over)
         self.own_runs = sorted(freed)[:most]  # the same order on every store
         if freed:
-            LOG.info("worker %s: %d run(s) of its earlier instance are free", self.options.id, len(freed))
+            self.telemetry.tell(RunsFreed(self.options.id, len(freed), were_own=True))
         if self.granted is not None:
             await asyncio.get_running_loop().run_in_executor(None, self.granted.beat)
 
@@ -215,10 +231,8 @@ class Worker:
     def met(self, kind: Kind, run: str, detail: str) -> None:
         """Counts what recovery found, and logs what needs attention."""
         self.recovery = self.recovery.with_one(kind, run, detail, self.store.clock.now())
-        if kind == "contended":
-            LOG.info("run %s: left alone, %s", run, detail, extra={"event": kind, "run": run})
-        elif kind == "missing definition":
-            LOG.warning("run %s: put off, %s", run, detail, extra={"event": kind, "run": run})
+        if kind in {"contended", "missing definition"}:
+            self.telemetry.tell(RunPutOff(run, kind, detail))
 
     async def learn(self, specs: Iterable[WorkflowSpec], resources: Iterable[Resource[Any]] = ()) -> None:
         """Also serves these from now on, with these resources open."""
@@ -232,7 +246,7 @@ class Worker:
         row = await self.store.get(run)
         if row is None or not await self.engine.definitions.learn(row):
             return False
-        LOG.info("worker %s: serving flow %s as it is stored", self.options.id, row.workflow)
+        self.telemetry.tell(FlowServed(self.options.id, row.workflow))
         await self._serve_more(())
         return True
 
@@ -294,11 +308,7 @@ class Worker:
                     await self._all_quiet.wait()
                     self._all_quiet.clear()
         except TimeoutError:
-            LOG.warning(
-                "worker %s: %d run(s) did not stop in time; other workers take them over",
-                self.options.id,
-                len(self.engine.sessions),
-            )
+            self.telemetry.tell(WorkerLate(self.options.id, len(self.engine.sessions)))
         await self._close()
 
     def forsake(self) -> None:
@@ -325,7 +335,7 @@ class Worker:
             await asyncio.get_running_loop().run_in_executor(None, self._heartbeat.stop)
         await self._leave_store()
         await self.surroundings.close()
-        LOG.info("worker %s: stopped", self.options.id, extra={"event": "stopped", "worker": self.options.id})
+        self.telemetry.tell(WorkerStopped(self.options.id))
 
     async def _leave_store(self) -> None:
         """Gives back what this instance holds, and ends it."""
@@ -334,7 +344,7 @@ class Worker:
         try:
             await self.store.release_all(self.options.instance)
         except StoreError as error:
-            LOG.warning("worker %s: leases not released, they will run out: %s", self.options.id, error)
+            self._trouble("leases not released, they will run out", error)
 
     # -- hints ---------------------------------------------------------------------------------------------------------
 
@@ -349,10 +359,10 @@ class Worker:
     def _beaten(self, beat: Beat) -> None:
         self.last_beat = beat
         if beat.orphaned and self._loop is not None:
-            LOG.info("worker %s: %d run(s) of workers that went away are free again", self.options.id, beat.orphaned)
+            self.telemetry.tell(RunsFreed(self.options.id, beat.orphaned, were_own=False))
             self._loop.call_soon_threadsafe(self.work_hinted.set)
         if beat.has_lapsed and self._loop is not None:
-            LOG.warning("worker %s: its lease had run out; what others took over is dropped", self.options.id)
+            self.telemetry.tell(LeaseLost(self.options.id))
             self._loop.call_soon_threadsafe(self._come_back)
 
     def _come_back(self) -> None:
@@ -365,7 +375,7 @@ class Worker:
             await self.store.register(self.row, self.options.ttl, takes_over="none")
             await self._report_namesake()
         except StoreError as error:
-            LOG.warning("worker %s: runs that were put off are not recalled yet: %s", self.options.id, error)
+            self._trouble("runs that were put off are not recalled yet", error)
         await self.engine.check_held(self.options.instance)
 
     async def _report_namesake(self) -> None:
@@ -373,10 +383,7 @@ class Worker:
         for other in await self.store.workers():
             is_later = other.instance != self.options.instance and other.started_at >= self.row.started_at
             if other.is_live and other.worker == self.options.id and is_later:
-                LOG.warning(
-                    "worker %s: another live worker has this id, process %d on %s, and took its runs. Give each an id "
-                    "of its own.",
-                    self.options.id,
-                    other.pid,
-                    other.host,
-                )
+                self.telemetry.tell(WorkerTwin(self.options.id, other.pid, other.host))
+
+    def _trouble(self, what: str, error: Exception) -> None:
+        self.telemetry.tell(Trouble(what, error, worker=self.options.id))

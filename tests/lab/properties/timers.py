@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.core.durations import format_duration, parse_duration
 from holdfast.core.retry import LATEST, Retry
 from holdfast.engine.wheel import Alarm, Due, Wheel
@@ -27,7 +28,7 @@ class Timers(RuleBasedStateMachine):
         super().__init__()
         self.resources = ExitStack()
         self.clock = VirtualClock(START)
-        self.wheel = Wheel(self.clock)
+        self.wheel = Wheel(self.clock, logged())
         self.alarm = Alarm(self.wheel, self.ring)
         self.waiting: set[tuple[datetime, int]] = set()
         self.dues: dict[tuple[datetime, int], Due] = {}

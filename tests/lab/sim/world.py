@@ -424,10 +424,9 @@ class _Ear(logging.Handler):
         self._met = met
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._met["stray"] += getattr(record, "event", "") == "stray"
-        if (
-            record.levelno >= logging.ERROR and record.exc_info
-        ):  # what is said without one, such as that a run was quarantined, is as it should be
+        self._met["stray"] += getattr(record, "fact", "") == "stray"
+        is_as_it_should_be = getattr(record, "fact", "") == "finished"  # a run that failed, as its program has it
+        if record.levelno >= logging.ERROR and record.exc_info and not is_as_it_should_be:
             trace = "".join(traceback.format_exception(*record.exc_info))
             self._problems.append(f"broke: {record.getMessage()} {trace}")
 

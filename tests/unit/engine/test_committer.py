@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.core.projection import Projection
 from holdfast.core.turn import Row
 from holdfast.engine import committer as module
@@ -45,7 +46,7 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def started(*errors: StoreError) -> tuple[Committer, ScriptedJournal, list[tuple[str, Verdict]]]:
     journal = ScriptedJournal(*errors)
-    return Committer(cast("Journal", journal)), journal, []
+    return Committer(cast("Journal", journal), logged()), journal, []
 
 
 async def test_turns_of_one_moment_share_a_transaction() -> None:
@@ -122,7 +123,7 @@ async def test_a_turn_that_is_refused_stops_no_other(error: Exception, breaks: b
     without it, those that come later too, and it is tried again until it is taken. Even if the store breaks its word
     and refuses them all."""
     journal, heard = PickyJournal(error, "b", breaks=breaks), list[tuple[str, Verdict]]()
-    committer = Committer(cast("Journal", journal))
+    committer = Committer(cast("Journal", journal), logged())
     for run in "abc":
         committer.submit(turn(run), _hears(heard, run))
     await _until(lambda: len(heard) == 2)
@@ -140,7 +141,7 @@ async def test_a_turn_that_is_refused_stops_no_other(error: Exception, breaks: b
 async def test_settling_gives_up_turns_that_wait_aside(caplog: pytest.LogCaptureFixture) -> None:
     """Promise: a turn that is never taken keeps no worker from stopping."""
     journal, heard = PickyJournal(StoreContended("locked"), "a"), list[tuple[str, Verdict]]()
-    committer = Committer(cast("Journal", journal))
+    committer = Committer(cast("Journal", journal), logged())
     committer.submit(turn("a"), _hears(heard, "a"))
     await _until(lambda: len(journal.sent) > 2)
     await committer.settle(0.01)

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import App, Run, Signal, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.leases import Beat
 from holdfast.worker.heartbeat import LEAST_PAUSE, Checks, Heartbeat
@@ -54,7 +55,9 @@ class ScriptedHeart:
 
 def beating(heart: ScriptedHeart, on_beat: Callable[[Beat], None], ttl: float = 0.03) -> Heartbeat:
     interval = timedelta(seconds=ttl / 3)
-    made = Heartbeat(heart, timedelta(seconds=ttl), lambda: "progress", on_beat, check_interval=interval)
+    made = Heartbeat(
+        heart, timedelta(seconds=ttl), lambda: "progress", on_beat, check_interval=interval, tell=logged().tell
+    )
     made.start()
     return made
 
@@ -78,7 +81,9 @@ def test_a_beat_looks_for_orphans_as_often_as_it_is_told() -> None:
     """Promise: beats come every third of the lease; those that are checks free as many runs as a pass may."""
     heart = ScriptedHeart()
     interval = timedelta(seconds=0.06)
-    heartbeat = Heartbeat(heart, timedelta(seconds=0.03), str, lambda _: None, check_interval=interval, frees=7)
+    heartbeat = Heartbeat(
+        heart, timedelta(seconds=0.03), str, lambda _: None, check_interval=interval, frees=7, tell=logged().tell
+    )
     heartbeat.start()
     heart.wait(40)
     heartbeat.stop()
@@ -91,7 +96,7 @@ def test_a_beat_looks_for_orphans_as_often_as_it_is_told() -> None:
 def test_a_worker_without_recovery_only_beats() -> None:
     """Promise: turned off, no beat frees anything."""
     heart = ScriptedHeart()
-    heartbeat = Heartbeat(heart, timedelta(seconds=0.03), str, lambda _: None, check_interval=None)
+    heartbeat = Heartbeat(heart, timedelta(seconds=0.03), str, lambda _: None, check_interval=None, tell=logged().tell)
     heartbeat.start()
     heart.wait(10)
     heartbeat.stop()
@@ -172,7 +177,9 @@ def test_only_who_reaches_the_store_tells_anybody_else_that_it_lives() -> None:
     """Promise (N5): the grants of a worker without a store run out like its lease, so that others can go on."""
     told: list[str] = []
     heart = ScriptedHeart(StoreUnavailable("cut off"), RuntimeError("surprise"))
-    heartbeat = Timed(heart, timedelta(seconds=15), str, lambda _: None, also=lambda: told.append("alive"))
+    heartbeat = Timed(
+        heart, timedelta(seconds=15), str, lambda _: None, also=lambda: told.append("alive"), tell=logged().tell
+    )
     heartbeat.begin()
     for _ in range(2):
         heartbeat.beat()
@@ -185,7 +192,7 @@ def test_a_worker_that_was_silent_for_a_lease_knows_it() -> None:
     """Promise: whoever was not heard for its whole lease has lapsed, though others wrote it back as an owner and the
     store counts it among the living."""
     seen: list[Beat] = []
-    heartbeat = Timed(ScriptedHeart(), timedelta(seconds=15), str, seen.append)
+    heartbeat = Timed(ScriptedHeart(), timedelta(seconds=15), str, seen.append, tell=logged().tell)
     heartbeat.begin()
     for silence in (0, 14, 15, 5):
         heartbeat.now += silence
@@ -195,7 +202,7 @@ def test_a_worker_that_was_silent_for_a_lease_knows_it() -> None:
 
 def test_a_heartbeat_that_never_began_can_be_stopped() -> None:
     """Promise: stopping is safe at any time."""
-    Heartbeat(ScriptedHeart(), timedelta(seconds=1), str, lambda _: None).stop()
+    Heartbeat(ScriptedHeart(), timedelta(seconds=1), str, lambda _: None, tell=logged().tell).stop()
 
 
 @workflow
@@ -300,7 +307,7 @@ def test_a_process_that_was_busy_all_the_while_does_not_take_its_death_back(
     """Promise: a worker that was stopped, or could not reach the store, had not died. One that was silent for longer
     than its lease and used the processor for more than half of it was kept from beating by what it runs."""
     heart = ScriptedHeart()
-    heartbeat = Measured(heart, timedelta(seconds=15), str, lambda _: None)
+    heartbeat = Measured(heart, timedelta(seconds=15), str, lambda _: None, tell=logged().tell)
     heartbeat.begin()
     heartbeat.beat()
     heartbeat.now, heartbeat.used = gap, used

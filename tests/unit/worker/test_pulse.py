@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime, timedelta
 
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.ports.leases import Beat
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.pulse import Pulse
@@ -46,7 +47,7 @@ def test_a_manager_that_does_not_answer_costs_no_heartbeat_of_the_store() -> Non
     """Promise: the lease of the store is kept by a thread that waits for no lease manager."""
     manager, heart = Silent(), StoreHeart()
     pulse = Pulse(manager.beat)
-    heartbeat = Heartbeat(heart, timedelta(seconds=15), str, lambda _: None, also=pulse.tell)
+    heartbeat = Heartbeat(heart, timedelta(seconds=15), str, lambda _: None, also=pulse.tell, tell=logged().tell)
     heartbeat.begin()
     heartbeat.beat()
     assert manager.asked.acquire(timeout=PATIENCE)

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import App, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
-from holdfast.worker import watchdog as module
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.worker.watchdog import Watchdog
 
 SHORT = 0.02
@@ -20,7 +20,7 @@ SHORT = 0.02
 
 @pytest.fixture
 async def watchdog() -> AsyncIterator[Watchdog]:
-    made = Watchdog(patience=SHORT)
+    made = Watchdog(logged().tell, patience=SHORT)
     made.start()
     yield made
     made.stop()
@@ -56,7 +56,7 @@ async def test_a_blocked_loop_is_reported_once_with_the_line(
 
 async def test_a_loop_that_turns_is_left_alone() -> None:
     """Promise: no report while the loop turns, and none once it was stopped."""
-    calm = Watchdog(patience=5)
+    calm = Watchdog(logged().tell, patience=5)
     calm.start()
     for _ in range(10):
         await asyncio.sleep(0)
@@ -87,7 +87,7 @@ async def test_a_worker_names_the_blocking_step_or_workflow(
         await greedy_step()
 
     app = App(workflows=[greedy_workflow], store=MemoryStore())
-    with caplog.at_level(logging.WARNING, logger=module.LOG.name):
+    with caplog.at_level(logging.WARNING, logger="holdfast.worker"):
         async with app.worker(poll="50ms"):
             await (await app.start(greedy_workflow())).result("10s")
     assert f"greedy_{where} ({__file__}:" in caplog.text

@@ -140,22 +140,27 @@ def current() -> Current:
     program = find_program()
     scope = running_step.get() if program is None else None
     if scope is not None:
-        return Current(
-            scope.run,
-            scope.workflow,
-            scope.version,
-            scope.created_at,
-            scope.attempt,
-            scope.key,
-            scope.step,
-            scope.idempotency_key,
-            scope.progress,
-            scope.is_cancelled,
-        )
+        return current_of(scope)
     if program is None:
         raise NotInRun("current() works in a workflow or in a step of a run; here there is none")
     begin, spec = program.beginning, program.spec
     return Current(begin.run, spec.name, spec.version, begin.created_at, begin.number)
+
+
+def current_of(scope: StepScope) -> Current:
+    """The attempt of a step, as its body sees it."""
+    return Current(
+        scope.run,
+        scope.workflow,
+        scope.version,
+        scope.created_at,
+        scope.attempt,
+        scope.key,
+        scope.step,
+        scope.idempotency_key,
+        scope.progress,
+        scope.is_cancelled,
+    )
 
 
 async def put_blob(value: Any) -> BlobRef:

@@ -95,7 +95,7 @@ def command(
     except (HoldfastError, CommandError) as error:
         if log_format != "json":
             raise
-        LOG.error("%s", error, extra={"event": "failed"})
+        LOG.error("%s", error, extra={"fact": "failed"})
         return 1
 
 
@@ -140,7 +140,7 @@ class StopSignals:
         record = logging.makeLogRecord(
             {"name": LOG.name, "levelno": logging.WARNING, "levelname": "WARNING", "msg": text}
         )
-        record.event = "killed"
+        record.fact = "killed"
         with suppress(OSError, ValueError):
             os.write(sys.stderr.fileno(), f"{self._formatter.format(record)}\n".encode(errors="backslashreplace"))
         os._exit(130 if received is signal.SIGINT else 1)
@@ -167,7 +167,7 @@ async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | 
             worker.options.id,
             name,
             held,
-            extra={"event": "stopping", "worker": worker.options.id},
+            extra={"fact": "stopping", "worker": worker.options.id},
         )
     threads.shutdown(wait=False, cancel_futures=True)
     _leave_threads_behind()
@@ -184,7 +184,7 @@ async def _figures(app: App, loaded: Loaded, address: str | None) -> AsyncGenera
     host, port = server.parse_address(address)
     options = {"allowed_hosts": settings.allowed_hosts, "secret": settings.session_key, "is_whole": False}
     async with server.served(app, host, port, token_file(loaded), **options) as serving:
-        LOG.info("health, readiness and figures are at %s", serving.url, extra={"event": "http"})
+        LOG.info("health, readiness and figures are at %s", serving.url, extra={"fact": "http"})
         yield
 
 

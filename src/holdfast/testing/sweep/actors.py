@@ -26,6 +26,7 @@ from holdfast.core.redaction import Redaction
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.engine.bodies import Attempt, Bodies, Body
+from holdfast.engine.hooks import Hooks
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Answer, Commit, Committed, Verdict, sole_verdict
@@ -207,7 +208,7 @@ class _StagedBodies(Bodies):
     """Bodies whose beginning and end are points of the sweep."""
 
     def __init__(self, worker: Worker, actor: Actor) -> None:
-        super().__init__(worker.surroundings, 8)
+        super().__init__(worker.surroundings, 8, Hooks((), worker.telemetry))
         self._actor = actor
         self._stage = actor.stage
 

@@ -1,0 +1,33 @@
+"""A user's `Hook` as a listener: it hears of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.adapters.telemetry.listeners import KINDS, Listeners
+from holdfast.adapters.telemetry.logs import logged
+from holdfast.authoring.hook import Hook, has_on
+from holdfast.ports.facts import Fact
+
+_ALL = frozenset(KINDS)
+
+
+class HookListener:
+    """See the module."""
+
+    def __init__(self, hook: Hook) -> None:
+        self._hook = hook
+        self.name: str = type(hook).__name__
+
+    def wanted(self) -> frozenset[type[Fact]]:
+        """All kinds."""
+        return _ALL
+
+    def on(self, fact: Fact) -> None:
+        """Tells the hook."""
+        self._hook.on(fact)
+
+
+def heard_by(hooks: Sequence[Hook]) -> Listeners:
+    """The telemetry of an app: the log, and those of its hooks that listen."""
+    return logged([HookListener(hook) for hook in hooks if has_on(hook)])

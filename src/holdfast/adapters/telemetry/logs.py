@@ -1,0 +1,297 @@
+"""Facts as lines of the log: level, words and fields of each kind.
+
+A failed or paused run is heard at Python's default level too, with the command that shows more. Messages keep their
+arguments apart, so that error trackers group them, and what was raised goes along as `exc_info`. The name of a line is
+`record.fact`: structlog keeps its message in `event`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from holdfast import errors
+from holdfast.adapters.telemetry.listeners import Listeners
+from holdfast.ports import facts as t
+from holdfast.ports.telemetry import Listener
+
+WORKER, STORE = "holdfast.worker", "holdfast.store"
+FIELDS = ("run", "workflow", "worker", "epoch", "attempt")
+"""What a line carries beside its words, if the fact has it; and the key of a step as `step`."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """How a kind of fact is said. `args` are for the words; `raised` is the error to show with its traceback."""
+
+    name: str
+    level: int
+    words: str
+    args: Callable[[Any], object]
+    logger: str = WORKER
+    raised: Callable[[Any], BaseException | None] = lambda _: None
+
+
+class Words(msgspec.Struct, frozen=True):
+    """What one fact says, where that depends on more than its kind."""
+
+    level: int
+    words: str
+    args: tuple[object, ...]
+    raised: BaseException | None = None
+    name: str = ""
+
+
+class Log:
+    """The listener. Without a handler anywhere, Python itself prints what is at WARNING or above."""
+
+    name = "logging"
+
+    def wanted(self) -> frozenset[type[t.Fact]]:
+        """Those whose level is on."""
+        state = tuple([logger.isEnabledFor(level) for logger in _LOGGERS for level in _LEVELS])
+        return _WANTED.get(state) or _WANTED.setdefault(state, self._wanted())
+
+    def _wanted(self) -> frozenset[type[t.Fact]]:
+        return frozenset(kind for kind, x in LINES.items() if logging.getLogger(x.logger).isEnabledFor(x.level))
+
+    def on(self, fact: t.Fact) -> None:
+        """Says it."""
+        line = LINES[type(fact)]
+        said = line.args(fact)
+        if not isinstance(said, Words):
+            args = said if isinstance(said, tuple) else (said,)
+            said = Words(line.level, line.words, args, line.raised(fact))
+        extra: dict[str, object] = {"fact": said.name or line.name}
+        extra |= {name: found for name in FIELDS if (found := getattr(fact, name, None))}
+        if (key := getattr(fact, "key", None)) is not None:
+            extra["step"] = key
+        logging.getLogger(line.logger).log(said.level, said.words, *said.args, extra=extra, exc_info=said.raised)
+
+
+def logged(others: Iterable[Listener] = ()) -> Listeners:
+    """The log, and these."""
+    return Listeners([Log(), *others])
+
+
+# -- words that depend -------------------------------------------------------------------------------------------------
+
+
+def _parked(fact: t.RunParked) -> tuple[object, ...]:
+    return fact.run, "" if fact.until is None else f" until {fact.until:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _why(fact: t.RunFailed | t.AttemptFailed, most: int) -> str:
+    return f"{fact.type}: {fact.message[:most]}{f' ({fact.place})' if fact.place else ''}"
+
+
+def _run_failed(fact: t.RunFailed) -> tuple[object, ...]:
+    return fact.run, _why(fact, 300), fact.run
+
+
+def _run_error(fact: t.RunFailed) -> BaseException:
+    text = f"run {fact.run} of {fact.workflow} failed: {fact.type}: {fact.message}"
+    return errors.RunFailed(text, run_id=fact.run, type=fact.type, message=fact.message, traceback=fact.traceback)
+
+
+def _attempt_failed(fact: t.AttemptFailed) -> tuple[object, ...]:
+    then = "it is not tried again"
+    if fact.retry_at is not None:
+        then = f"tried again at {fact.retry_at:%H:%M:%S} UTC"
+    return fact.run, fact.key, fact.attempt, _why(fact, 200), then
+
+
+def _attempt_error(fact: t.AttemptFailed) -> BaseException:
+    """Itself; of an attempt in another process, one with the traceback that it left."""
+    if fact.error is not None:
+        return fact.error
+    error = errors.StepFailed(
+        f"{fact.type}: {fact.message}",
+        step=fact.step,
+        attempts=fact.attempt,
+        type=fact.type,
+        message=fact.message,
+        traceback=fact.traceback,
+    )
+    if fact.traceback:
+        error.add_note(fact.traceback.rstrip())
+    return error
+
+
+def _paused(fact: t.RunPaused) -> Words:
+    level = logging.WARNING if fact.was_opened else logging.ERROR
+    return Words(
+        level,
+        "run %s: paused (%s): %s. More: holdfast show %s",
+        (fact.run, fact.reason, fact.detail.rstrip("."), fact.run),
+    )
+
+
+def _put_off(fact: t.RunPutOff) -> Words:
+    if fact.kind == "contended":
+        return Words(logging.INFO, "run %s: left alone, %s", (fact.run, fact.detail), name=fact.kind)
+    return Words(logging.WARNING, "run %s: put off, %s", (fact.run, fact.detail), name=fact.kind)
+
+
+def _started(fact: t.WorkerStarted) -> tuple[object, ...]:
+    workflows = ", ".join(fact.workflows) or "no workflow"
+    return fact.worker, workflows, ", ".join(fact.queues), fact.slots, fact.store
+
+
+def _freed(fact: t.RunsFreed) -> tuple[object, ...]:
+    return (
+        fact.worker,
+        fact.runs,
+        "its earlier instance are free" if fact.were_own else "workers that went away are free again",
+    )
+
+
+def _checkpoint(fact: t.CheckpointFailed) -> Words:
+    """The first with its traceback; then a line when their number has doubled."""
+    if fact.failures == 1:
+        said = "a checkpoint of the store failed; its log grows until one succeeds: %s"
+        return Words(logging.WARNING, said, (fact.error,), fact.error)
+    level = logging.WARNING if fact.failures & (fact.failures - 1) == 0 else logging.DEBUG
+    return Words(level, "%d checkpoints of the store failed in a row, the last with: %s", (fact.failures, fact.error))
+
+
+def _trouble(fact: t.Trouble) -> Words:
+    about = f"run {fact.run}: " if fact.run else f"worker {fact.worker}: " if fact.worker else ""
+    level = logging.ERROR if fact.is_bug else logging.WARNING
+    return Words(level, "%s%s: %s", (about, fact.what, fact.error), None if fact.is_known else fact.error)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+_info, _warning, _error = logging.INFO, logging.WARNING, logging.ERROR
+_of = attrgetter
+
+LINES: dict[type[t.Fact], Line] = {
+    t.RunClaimed: Line("claimed", _info, "run %s: claimed", _of("run")),
+    t.RunTakenOver: Line("taken over", _info, "run %s: taken over", _of("run")),
+    t.RunParked: Line("parked", _info, "run %s: parked%s", _parked),
+    t.RunReleased: Line("released", _info, "run %s: released", _of("run")),
+    t.RunEnded: Line("finished", _info, "run %s: %s", _of("run", "status")),
+    t.RunFailed: Line("finished", _error, "run %s: failed: %s. More: holdfast show %s", _run_failed, raised=_run_error),
+    t.RunPaused: Line("paused", _warning, "", _paused),
+    t.RunQuarantined: Line(
+        "paused", _error, "run %s: paused (quarantined): %s. More: holdfast show %s", _of("run", "detail", "run")
+    ),
+    t.RunFenced: Line("fenced", _warning, "run %s: %s; dropped", _of("run", "why")),
+    t.RunDropped: Line("abandoned", _warning, "run %s: %s; dropped", _of("run", "why")),
+    t.RunPutOff: Line("put off", _warning, "", _put_off),
+    t.RunStray: Line("stray", _warning, "run %s: ours by the store, but not known here; given back", _of("run")),
+    t.RunFound: Line("found", _info, "run %s: its start was not answered, but it was made", _of("run")),
+    t.RunDiverged: Line(
+        "diverged", _error, "run %s has ended, but its code is not deterministic: %s", _of("run", "error")
+    ),
+    t.RunCompacted: Line("compacted", _info, "run %s: %d journal rows compacted into one", _of("run", "rows")),
+    t.BodyLeftBehind: Line(
+        "left behind",
+        _warning,
+        "run %s: its body would not end when it left memory (`except BaseException` in a loop, or real work in a `def` "
+        "workflow); it is left behind and can do nothing durable",
+        _of("run"),
+    ),
+    t.SignalLost: Line(
+        "signal lost", _warning, "run %s: %s was not delivered: the run is %s", _of("run", "what", "why")
+    ),
+    t.MessageDamaged: Line("message damaged", _error, "run %s: %s; it is paused", _of("run", "why")),
+    t.StepStarted: Line("step started", _info, "run %s: step %s started, attempt %d", _of("run", "key", "attempt")),
+    t.StepCompleted: Line("step ended", _info, "run %s: step %s completed", _of("run", "key")),
+    t.StepStopped: Line("step ended", _info, "run %s: step %s stopped: %s", _of("run", "key", "why")),
+    t.AttemptFailed: Line(
+        "step ended", _warning, "run %s: step %s failed, attempt %d: %s; %s", _attempt_failed, raised=_attempt_error
+    ),
+    t.TurnsGivenUp: Line(
+        "given up",
+        _warning,
+        "turns not accepted within %.1f s are given up; their runs go on elsewhere",
+        _of("seconds"),
+    ),
+    t.StoreReachable: Line(
+        "store reachable", _warning, "worker %s: the store answers again, after %.1f s", _of("worker", "seconds")
+    ),
+    t.CheckpointFailed: Line("checkpoint failed", _warning, "", _checkpoint, logger=STORE),
+    t.CheckpointWorks: Line(
+        "checkpoint works",
+        _warning,
+        "a checkpoint of the store succeeded after %d failures",
+        _of("failures"),
+        logger=STORE,
+    ),
+    t.StoreLogGrew: Line(
+        "log grew",
+        _warning,
+        "the log of the store has %d pages of 4 kB and cannot be emptied: a process keeps a read transaction "
+        "open. `holdfast doctor` says how to find it.",
+        _of("pages"),
+        logger=STORE,
+    ),
+    t.WorkerStarted: Line("started", _info, "worker %s: serving %s on %s, %d slots, store %s", _started),
+    t.WorkerStopped: Line("stopped", _info, "worker %s: stopped", _of("worker")),
+    t.WorkerLate: Line(
+        "late",
+        _warning,
+        "worker %s: %d run(s) did not stop in time; other workers take them over",
+        _of("worker", "runs"),
+    ),
+    t.WorkerTwin: Line(
+        "twin",
+        _warning,
+        "worker %s: another live worker has this id, process %d on %s, and took its runs. Give each an id of its own.",
+        _of("worker", "pid", "host"),
+    ),
+    t.FlowServed: Line("serving", _info, "worker %s: serving flow %s as it is stored", _of("worker", "workflow")),
+    t.RunsFreed: Line("freed", _info, "worker %s: %d run(s) of %s", _freed),
+    t.Swept: Line(
+        "swept",
+        _info,
+        "worker %s: removed %d run(s) that had ended long ago, %d journal rows and %d blob(s)",
+        _of("worker", "runs", "rows", "blobs"),
+    ),
+    t.HeartbeatFailed: Line(
+        "heartbeat failed", _warning, "heartbeat failed, retrying in %.1f s: %s", _of("retry_in", "error")
+    ),
+    t.LeaseLost: Line(
+        "lease lost", _warning, "worker %s: its lease had run out; what others took over is dropped", _of("worker")
+    ),
+    t.LoopBlocked: Line(
+        "blocked",
+        _warning,
+        "the event loop has been blocked for %.1f s by %s: move blocking work into a sync step",
+        _of("seconds", "place"),
+    ),
+    t.ProcessStopped: Line(
+        "process stopped",
+        _warning,
+        "this process stood still for %.1f s (SIGSTOP, a suspended machine, a debugger): its leases may have run out",
+        _of("seconds"),
+    ),
+    t.ManagerLost: Line(
+        "manager lost",
+        _warning,
+        "worker %s: the lease manager does not answer, going by the leases of the store: %s",
+        _of("worker", "error"),
+    ),
+    t.ManagerBack: Line("manager back", _warning, "worker %s: the lease manager answers again", _of("worker")),
+    t.Trouble: Line("trouble", _warning, "", _trouble),
+    t.HookFailed: Line(
+        "hook failed",
+        _warning,
+        "hook %s: %s raised; runs are not affected, and it is not said again",
+        _of("hook", "place"),
+        raised=_of("error"),
+    ),
+}
+"""What the log says of each kind; it says nothing of kinds that are not here."""
+
+_LOGGERS = (logging.getLogger(WORKER), logging.getLogger(STORE))
+_LEVELS = (_info, _warning, _error)
+_WANTED: dict[tuple[bool, ...], frozenset[type[t.Fact]]] = {}
+
+SILENT: frozenset[type[t.Fact]] = frozenset({t.RunStarted, t.RunBegan, t.TurnsCommitted, t.StoreUnreachable})
+"""For other listeners: the log has another line for the same, or they come too often."""

@@ -1,0 +1,63 @@
+"""`Hook`: code of an app's author around every body of a step, and told of what happens."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+
+from holdfast.authoring.script.verbs import Current
+from holdfast.errors import DefinitionError
+from holdfast.ports.facts import Fact
+
+__all__ = ["Hook", "check_hooks"]
+
+
+class Hook:
+    """What happens around your steps: spans, error reports, figures. Override what you need, and give an instance to
+    `App(hooks=[…])`.
+
+    A hook is never called on replay. What it raises is logged once and changes nothing: neither the step, nor the run,
+    nor other hooks.
+    """
+
+    def step(self, at: Current) -> AbstractContextManager[object]:
+        """A context manager that is entered before each attempt of a step and left after it, in the task or thread of
+        the body. Its `__exit__` sees the error; if it returns true, the step fails all the same. A step with
+        `executor="process"` runs in another process: the context manager is around the wait for it."""
+        return nullcontext()
+
+    def on(self, fact: Fact) -> None:
+        """Something happened: one of the classes of `holdfast.facts`. Called from any thread, often from that of the
+        event loop: return quickly, and hand slow work to a thread of your own."""
+
+
+def check_hooks(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
+    """The hooks of an app; `DefinitionError` for one that would never be called."""
+    found = tuple(hooks)
+    for hook in found:
+        if isinstance(hook, type):
+            raise DefinitionError(f"App(hooks=[…]) takes instances: write {hook.__name__}(), with parentheses")
+        if not isinstance(hook, Hook):
+            raise DefinitionError(f"App(hooks=[…]) takes instances of subclasses of holdfast.Hook, not {hook!r}")
+        name = type(hook).__name__
+        if not has_step(hook) and not has_on(hook):
+            raise DefinitionError(
+                f"hook {name} overrides neither step() nor on(), so it would never be called. Override one of them; "
+                "a name that Hook does not know is not called either."
+            )
+        for method in ("step", "on"):
+            called = getattr(type(hook), method)
+            if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+                raise DefinitionError(f"hook {name}: {method}() is called without await: write `def`, not `async def`")
+    return found
+
+
+def has_step(hook: Hook) -> bool:
+    """Whether it wants to be around bodies."""
+    return type(hook).step is not Hook.step
+
+
+def has_on(hook: Hook) -> bool:
+    """Whether it wants to hear of facts."""
+    return type(hook).on is not Hook.on

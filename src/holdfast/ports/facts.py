@@ -1,0 +1,378 @@
+"""What may happen, as frozen values: the closed union that `ports.telemetry` tells.
+
+Facts say what is already true: nothing may depend on one being heard, and none is told again after a crash. Errors are
+carried as they are; a run's secrets are not in them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+
+class _Fact(msgspec.Struct, frozen=True):
+    """Something that happened."""
+
+
+class _RunFact(_Fact, frozen=True):
+    """Something that happened to a run that a worker holds. `epoch` is that of its lease."""
+
+    run: str
+    workflow: str
+    worker: str
+    epoch: int
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+class RunStarted(_Fact, frozen=True):
+    """A client of this process started a run; it is durable."""
+
+    run: str
+    workflow: str
+    version: str
+    queue: str
+
+
+class RunClaimed(_RunFact, frozen=True):
+    """A worker holds the run from now on."""
+
+
+class RunTakenOver(_RunFact, frozen=True):
+    """As `RunClaimed`, and its last worker was cut off in the middle of a step."""
+
+
+class RunBegan(_RunFact, frozen=True):
+    """The body was entered for the first time, and that is durable."""
+
+
+class RunParked(_RunFact, frozen=True):
+    """The run only waits, so the worker gave it back. `until`: when it wakes by itself."""
+
+    until: datetime | None
+
+
+class RunReleased(_RunFact, frozen=True):
+    """The run was given back because its worker stops."""
+
+
+class RunEnded(_RunFact, frozen=True):
+    """The run completed or was cancelled."""
+
+    status: Literal["completed", "cancelled"]
+
+
+class RunFailed(_RunFact, frozen=True):
+    """The run failed. `type`, `message` and `traceback` are those of the error that left the workflow; `place` is the
+    file and line where it began, if that is known."""
+
+    type: str
+    message: str
+    traceback: str
+    place: str
+
+
+class RunPaused(_RunFact, frozen=True):
+    """The run waits for an operator. `was_opened`: its worker could open it, so it was paused later."""
+
+    reason: str
+    detail: str
+    was_opened: bool
+
+
+class RunQuarantined(_RunFact, frozen=True):
+    """The run is paused because its workers keep dying, or because it was claimed too often without progress."""
+
+    detail: str
+
+
+class RunFenced(_RunFact, frozen=True):
+    """The worker no longer holds the run: it drops what it has of it. No other worker need have taken it."""
+
+    why: str
+
+
+class RunDropped(_RunFact, frozen=True):
+    """The worker gives the run up without a trace; it is claimed again."""
+
+    why: str
+
+
+class RunPutOff(_Fact, frozen=True):
+    """The worker leaves a run alone for now: another worker holds it, or its definition is missing."""
+
+    run: str
+    kind: Literal["contended", "missing definition"]
+    detail: str
+
+
+class RunStray(_Fact, frozen=True):
+    """The store counted a run as this worker's, which does not know it: it is given back."""
+
+    run: str
+
+
+class RunFound(_Fact, frozen=True):
+    """The start of a run was not answered, but the run was made."""
+
+    run: str
+
+
+class RunDiverged(_Fact, frozen=True):
+    """A shadow replay of a run that has ended asked for something different from what its journal holds."""
+
+    run: str
+    error: Exception
+
+
+class RunCompacted(_Fact, frozen=True):
+    """Rows of a journal became one."""
+
+    run: str
+    rows: int
+
+
+class BodyLeftBehind(_Fact, frozen=True):
+    """The body of a run that left memory would not end."""
+
+    run: str
+
+
+class SignalLost(_RunFact, frozen=True):
+    """What the run sent was not delivered."""
+
+    what: str
+    why: str
+
+
+class MessageDamaged(_Fact, frozen=True):
+    """A message in the inbox of a run does not hold; the run is paused."""
+
+    run: str
+    why: str
+
+
+# -- steps -------------------------------------------------------------------------------------------------------------
+
+
+class _StepFact(_RunFact, frozen=True):
+    """Something that happened to a step. `key` is that of the call, `step` its name."""
+
+    key: str
+    step: str
+    attempt: int
+
+
+class StepStarted(_StepFact, frozen=True):
+    """A body is about to begin; that it does is durable."""
+
+
+class StepCompleted(_StepFact, frozen=True):
+    """A body returned. It becomes durable with the next turn."""
+
+    seconds: float | None
+    """Since the body was started; None if nothing listened then."""
+
+
+class AttemptFailed(_StepFact, frozen=True):
+    """A body raised. `retry_at`: when it is tried again, None if it is not. `error` is None if it happened in another
+    process, or if the run keeps secrets."""
+
+    type: str
+    message: str
+    traceback: str
+    place: str
+    error: BaseException | None
+    retry_at: datetime | None
+    seconds: float | None
+
+
+class StepStopped(_StepFact, frozen=True):
+    """A body ended because it was asked to; the run does without its outcome."""
+
+    why: str
+
+
+# -- the store ---------------------------------------------------------------------------------------------------------
+
+
+class TurnsCommitted(_Fact, frozen=True):
+    """Turns of runs were answered by the store, in one transaction. `size` is in bytes."""
+
+    turns: int
+    size: int
+    seconds: float
+
+
+class TurnsGivenUp(_Fact, frozen=True):
+    """A worker stops, and the store did not answer turns in time."""
+
+    seconds: float
+
+
+class StoreUnreachable(_Fact, frozen=True):
+    """The store did not answer a worker. Told once, until it answers again."""
+
+    worker: str
+    error: Exception
+
+
+class StoreReachable(_Fact, frozen=True):
+    """The store answers a worker again."""
+
+    worker: str
+    seconds: float
+
+
+class CheckpointFailed(_Fact, frozen=True):
+    """SQLite's log could not be emptied. `failures` counts those in a row."""
+
+    error: Exception
+    failures: int
+
+
+class CheckpointWorks(_Fact, frozen=True):
+    """SQLite's log can be emptied again."""
+
+    failures: int
+
+
+class StoreLogGrew(_Fact, frozen=True):
+    """SQLite's log is long and cannot be emptied, because a process keeps a read transaction open."""
+
+    pages: int
+
+
+# -- workers -----------------------------------------------------------------------------------------------------------
+
+
+class WorkerStarted(_Fact, frozen=True):
+    """A worker begins to claim. `store` is its address, without a password."""
+
+    worker: str
+    workflows: tuple[str, ...]
+    queues: tuple[str, ...]
+    slots: int
+    store: str
+
+
+class WorkerStopped(_Fact, frozen=True):
+    """A worker has given back what it held."""
+
+    worker: str
+
+
+class WorkerLate(_Fact, frozen=True):
+    """Runs did not stop within the grace."""
+
+    worker: str
+    runs: int
+
+
+class WorkerTwin(_Fact, frozen=True):
+    """Another live worker has the same id."""
+
+    worker: str
+    pid: int
+    host: str
+
+
+class FlowServed(_Fact, frozen=True):
+    """A worker serves a flow from the definition stored with its runs."""
+
+    worker: str
+    workflow: str
+
+
+class RunsFreed(_Fact, frozen=True):
+    """Runs of workers that went away are free. `were_own`: of an earlier instance of this worker."""
+
+    worker: str
+    runs: int
+    were_own: bool
+
+
+class Swept(_Fact, frozen=True):
+    """A worker removed runs that had ended long ago."""
+
+    worker: str
+    runs: int
+    rows: int
+    blobs: int
+
+
+class HeartbeatFailed(_Fact, frozen=True):
+    """The store did not take a worker's heartbeat."""
+
+    worker: str
+    error: Exception
+    retry_in: float
+
+
+class LeaseLost(_Fact, frozen=True):
+    """A worker's heartbeat came too late: its lease had run out."""
+
+    worker: str
+
+
+class LoopBlocked(_Fact, frozen=True):
+    """Something keeps the event loop from turning."""
+
+    seconds: float
+    place: str
+
+
+class ProcessStopped(_Fact, frozen=True):
+    """The whole process stood still: a SIGSTOP, a suspended machine, a debugger."""
+
+    seconds: float
+
+
+class ManagerLost(_Fact, frozen=True):
+    """The lease manager does not answer: the leases of the store count."""
+
+    worker: str
+    error: Exception
+
+
+class ManagerBack(_Fact, frozen=True):
+    """The lease manager answers again."""
+
+    worker: str
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+class Trouble(_Fact, frozen=True):
+    """Something went wrong, and what is done about it. `is_known`: an error that happens, such as a store that is
+    away; else its traceback helps. `is_bug`: it should not happen."""
+
+    what: str
+    error: Exception
+    run: str = ""
+    worker: str = ""
+    is_known: bool = True
+    is_bug: bool = False
+
+
+class HookFailed(_Fact, frozen=True):
+    """A hook raised. Told once for each hook and place; the run is not affected."""
+
+    hook: str
+    place: str
+    error: BaseException
+
+
+Fact: TypeAlias = (
+    RunStarted | RunClaimed | RunTakenOver | RunBegan | RunParked | RunReleased | RunEnded | RunFailed
+    | RunPaused | RunQuarantined | RunFenced | RunDropped | RunPutOff | RunStray | RunFound | RunDiverged
+    | RunCompacted | BodyLeftBehind | SignalLost | MessageDamaged | StepStarted | StepCompleted | AttemptFailed
+    | StepStopped | TurnsCommitted | TurnsGivenUp | StoreUnreachable | StoreReachable | CheckpointFailed
+    | CheckpointWorks | StoreLogGrew | WorkerStarted | WorkerStopped | WorkerLate | WorkerTwin | FlowServed
+    | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked | ProcessStopped | ManagerLost | ManagerBack
+    | Trouble | HookFailed
+)  # fmt: skip

@@ -1,0 +1,49 @@
+"""Whom to tell what happens (`ports.facts`): told at the seams by engine, worker, client and stores.
+
+Logging is one listener among others; a user's hooks are the rest. A fact is built only if a listener wants its kind, so
+what is not listened to costs one look at a set::
+
+    if StepStarted in telemetry.wanted:
+        telemetry.tell(StepStarted(…))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from holdfast.ports.facts import Fact
+
+
+class Listener(Protocol):
+    """Who hears of facts."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    def wanted(self) -> frozenset[type[Fact]]:
+        """The kinds that are to be built for it. May change: it is asked again whenever a run is claimed."""
+        ...
+
+    def on(self, fact: Fact, /) -> None:
+        """A fact of a kind it wants, or just wanted. From any thread; must not wait. What it raises is contained."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Whom to tell."""
+
+    @property
+    def wanted(self) -> Collection[type[Fact]]:
+        """The kinds that a listener wants."""
+        ...
+
+    def tell(self, fact: Fact, /) -> None:
+        """Tells the listeners. Never raises, from any thread."""
+        ...
+
+    def refresh(self) -> None:
+        """Asks the listeners again what they want."""
+        ...
