@@ -141,7 +141,9 @@ class App(ClientHolder):
     # -- opening -------------------------------------------------------------------------------------------------------
 
     async def _open(self) -> Client:
-        self._store = self._given or await open_store(self.url, self.config.store, blobs=self._blobs)
+        self._store = self._given or await open_store(
+            self.url, self.config.store, blobs=self._blobs, telemetry=self.telemetry
+        )
         return Client(self._store, self.registry, self.settings.keep, telemetry=self.telemetry)
 
     async def _close(self) -> None:

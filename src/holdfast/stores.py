@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -18,15 +18,18 @@ from holdfast.ports.blob_home import BlobHome
 from holdfast.ports.condition import Schema
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 
 MOST_MARK: Final = (1 << 62) - 1
 
 
-async def open_store(url: str, settings: StoreSettings | None = None, *, blobs: str | None = None) -> Store:
+async def open_store(
+    url: str, settings: StoreSettings | None = None, *, blobs: str | None = None, telemetry: Telemetry | None = None
+) -> Store:
     """The store of an address, its blobs where they are to be; adapters are imported where they are chosen."""
     chosen = settings or StoreSettings()
     home = home_of(url, blobs or chosen.blobs, is_shared=chosen.shared)
-    store = await _open_store(url, chosen)
+    store = await _open_store(url, chosen, telemetry)
     try:
         mark = await store.mark("folder")
         if home is None and not mark:
@@ -59,7 +62,8 @@ def home_of(url: str, address: str, *, is_shared: bool) -> BlobHome | None:
     return FolderHome(folder_of(address))
 
 
-async def _open_store(url: str, chosen: StoreSettings) -> Store:
+async def _open_store(url: str, chosen: StoreSettings, telemetry: Telemetry | None) -> Store:
+    how: dict[str, Any] = {"auto_migrate": chosen.auto_migrate, "max_connections": chosen.max_connections}
     scheme, _, rest = url.partition("://")
     if scheme == "memory":
         from holdfast.adapters.memory.store import MemoryStore
@@ -68,11 +72,11 @@ async def _open_store(url: str, chosen: StoreSettings) -> Store:
     if scheme == "sqlite":
         from holdfast.adapters.sqlite.store import open_sqlite
 
-        return await open_sqlite(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
+        return await open_sqlite(url, tell=None if telemetry is None else telemetry.tell, **how)
     if scheme in {"postgresql", "postgres"}:
         from holdfast.adapters.postgres import open_postgres
 
-        return await open_postgres(url, auto_migrate=chosen.auto_migrate, max_connections=chosen.max_connections)
+        return await open_postgres(url, telemetry=telemetry, **how)
     known = "memory://, sqlite:///path.db, sqlite:///:memory:, postgresql://user@host/database"
     raise InvalidInput(f"no store for {scheme + '://' if rest else url!r}; use one of: {known}")
 

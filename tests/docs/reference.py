@@ -85,6 +85,7 @@ PAGES = (
             Section("In both", ("current", "Current", "log")),
             Section("Messages", ("Signal", "Topic", "RunVar")),
             Section("Applications", ("App", "Run", "Call", "Status", "RunView", "JournalEvent")),
+            Section("Hooks", ("Hook", "Fact")),
             Section("Batches", ("Batch", "Item", "Counts")),
             Section("What an app can run", ("Manifest", "ManifestEntry"), "", tuple((x, MANIFEST) for x in PARTS)),
             Section(
@@ -121,6 +122,11 @@ PAGES = (
         "holdfast.testing",
         "holdfast.testing",
         "For tests of workflows. [The guide](../guides/testing.md) shows it in use.",
+    ),
+    Page(
+        "holdfast.facts",
+        "holdfast.facts",
+        "What a hook hears of: frozen values. [The guide](../guides/observability.md) shows them in use.",
     ),
     Page("holdfast.errors", "holdfast.errors", "Every exception Holdfast raises, and the few that authors raise."),
 )

@@ -240,6 +240,21 @@ class CheckpointWorks(_Fact, frozen=True):
     failures: int
 
 
+class NoticesLost(_Fact, frozen=True):
+    """PostgreSQL tells of no changes for now: they are found by polls."""
+
+    error: Exception
+
+
+class StoreTrouble(_Fact, frozen=True):
+    """As `Trouble`, in the store of this process."""
+
+    what: str
+    error: Exception
+    run: str = ""
+    is_known: bool = True
+
+
 class StoreLogGrew(_Fact, frozen=True):
     """SQLite's log is long and cannot be emptied, because a process keeps a read transaction open."""
 
@@ -331,14 +346,14 @@ class ProcessStopped(_Fact, frozen=True):
     seconds: float
 
 
-class ManagerLost(_Fact, frozen=True):
+class GrantsLost(_Fact, frozen=True):
     """The lease manager does not answer: the leases of the store count."""
 
     worker: str
     error: Exception
 
 
-class ManagerBack(_Fact, frozen=True):
+class GrantsBack(_Fact, frozen=True):
     """The lease manager answers again."""
 
     worker: str
@@ -372,7 +387,8 @@ Fact: TypeAlias = (
     | RunPaused | RunQuarantined | RunFenced | RunDropped | RunPutOff | RunStray | RunFound | RunDiverged
     | RunCompacted | BodyLeftBehind | SignalLost | MessageDamaged | StepStarted | StepCompleted | AttemptFailed
     | StepStopped | TurnsCommitted | TurnsGivenUp | StoreUnreachable | StoreReachable | CheckpointFailed
-    | CheckpointWorks | StoreLogGrew | WorkerStarted | WorkerStopped | WorkerLate | WorkerTwin | FlowServed
-    | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked | ProcessStopped | ManagerLost | ManagerBack
-    | Trouble | HookFailed
+    | CheckpointWorks | NoticesLost | StoreTrouble | StoreLogGrew | WorkerStarted | WorkerStopped | WorkerLate
+    | WorkerTwin | FlowServed | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked | ProcessStopped
+    | GrantsLost | GrantsBack | Trouble | HookFailed
 )  # fmt: skip
+"""Something that happened: one of the classes of `holdfast.facts`. Match those you need, and leave the rest alone."""

@@ -9,10 +9,13 @@ what is not listened to costs one look at a set::
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import Protocol, TypeAlias
 
 from holdfast.ports.facts import Fact
+
+Tell: TypeAlias = Callable[[Fact], None]
+"""Takes facts that are told whether or not they are wanted: rare ones."""
 
 
 class Listener(Protocol):

@@ -6,8 +6,7 @@ Neither needs a lease. Nothing here fails a turn; what goes wrong is the caller'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from holdfast.core.snapshot import Past, Snapshot, advance, is_due, references_of_past, stand_in, to_snapshot
 from holdfast.core.specs import Settings
@@ -15,10 +14,9 @@ from holdfast.core.turn import Row, decode_rows
 from holdfast.errors import CorruptJournal
 from holdfast.ports.facts import Fact, RunCompacted, Trouble
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Tell
 from holdfast.turn.history import Journal, since_snapshot, stand_in_of
 from holdfast.turn.source import read_journals
-
-Tell: TypeAlias = Callable[[Fact], None]
 
 
 def ignore(fact: Fact) -> None:

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from holdfast.errors import StoreError, StoreUnavailable
-from holdfast.ports.facts import ManagerBack, ManagerLost, Trouble
+from holdfast.ports.facts import GrantsBack, GrantsLost, Trouble
 from holdfast.ports.grants import Acquiring, Grants, OwnedBy
 from holdfast.ports.leases import ClaimRequest, Claims
 from holdfast.ports.runs import RunRow
@@ -157,7 +157,7 @@ class Granted:
         self._took = self._time() - began
         if self._lost_until >= 0:
             self._lost_until = -1.0
-            self._worker.telemetry.tell(ManagerBack(self._worker.options.id))
+            self._worker.telemetry.tell(GrantsBack(self._worker.options.id))
         for run in runs:
             if isinstance(answers[run], OwnedBy):
                 self._trying.discard(run)
@@ -175,7 +175,7 @@ class Granted:
 
     def _lose(self, error: StoreUnavailable) -> None:
         if self._lost_until < 0:
-            self._worker.telemetry.tell(ManagerLost(self._worker.options.id, error))
+            self._worker.telemetry.tell(GrantsLost(self._worker.options.id, error))
         self._lost_until = self._time() + PAUSE
 
     async def _claim_from_store(self, request: ClaimRequest) -> Claims:

@@ -17,8 +17,9 @@ from datetime import timedelta
 import msgspec
 
 from holdfast.errors import StoreError
-from holdfast.ports.facts import Fact, HeartbeatFailed, StoreReachable, StoreUnreachable, Trouble
+from holdfast.ports.facts import HeartbeatFailed, StoreReachable, StoreUnreachable, Trouble
 from holdfast.ports.leases import Beat, Heart
+from holdfast.ports.telemetry import Tell
 from holdfast.worker.pulse import Pulse
 
 AGAIN = 0.001
@@ -84,7 +85,7 @@ class Heartbeat:
         progress: Callable[[], str],
         on_beat: Callable[[Beat], None],
         *,
-        tell: Callable[[Fact], None],
+        tell: Tell,
         worker: str = "",
         recovery: Callable[[], str] = str,
         check_interval: timedelta | None = timedelta(seconds=5),

@@ -10,10 +10,10 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable
 from types import FrameType
 
-from holdfast.ports.facts import Fact, LoopBlocked, ProcessStopped
+from holdfast.ports.facts import LoopBlocked, ProcessStopped
+from holdfast.ports.telemetry import Tell
 
 PERIOD = 0.5
 
@@ -21,7 +21,7 @@ PERIOD = 0.5
 class Watchdog:
     """One thread that looks at the clock of the loop."""
 
-    def __init__(self, tell: Callable[[Fact], None], *, patience: float) -> None:
+    def __init__(self, tell: Tell, *, patience: float) -> None:
         self._tell = tell
         self._patience = patience
         self._seen = self._looked_at = time.monotonic()

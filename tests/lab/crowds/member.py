@@ -85,7 +85,7 @@ def main() -> None:
         connection.exec_trace = asks
         return connection
 
-    link = Link(connect, Board(path))
+    link = Link(connect, Board(path), lambda _: None)
     link.connected()
     writer = Writer(link, SystemClock(), lambda _: None)
     print("ready", flush=True)

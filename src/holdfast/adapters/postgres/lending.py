@@ -25,6 +25,7 @@ from holdfast.adapters.postgres.problems import is_lost, translated
 from holdfast.adapters.postgres.slots import Slots
 from holdfast.core.turn import micros
 from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.telemetry import Telemetry
 
 
 class Lending(ABC):
@@ -35,8 +36,9 @@ class Lending(ABC):
     _dialler: Dialler
     _texts: sql.Texts
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, telemetry: Telemetry) -> None:
         self._most_lent = most
+        self._telemetry = telemetry
         self._slots = Slots(most)
         self._spare: list[TimedConnection] = []  # append and pop are atomic
         self._lending = ThreadPoolExecutor(most, thread_name_prefix="holdfast-transactions")
@@ -78,6 +80,7 @@ class Lending(ABC):
             threads=self._lending,
             link=lambda: Link(self._dialler, self._texts),
             tell=self._tell,
+            report=self._telemetry.tell,
             give_back=self._returned,
             is_closed=self._is_ending,
         )

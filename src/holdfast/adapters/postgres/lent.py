@@ -8,7 +8,6 @@ code for both kinds.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import threading
 from collections.abc import Callable, Iterable
@@ -30,7 +29,9 @@ from holdfast.adapters.postgres.problems import is_lost, translated
 from holdfast.adapters.postgres.statements import Texts
 from holdfast.adapters.postgres.turns import question, verdict_of
 from holdfast.errors import HoldfastError, NotAllowedHere, StoreError, StoreUnavailable
+from holdfast.ports.facts import StoreTrouble
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+from holdfast.ports.telemetry import Tell
 from holdfast.ports.transactions import RolledBack, Settlement
 
 T = TypeVar("T")
@@ -39,7 +40,6 @@ NOT_THERE = 3
 NOT_LENT = "HF002"
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 _NOWHERE = b"host=/nowhere"
-_log = logging.getLogger("holdfast.store")
 
 
 class BlockingLoan(psycopg.Connection[tuple[Any, ...]]):
@@ -126,6 +126,7 @@ class LentTransaction:
         threads: Executor,
         link: Callable[[], Link],
         tell: Callable[[Iterable[str]], None],
+        report: Tell,
         give_back: Callable[[TimedConnection], None],
         is_closed: threading.Event,
     ) -> None:
@@ -137,6 +138,7 @@ class LentTransaction:
         self._tell = tell
         self._give_back = give_back
         self._is_closed = is_closed
+        self._report = report
         self._loan: Loan = AsyncLoan(dialled.pgconn, tuple_row) if is_async else BlockingLoan(dialled.pgconn, tuple_row)
         self._loan.prepare_threshold = None
         self._loan.woken = []
@@ -259,7 +261,7 @@ class LentTransaction:
                     values = (turn.no, row.epoch, row.ordinal, row.checksum)
                     ((code, first, second),) = link.ask(sql.OUTCOME_OF, values)
                 except StoreError as problem:
-                    _log.warning("run %s: a transaction was not answered, asking again: %s", row.run, problem)
+                    self._report(StoreTrouble("a transaction was not answered, asking again", problem, run=row.run))
                     if self._is_closed.wait(pause * random.uniform(0.5, 1)):
                         raise
                     pause = min(pause * 2, LONGEST_PAUSE)

@@ -7,7 +7,6 @@ nothing but who sends it. If the connection is lost, or a pooler swallows it, th
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import selectors
@@ -24,6 +23,8 @@ from psycopg import sql as quoting
 from holdfast.adapters.postgres.address import Address
 from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
 from holdfast.errors import StoreError
+from holdfast.ports.facts import NoticesLost, StoreTrouble
+from holdfast.ports.telemetry import Tell
 
 GATHER = 0.005
 """Seconds between two notices of a process at least."""
@@ -33,14 +34,14 @@ LONGEST_END = 5.0
 """Seconds that closing waits for what is left to be sent."""
 
 _NOTIFY = b"SELECT pg_notify(%s, %s)"
-_log = logging.getLogger("holdfast.store")
 
 
 class Notices:
     """Sends and hears. Starts with its first use; closing sends what is left. `tell`: others wrote."""
 
-    def __init__(self, address: Address, dialler: Dialler, tell: Callable[[], None]) -> None:
+    def __init__(self, address: Address, dialler: Dialler, tell: Callable[[], None], report: Tell) -> None:
         self._dialler = dialler
+        self._report = report
         self._tell = tell
         self._is_on = address.has_notices
         self._channel = f"holdfast_{sha256(address.schema.encode()).hexdigest()[:24]}"
@@ -90,12 +91,12 @@ class Notices:
                 with closing(self._dialler.dial(patience=5.0)) as connection:
                     self._hear(connection)
             except StoreError as error:
-                _log.info("no notices for now, the polls go on: %s", error)
+                self._report(NoticesLost(error))
             except (psycopg.Error, OSError) as error:
-                _log.info("the connection for notices was lost, the polls go on: %s", type(error).__name__)
+                self._report(NoticesLost(error))
                 pause = FIRST_PAUSE if self.is_listening else pause
-            except Exception:  # noqa: BLE001 - nobody would begin again
-                _log.warning("notices failed, the polls go on", exc_info=True)
+            except Exception as error:  # noqa: BLE001 - nobody would begin again
+                self._report(StoreTrouble("notices failed, only polls for now", error, is_known=False))
             self.is_listening = False
             if self._is_closing.wait(pause * random.uniform(0.5, 1)):
                 break

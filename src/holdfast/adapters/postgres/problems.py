@@ -51,6 +51,11 @@ def translated(error: BaseException) -> HoldfastError:
             return InvalidInput(f"PostgreSQL cannot hold this value: {first_line(error)}.")
         case pg.DeadlockDetected() | pg.SerializationFailure() | pg.LockNotAvailable() | pg.QueryCanceled():
             return StoreContended(f"the PostgreSQL server did not do it ({first_line(error)}). Try again.")
+        case psycopg.OperationalError() | psycopg.InterfaceError() if is_lost(error):
+            return StoreUnavailable(
+                f"no answer from the PostgreSQL server ({first_line(error)}): it may or may not have done what was "
+                "asked. Try again."
+            )
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return StoreUnavailable(f"the PostgreSQL server did not do it ({first_line(error)}). Try again.")
         case _:

@@ -35,6 +35,7 @@ from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, counted, run_row
 from holdfast.adapters.system.forked import belongs_to_this_process
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.core.checksums import checked_shown
 from holdfast.core.instants import nearest_instant
 from holdfast.core.shares import Claimers
@@ -48,6 +49,7 @@ from holdfast.ports.journal import Answer, Commit, Tree, Verdict
 from holdfast.ports.leases import TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
 from holdfast.ports.store import OTHERS
+from holdfast.ports.telemetry import Telemetry
 
 T = TypeVar("T")
 Rows: TypeAlias = list[Row]  # `list` is a verb of the port
@@ -59,7 +61,12 @@ _OTHERS = 4
 
 
 async def open_postgres(
-    address: str, *, clock: Clock | None = None, auto_migrate: bool = True, max_connections: int = 10
+    address: str,
+    *,
+    clock: Clock | None = None,
+    auto_migrate: bool = True,
+    max_connections: int = 10,
+    telemetry: Telemetry | None = None,
 ) -> PostgresStore:
     """Opens the store at a URL: `postgresql://user@host/database`, several hosts with commas, `?schema=NAME` for
     another schema than `holdfast`, `?notices=off` where LISTEN is not possible.
@@ -83,7 +90,7 @@ async def open_postgres(
         return connection
 
     connection = await asyncio.to_thread(prepare)
-    return PostgresStore(place, dialler, moments, connection, max_connections)
+    return PostgresStore(place, dialler, moments, connection, max_connections, telemetry or logged())
 
 
 def schema_of(address: str) -> Schema:
@@ -100,18 +107,24 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
-        self, address: Address, dialler: Dialler, moments: Moments, connection: TimedConnection, max_connections: int
+        self,
+        address: Address,
+        dialler: Dialler,
+        moments: Moments,
+        connection: TimedConnection,
+        max_connections: int,
+        telemetry: Telemetry,
     ) -> None:
-        Lending.__init__(self, max(1, max_connections - _OTHERS))
+        Lending.__init__(self, max(1, max_connections - _OTHERS), telemetry)
         self._address = address
         self._dialler = dialler
         self._moments = moments
         self._pid = os.getpid()
         belongs_to_this_process(self)
         self._texts = sql.Texts(address.quoted)
-        self._listeners = Listeners()
+        self._listeners = Listeners(telemetry.tell)
         self._claimers = Claimers()
-        self._notices = Notices(address, dialler, lambda: self._listeners.tell((OTHERS,)))
+        self._notices = Notices(address, dialler, lambda: self._listeners.tell((OTHERS,)), telemetry.tell)
         first = Link(dialler, self._texts, connection)
         self._links = [first]  # all of them: whoever lost one, closing the store closes its connection
         self._idle = [first]  # append and pop are atomic

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable
 
-_log = logging.getLogger("holdfast.store")
+from holdfast.ports.facts import StoreTrouble
+from holdfast.ports.telemetry import Tell
 
 
 class Listeners:
     """A list of functions, called from whichever thread made a write durable."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
         self._lock = threading.Lock()
         self._all: tuple[Callable[[str], None], ...] = ()
 
@@ -36,5 +37,5 @@ class Listeners:
             for listener in listeners:
                 try:
                     listener(run)
-                except Exception:  # noqa: BLE001 - whatever it is, the write is done and the others still listen
-                    _log.warning("a listener of the store failed", exc_info=True)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the write is done and the others still listen
+                    self._tell(StoreTrouble("a listener of the store failed", error, is_known=False))

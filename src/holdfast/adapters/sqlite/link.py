@@ -5,7 +5,6 @@ Not safe for two threads at once; the writer's lock sees to that.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -14,6 +13,8 @@ import apsw
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.connection import fetch, until_free
+from holdfast.ports.facts import CheckpointFailed, CheckpointWorks, StoreLogGrew
+from holdfast.ports.telemetry import Tell
 
 CHECKPOINT_PAGES = 1000
 """The write-ahead log is copied into the file once it has so many pages (of 4 kB)."""
@@ -24,14 +25,14 @@ URGENT_PAGES = 8 * CHECKPOINT_PAGES
 LONG_PAGES = 16 * CHECKPOINT_PAGES
 """A log of this length that cannot be emptied is said in the process's own log, and again whenever it has doubled."""
 
-_log = logging.getLogger("holdfast.store")
-
 
 class Link:
     """A connection that can be replaced."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], board: Board) -> None:
+    def __init__(self, connect: Callable[[], apsw.Connection], board: Board, tell: Tell) -> None:
         self._connect = connect
+        self._tell = tell
+        self._failures = 0  # of checkpoints, in a row
         self.board: Board = board
         self._connection: apsw.Connection | None = None
         self._version_seen = -1
@@ -75,19 +76,22 @@ class Link:
         mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if is_urgent else apsw.SQLITE_CHECKPOINT_PASSIVE
         try:
             self.connected().wal_checkpoint(mode=mode)
+            self._checkpoint_works()
         except (apsw.BusyError, apsw.LockedError):
             self._tell_of_length(pages)  # a reader or another process is in the way; later commits ask again
-        except apsw.Error:
-            _log.warning("a checkpoint of the store failed; its log grows until one succeeds", exc_info=True)
+        except apsw.Error as error:
+            self._failures += 1
+            self._tell(CheckpointFailed(error, self._failures))
+
+    def _checkpoint_works(self) -> None:
+        failures, self._failures = self._failures, 0
+        if failures:
+            self._tell(CheckpointWorks(failures))
 
     def _tell_of_length(self, pages: int) -> None:
         if pages >= self._pages_to_tell:
             self._pages_to_tell = 2 * pages
-            _log.warning(
-                "the log of the store has %d pages of 4 kB and cannot be emptied: a process keeps a read transaction "
-                "open. `holdfast doctor` says how to find it.",
-                pages,
-            )
+            self._tell(StoreLogGrew(pages))
 
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self.wal_pages = pages

@@ -41,6 +41,7 @@ from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.adapters.system.forked import belongs_to_this_process
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.core.checksums import checked_shown
 from holdfast.core.instants import nearest_instant
 from holdfast.core.shares import Claimers, share_of
@@ -53,6 +54,7 @@ from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Wat
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict, answered
 from holdfast.ports.leases import ClaimRequest, Claims, Held, Lease, Taken, TakeOver, Taking, WorkerRow
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
+from holdfast.ports.telemetry import Tell
 from holdfast.ports.transactions import holding
 
 T = TypeVar("T")
@@ -70,6 +72,7 @@ async def open_sqlite(
     auto_migrate: bool = True,
     durability: Durability = "full",
     max_connections: int = 10,
+    tell: Tell | None = None,
 ) -> SqliteStore:
     """Opens the store at a path or URL (`sqlite:///file.db`, `sqlite:////folder/file.db`, `sqlite:///:memory:`).
 
@@ -78,20 +81,24 @@ async def open_sqlite(
     `StoreRefused` says why a file cannot be used.
     """
     location = await asyncio.to_thread(prepare, address, auto_migrate=auto_migrate, durability=durability)
-    return SqliteStore(location, clock or SystemClock(), "off" if location.folder else durability, max_connections)
+    chosen = "off" if location.folder else durability
+    return SqliteStore(location, clock or SystemClock(), chosen, max_connections, tell)
 
 
 class SqliteStore(Keeping, Looking):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
-    def __init__(self, location: Location, clock: Clock, durability: Durability, max_connections: int = 10) -> None:
+    def __init__(
+        self, location: Location, clock: Clock, durability: Durability, readers: int = 10, tell: Tell | None = None
+    ) -> None:
         self._location = location
+        self._tell = tell or logged().tell
         self._clock = clock
         self._durability: Durability = durability
         self._pid = os.getpid()
-        self._listeners = Listeners()
+        self._listeners = Listeners(self._tell)
         self._claimers = Claimers()
-        self._readers = Readers(location.path, max_connections)
+        self._readers = Readers(location.path, readers)
         link = self._link()
         link.connected()  # open as long as the store is: who closes last must be able to empty the log
         self._writer = Writer(link, clock, self._listeners.tell)
@@ -354,7 +361,7 @@ class SqliteStore(Keeping, Looking):
         return self._read(lambda connection: fetch(connection, statement, values))
 
     def _link(self) -> Link:
-        return Link(self._open_writable, Board(self._location.path))
+        return Link(self._open_writable, Board(self._location.path), self._tell)
 
     def _open_writable(self) -> apsw.Connection:
         return open_writable(self._location.path, self._durability)

@@ -158,9 +158,10 @@ def _checkpoint(fact: t.CheckpointFailed) -> Words:
     return Words(level, "%d checkpoints of the store failed in a row, the last with: %s", (fact.failures, fact.error))
 
 
-def _trouble(fact: t.Trouble) -> Words:
-    about = f"run {fact.run}: " if fact.run else f"worker {fact.worker}: " if fact.worker else ""
-    level = logging.ERROR if fact.is_bug else logging.WARNING
+def _trouble(fact: t.Trouble | t.StoreTrouble) -> Words:
+    worker, is_bug = (fact.worker, fact.is_bug) if isinstance(fact, t.Trouble) else ("", False)
+    about = f"run {fact.run}: " if fact.run else f"worker {worker}: " if worker else ""
+    level = logging.ERROR if is_bug else logging.WARNING
     return Words(level, "%s%s: %s", (about, fact.what, fact.error), None if fact.is_known else fact.error)
 
 
@@ -271,13 +272,15 @@ LINES: dict[type[t.Fact], Line] = {
         "this process stood still for %.1f s (SIGSTOP, a suspended machine, a debugger): its leases may have run out",
         _of("seconds"),
     ),
-    t.ManagerLost: Line(
+    t.GrantsLost: Line(
         "manager lost",
         _warning,
         "worker %s: the lease manager does not answer, going by the leases of the store: %s",
         _of("worker", "error"),
     ),
-    t.ManagerBack: Line("manager back", _warning, "worker %s: the lease manager answers again", _of("worker")),
+    t.GrantsBack: Line("manager back", _warning, "worker %s: the lease manager answers again", _of("worker")),
+    t.NoticesLost: Line("notices lost", _info, "no notices for now, only polls: %s", _of("error"), logger=STORE),
+    t.StoreTrouble: Line("trouble", _warning, "", _trouble, logger=STORE),
     t.Trouble: Line("trouble", _warning, "", _trouble),
     t.HookFailed: Line(
         "hook failed",
