@@ -152,3 +152,32 @@ async def test_a_run_that_was_taken_over_while_it_was_opened_is_left_alone(
     assert (await still.row(run)).status is Status.RUNNING
     assert "could not be taken on" not in caplog.text
     assert "fenced" not in caplog.text
+
+
+async def test_a_run_that_nobody_took_is_not_said_to_be_taken_over(
+    still: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: a worker whose lease ran out drops its run, and says that no other worker has claimed it."""
+    entered = asyncio.Event()
+
+    @step
+    async def holds() -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    @workflow
+    async def held() -> None:
+        await holds()
+
+    app = still.app(held)
+    async with still.worker(app, ttl=TTL, grace="0s") as holder, still.worker(still.app(unrelated), ttl=TTL) as other:
+        run = await app.start(held())
+        await entered.wait()
+        still.clock.advance(901)
+        heart = still.store.heart(other.options.instance, other.options.ttl)
+        assert (await asyncio.to_thread(lambda: heart.beat(frees=10))).orphaned == 1
+        heart.close()
+        await holder.engine.check_held(holder.options.instance)
+        assert not holder.holds(run.id)
+    assert f"run {run.id}: its lease ran out, and no other worker has claimed it since; dropped" in caplog.text
+    assert "taken over" not in caplog.text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, assert_type
@@ -16,8 +17,11 @@ from holdfast import (
     BlobRef,
     Breaker,
     Call,
+    Current,
+    Fact,
     Flow,
     FlowBuilder,
+    Hook,
     Join,
     Machine,
     More,
@@ -33,6 +37,7 @@ from holdfast import (
     continue_as,
     current,
     each,
+    facts,
     get_blob,
     heartbeat,
     load_flow,
@@ -371,3 +376,28 @@ async def use_flows(order: Order) -> None:
     built = f.build({"payment": tip, "by": gate["by"].otherwise("nobody"), "sum": 1 + f.input["a"] * 2})
     assert_type(built, Flow[Any, Any])
     assert_type(built.diagram("svg"), str)
+
+
+class Spans(Hook):
+    @contextmanager
+    def step(self, at: Current) -> Generator[None]:
+        assert_type(at.idempotency_key, str)
+        yield
+
+    def on(self, fact: Fact) -> None:
+        match fact:
+            case facts.StepCompleted():
+                assert_type(fact.seconds, float | None)
+            case facts.RunEnded(run=run, status=status):
+                assert_type((run, status), tuple[str, Literal["completed", "cancelled"]])
+            case _:
+                pass
+
+
+class Scopes(Hook):
+    def step(self, at: Current) -> AbstractContextManager[object]:
+        return nullcontext(at)
+
+
+hooked = App(hooks=[Spans(), Scopes()])
+hooked_sync = sync.App(hooks=(Spans(),))

@@ -1,0 +1,73 @@
+"""A typo in the first step of a new user: seen at once, with the line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast import App, Retry, RunFailed, step, workflow
+from holdfast.adapters.memory.store import MemoryStore
+
+SCRIPT = """
+from holdfast import App, step, workflow
+
+
+@step
+async def greet(name: str) -> str:
+    return f"Hello {nmae}"
+
+
+@workflow
+async def hello(name: str) -> str:
+    return await greet(name)
+
+
+app = App("memory://", workflows=[hello])
+app.run(hello("Ann"), id="first")
+"""
+
+
+def test_a_typo_is_shown_at_once(tmp_path: Path) -> None:
+    """Promise: with Python's default logging `app.run` shows the attempt with its traceback and ends; the error shows
+    the step's own line and names the command that shows more."""
+    script = tmp_path / "shop.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=60)
+    took = time.monotonic() - began
+    said = done.stderr
+    assert done.returncode == 1
+    assert f"run first: step greet failed, attempt 1: NameError: name 'nmae' is not defined ({script}:7)" in said
+    assert "it is not tried again" in said
+    assert re.search(r"run first: failed: StepFailed: .*shop\.py:7\)\. More: holdfast show first\n", said)
+    uncaught = said[said.rindex("holdfast.errors.RunFailed: run first of hello failed") :]
+    assert f'File "{script}", line 7, in greet' in uncaught
+    assert uncaught.rstrip().endswith("More: holdfast show first")
+    assert took < 30, "ten attempts take minutes"
+
+
+async def test_the_error_shows_the_frames_of_the_step() -> None:
+    """Promise: `RunFailed` has the traceback of the step before that of the workflow, and says where to look."""
+
+    @step(retry=Retry.none)
+    async def pay() -> None:
+        raise ValueError("odd")
+
+    @workflow
+    async def shop() -> None:
+        await pay()
+
+    app = App(workflows=[shop], store=MemoryStore())
+    async with app.worker():
+        with pytest.raises(RunFailed) as caught:
+            await (await app.start(shop(), id="r")).result("10s")
+    frames = caught.value.traceback
+    assert 'raise ValueError("odd")' in frames
+    assert frames.index("in pay") < frames.index("direct cause") < frames.index("in shop")
+    assert "in pay" in caught.value.__notes__[0]
+    assert caught.value.__notes__[1] == "More: holdfast show r"
