@@ -60,9 +60,11 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournalEvent(msgspec.Struct, frozen=True):
-    """One fact of a run's journal, as `follow` shows it."""
+    """One fact of a run's journal, as `follow` shows it: of which run, in the tree of which root."""
 
     seq: int
+    run: str
+    root: str
     ordinal: int
     index: int
     at: datetime

@@ -9,6 +9,7 @@ from typing import Protocol
 from holdfast.client.feed import Feeds
 from holdfast.client.waiting import Waiting
 from holdfast.core import events as e
+from holdfast.core.trace import CurrentTrace
 from holdfast.core.turn import Turn
 from holdfast.ports.inbox import Message
 from holdfast.ports.runs import Creation, NewRun
@@ -65,6 +66,11 @@ class Access(Protocol):
     @property
     def actor(self) -> str:
         """Who sends signals and operates on runs, as the journal names them."""
+        ...
+
+    @property
+    def current_trace(self) -> CurrentTrace:
+        """Says which trace the caller belongs to."""
         ...
 
 

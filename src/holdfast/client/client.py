@@ -28,6 +28,7 @@ from holdfast.core.instants import instant_after, kept_instant, later
 from holdfast.core.payload import input_hash
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status, parse_status
+from holdfast.core.trace import CurrentTrace, no_trace, trace_now
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.facts import RunStarted
 from holdfast.ports.inbox import publication
@@ -60,6 +61,8 @@ class Client:
         self.waiting: Waiting = Waiting(store)
         self.feeds: Feeds = Feeds(store)
         self.local: LocalWorker | None = None
+        self.current_trace: CurrentTrace = no_trace
+        """Asked at every start, signal, publication, cancel and retry."""
         self._actor = ""
 
     @property
@@ -138,6 +141,7 @@ class Client:
             value=value,
             blob=blob,
             refs=refs,
+            trace=trace_now(self.current_trace),
         )
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
@@ -219,7 +223,8 @@ class Client:
         blobs: dict[str, bytes] = {}
         raw, blob, refs = carry(topic.encode(value), blobs)
         message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
-        event = e.TopicReceived(key="", message=message, name=topic.name, value=raw, blob=blob, refs=refs)
+        trace = trace_now(self.current_trace)
+        event = e.TopicReceived(key="", message=message, name=topic.name, value=raw, blob=blob, refs=refs, trace=trace)
         return list(await self.store.publish(publication(topic.name, message, event, blobs=tuple(blobs.items()))))
 
     async def watching(self, topic: Channel[Any]) -> list[str]:

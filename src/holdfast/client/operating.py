@@ -19,6 +19,7 @@ from holdfast.core.messages import encode_event
 from holdfast.core.passes import last_start, settled_prefix
 from holdfast.core.run import Run as Fold
 from holdfast.core.status import Status
+from holdfast.core.trace import trace_now
 from holdfast.core.turn import decode_rows
 from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
@@ -44,7 +45,8 @@ async def cancel(client: Access, run: Addressee, reason: str) -> None:
         if await _append(client, run.id, lambda _: end, steal=False, only=Status.PENDING):
             return
     message = f"cancel {secrets.token_hex(8)}"
-    event = e.CancelRequested(message=message, reason=reason, actor=client.actor)
+    trace = trace_now(client.current_trace)
+    event = e.CancelRequested(message=message, reason=reason, actor=client.actor, trace=trace)
     try:
         await run.send(Message(run=run.id, id=message, kind="cancel", body=encode_event(event)), "cancel")
     except RunFinished as finished:
@@ -113,6 +115,7 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
         deadline=None,
         in_rounds=False,
         actor=client.actor,
+        trace=trace_now(client.current_trace),
     )
     facts = settled_prefix(turns)
     contents = await client.store.contents(row.no)

@@ -29,6 +29,7 @@ from holdfast.core.messages import encode_event, ended
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.suspicion import words
+from holdfast.core.trace import trace_now
 from holdfast.core.turn import Row, Turn, decode_row, last_turn
 from holdfast.errors import (
     CorruptJournal,
@@ -149,7 +150,13 @@ class ClientRun(Run[R]):
         raw, blob, refs = carry(channel.encode(value), blobs)
         chosen = check_id(id, "message id") if id is not None else secrets.token_hex(12)
         event = e.SignalReceived(
-            message=chosen, name=channel.name, sender=self._client.actor, value=raw, blob=blob, refs=refs
+            message=chosen,
+            name=channel.name,
+            sender=self._client.actor,
+            value=raw,
+            blob=blob,
+            refs=refs,
+            trace=trace_now(self._client.current_trace),
         )
         sent = message(self.id, chosen, "signal", event, blobs=tuple(blobs.items()))
         await self.send(sent, f"signal {channel.name}")
@@ -213,8 +220,9 @@ class ClientRun(Run[R]):
 
     async def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
         """The journal, live, until the run ends."""
+        root = (await self._row()).root
         async for turn in self.follow_turns(after=after):
-            for event in events_of(turn):
+            for event in events_of(turn, root):
                 yield event
 
     async def follow_turns(self, *, after: int = 0) -> AsyncIterator[Turn]:
@@ -251,10 +259,19 @@ async def read_errors(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
     return found
 
 
-def events_of(turn: Turn) -> list[JournalEvent]:
-    """The facts of one turn."""
+def events_of(turn: Turn, root: str) -> list[JournalEvent]:
+    """The facts of one turn of a run of that tree."""
     return [
-        JournalEvent(turn.seq, turn.ordinal, index, turn.at, str(type(event).__struct_config__.tag), _data(event))
+        JournalEvent(
+            seq=turn.seq,
+            run=turn.run,
+            root=root,
+            ordinal=turn.ordinal,
+            index=index,
+            at=turn.at,
+            type=str(type(event).__struct_config__.tag),
+            data=_data(event),
+        )
         for index, event in enumerate(turn.events)
     ]
 

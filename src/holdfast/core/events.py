@@ -116,6 +116,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     keep: timedelta | None = None
     in_rounds: bool = False  # its parent gives the rounds, see `core.rounds`
     actor: str = ""  # who started it, if a person did, by hand
+    trace: str = ""  # the trace it belongs to, see `core.trace`; so for messages
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -213,6 +214,7 @@ class SignalReceived(Carrier, frozen=True, tag="signal", kw_only=True):
     message: str
     name: str
     sender: str = ""
+    trace: str = ""
 
 
 class SendSettled(Event, frozen=True, tag="settled", kw_only=True):
@@ -232,6 +234,7 @@ class TopicReceived(Carrier, frozen=True, tag="topic", kw_only=True):
     key: str
     message: str
     name: str
+    trace: str = ""
 
 
 class ChildEnded(Carrier, frozen=True, tag="child_ended", kw_only=True):
@@ -251,6 +254,7 @@ class CancelRequested(Event, frozen=True, tag="cancel", kw_only=True):
     reason: str = ""
     actor: str = ""
     grace_until: Instant | None = None
+    trace: str = ""
 
 
 class DeadlineReached(Event, frozen=True, tag="deadline", kw_only=True):

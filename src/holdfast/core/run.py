@@ -41,6 +41,7 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
     root: str = ""
     on_cancel: str = ""
     retried_from: str = ""
+    trace: str = ""
     keep: timedelta | None = None
     available_at: datetime | None = None
     deadline: datetime | None = None
@@ -154,6 +155,7 @@ def _started(run: Run, event: e.Started, at: datetime) -> None:
     run.available_at, run.deadline = event.available_at or at, event.deadline
     run.attributes = dict(event.attributes)
     run.round = "free" if event.in_rounds else ""
+    run.trace = event.trace
 
 
 def _compacted(run: Run, event: e.Compacted, at: datetime) -> None:

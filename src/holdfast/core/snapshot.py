@@ -155,6 +155,7 @@ def _start_of(run: Run) -> e.Started:
         retried_from=run.retried_from,
         style=run.style,
         keep=run.keep,
+        trace=run.trace,
     )
 
 

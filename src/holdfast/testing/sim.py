@@ -109,7 +109,8 @@ class SimRun(sync.Run[R_co]):
     def follow(self, *, after: int = 0) -> Iterator[JournalEvent]:
         """The journal so far. It does not wait for more."""
         turns: list[Turn] = self._sim.call(cast("ClientRun[R_co]", self._run).history())
-        return iter([event for turn in turns if turn.seq > after for event in events_of(turn)])
+        root = self.view().root
+        return iter([event for turn in turns if turn.seq > after for event in events_of(turn, root)])
 
 
 class Sim:

@@ -131,6 +131,7 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
         value=event.value,
         blob=event.blob,
         refs=event.refs,
+        trace=run.trace,
     )
     return new_run(event.run, started, draft.at, watcher=(run.id, event.key))[0]
 
@@ -139,17 +140,29 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
     sender = f"{run.id}:{run.ordinal}:{event.key}"
     if event.kind == "signal":
         body: e.AnyEvent = e.SignalReceived(
-            message=sender, name=event.name, sender=run.id, value=event.value, blob=event.blob, refs=event.refs
+            message=sender,
+            name=event.name,
+            sender=run.id,
+            value=event.value,
+            blob=event.blob,
+            refs=event.refs,
+            trace=run.trace,
         )
         settled = e.SendSettled(key=event.key, to=event.to, name=event.name, ordinal=run.ordinal)
         reply = encode_event(settled) if event.name != ROUND else b""  # who is given no rounds any more has ended
         messages.append(message(event.to, sender, "signal", body, reply=reply))
     elif event.kind == "cancel":
-        body = e.CancelRequested(message=sender, reason=event.name, actor=f"run {run.id}")
+        body = e.CancelRequested(message=sender, reason=event.name, actor=f"run {run.id}", trace=run.trace)
         messages.append(message(event.to, sender, "cancel", body))
     else:
         body = e.TopicReceived(
-            key="", message=sender, name=event.name, value=event.value, blob=event.blob, refs=event.refs
+            key="",
+            message=sender,
+            name=event.name,
+            value=event.value,
+            blob=event.blob,
+            refs=event.refs,
+            trace=run.trace,
         )
         publications.append(publication(event.to, sender, body))
 

@@ -18,7 +18,7 @@ from holdfast.core.entry import Entry
 from holdfast.core.status import Status
 from holdfast.core.turn import Turn, decode_row
 from holdfast.errors import BlobNotFound, CorruptJournal
-from holdfast.ports.runs import Filter
+from holdfast.ports.runs import Filter, RunRow
 from holdfast.web.calls import Call
 from holdfast.web.problems import Problem
 from holdfast.web.tokens import allows
@@ -36,9 +36,12 @@ def run_json(view: RunView) -> dict[str, Any]:
     return shown
 
 
-def turn_json(turn: Turn) -> dict[str, Any]:
-    """A journal row. Numbers that JavaScript cannot hold are texts."""
-    events = [{**event_object(event, turn), "seq": str(turn.seq), "index": at} for at, event in enumerate(turn.events)]
+def turn_json(turn: Turn, row: RunRow) -> dict[str, Any]:
+    """A journal row of that run. Numbers that JavaScript cannot hold are texts."""
+    events = [
+        {**event_object(event, turn, row.id, row.root), "seq": str(turn.seq), "index": at}
+        for at, event in enumerate(turn.events)
+    ]
     head = {"seq": str(turn.seq), "ordinal": turn.ordinal, "epoch": turn.epoch, "at": turn.at}
     return {**head, "events": events}
 
@@ -181,12 +184,13 @@ async def journal(call: Call) -> dict[str, Any]:
     redaction = await redaction_for(store, row)
     rows = await store.history(call.id, after_seq=call.query.seq("after"), limit=limit)
     turns: list[dict[str, Any]] = []
+    whose = {"run": row.id, "root": row.root}
     for stored in rows:
         try:
-            turns.append(turn_json(redaction.turn(decode_row(stored))))
+            turns.append({**whose, **turn_json(redaction.turn(decode_row(stored)), row)})
         except CorruptJournal as error:
             head = {"seq": str(stored.seq), "ordinal": stored.ordinal, "epoch": stored.epoch, "at": None}
-            turns.append({**head, "events": [], "problem": str(error)})
+            turns.append({**whose, **head, "events": [], "problem": str(error)})
     last = str(rows[-1].seq) if rows else call.query.text("after", "0")
     return {"turns": turns, "next": last if len(rows) == limit else "", "seq": last}
 

@@ -142,7 +142,7 @@ async def _turns(client: Client, run_id: str, after: int, redaction: Redaction) 
                     continue
                 entries = line.take(turn)  # also of what was seen: later rows end what those began
                 if stored.seq > after and view is not None:
-                    told = {**turn_json(turn), "entries": entries_json(entries), "run": run_json(view)}
+                    told = {**turn_json(turn, row), "entries": entries_json(entries), "run": run_json(view)}
                     yield message("turn", told, str(stored.seq))
             if not rows:
                 if row.status.is_terminal:

@@ -144,6 +144,8 @@ async def test_a_journal_is_read_in_pages(api: Api) -> None:
         after = page["next"]
     assert pieces == whole["turns"]
     assert whole["turns"][0]["events"][0]["type"] == "started"
+    entries = [entry for turn in whole["turns"] for entry in (turn, *turn["events"])]
+    assert {(entry["run"], entry["root"]) for entry in entries} == {("r", "r")}
     assert isinstance(whole["seq"], str)
     assert (await api.get("runs/r/values"))["values"] == {"progress": "asked"}
 

@@ -39,7 +39,7 @@ async def _follow(run_id: str, target: str | None, url: str | None, after: int, 
                 continue
             if out.is_json:
                 for event in turn.events:
-                    out.record(event_object(event, turn))
+                    out.record(event_object(event, turn, row.id, row.root))
             else:
                 for entry in entries:
                     at = entry.at if entry.ended_at is None else entry.ended_at

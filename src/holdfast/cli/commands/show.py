@@ -162,5 +162,7 @@ def _object(story: Story) -> dict[str, Any]:
         **run_object(story.view),
         **run_detail(story),
         **story_object(story),
-        "events": [event_object(event, turn) for turn in story.turns for event in turn.events],
+        "events": [
+            event_object(event, turn, story.view.id, story.view.root) for turn in story.turns for event in turn.events
+        ],
     }

@@ -29,15 +29,17 @@ def run_object(view: RunView) -> dict[str, Any]:
     return shown
 
 
-def event_object(event: e.AnyEvent, turn: Turn) -> dict[str, Any]:
-    """One fact of a journal. Of rows that are compacted it says how many there were: what replays need of them is not
-    for readers."""
+def event_object(event: e.AnyEvent, turn: Turn, run: str, root: str) -> dict[str, Any]:
+    """One fact of the journal of a run, in the tree of that root. Of rows that are compacted it says how many there
+    were: what replays need of them is not for readers."""
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
     kind = data.pop("t")
     if isinstance(event, e.Compacted):
         data = {"rows": event.rows}
     return {
         "seq": turn.seq,
+        "run": run,
+        "root": root,
         "ordinal": turn.ordinal,
         "epoch": turn.epoch,
         "at": at_text(turn.at),

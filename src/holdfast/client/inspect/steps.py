@@ -68,7 +68,7 @@ async def read_step(client: Client, run_id: str, key: str) -> StepStory:
         for event in turn.events:
             if getattr(event, "key", None) != key:
                 continue
-            found.events.append(event_object(event, turn))
+            found.events.append(event_object(event, turn, story.view.id, story.view.root))
             match event:
                 case e.StepCompleted():
                     found.ended_at, found.output = turn.at, await _payload(client, story, event)

@@ -48,7 +48,7 @@ async def test_a_store_of_before_keeps_what_its_runs_referred_to(tmp_path: Path)
 def _as_before(path: Path, run: int) -> None:
     """Makes the file one of schema 4, in which the run refers to the blob."""
     connection = apsw.Connection(str(path))
-    connection.execute(
+    connection.execute(  # pyright: ignore[reportUnknownMemberType]
         """
         DROP TABLE run_blobs;
         CREATE TABLE run_blobs (
@@ -58,8 +58,8 @@ def _as_before(path: Path, run: int) -> None:
         ALTER TABLE exposed DROP COLUMN refers;
         """
     )
-    connection.execute("INSERT INTO run_blobs (run, blob) VALUES (?, ?)", (run, bytes.fromhex(hash_of(INNER))))
-    connection.execute("PRAGMA user_version = 4")
+    connection.execute("INSERT INTO run_blobs (run, blob) VALUES (?, ?)", (run, bytes.fromhex(hash_of(INNER))))  # pyright: ignore[reportUnknownMemberType]
+    connection.execute("PRAGMA user_version = 4")  # pyright: ignore[reportUnknownMemberType]
     connection.close()
 
 
@@ -70,5 +70,5 @@ def test_a_new_file_has_the_tables_of_a_migrated_one(tmp_path: Path) -> None:
     migrate(old, MIGRATIONS[:4])
     migrate(old)
     text = "SELECT sql FROM sqlite_schema ORDER BY name"
-    assert list(new.execute(text)) == list(old.execute(text))
-    assert list(new.execute("PRAGMA application_id")) == [(APPLICATION_ID,)]
+    assert list(new.execute(text)) == list(old.execute(text))  # pyright: ignore[reportUnknownMemberType]
+    assert list(new.execute("PRAGMA application_id")) == [(APPLICATION_ID,)]  # pyright: ignore[reportUnknownMemberType]
