@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.flow.builder import FlowBuilder
     from holdfast.authoring.flow.opening import load_flow
     from holdfast.authoring.flow.workflow import Flow
-    from holdfast.authoring.handle import JournalEvent, Run, RunView
+    from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
     from holdfast.authoring.hook import Hook
     from holdfast.authoring.machine.breaker import Breaker
     from holdfast.authoring.machine.joins import Join
@@ -132,6 +132,7 @@ __all__ = [
     "Status",
     "StepFailed",
     "StepLimitExceeded",
+    "StoredMessage",
     "Topic",
     "Window",
     "continue_as",
@@ -159,7 +160,7 @@ __all__ = [
 _HOMES = {
     "holdfast.app": "App",
     "holdfast.authoring.batch.plan": "Counts",
-    "holdfast.authoring.handle": "JournalEvent Run RunView",
+    "holdfast.authoring.handle": "JournalEvent Run RunView StoredMessage",
     "holdfast.authoring.hook": "Hook",
     "holdfast.authoring.flow.builder": "FlowBuilder",
     "holdfast.authoring.flow.opening": "load_flow",

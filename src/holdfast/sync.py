@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.system.forked import leak
 from holdfast.app import App as AsyncApp
-from holdfast.authoring.handle import JournalEvent, RunView
+from holdfast.authoring.handle import JournalEvent, RunView, StoredMessage
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.script.blocking import each, gather, get_blob, put_blob, saga, sleep, wait
@@ -142,9 +142,17 @@ class Run(Generic[R_co]):
         """Resumes a paused run."""
         self._call(self._run.resume())
 
-    def drop_message(self, number: int, reason: str = "") -> bool:
+    def messages(self) -> list[StoredMessage]:
+        """Messages that the run has not taken yet, oldest first."""
+        return list(self._call(self._run.messages()))
+
+    def drop_message(self, message: int | str, reason: str = "") -> bool:
         """Drops a message that the run cannot read; True if nothing was lost."""
-        return bool(self._call(self._run.drop_message(number, reason)))
+        return bool(self._call(self._run.drop_message(message, reason)))
+
+    def replace_message(self, message: int | str, value: object, reason: str = "") -> None:
+        """Replaces the value of a signal that a paused run has not taken."""
+        self._call(self._run.replace_message(message, value, reason))
 
     def retry(self, *, id: str | None = None) -> Run[R_co]:
         """Starts a new run that takes over what this one has completed."""

@@ -21,7 +21,7 @@ ORDER = 'order={{"id": "{id}", "cents": 999}}'
 EXERCISED = {
     "init", "worker", "start", "runs", "show", "follow", "signal", "publish", "cancel", "kill", "pause", "resume",
     "retry", "workers", "doctor", "lint", "verify", "config", "migrate", "completion", "version",  # a day in the life
-    "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space", "drop",  # the rest
+    "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space", "messages",  # the rest
     "tokens", "dashboard",  # the rest, and test_http_server.py
     "demo", "dev",  # test_demo.py, test_cli_dev.py
 }  # fmt: skip
@@ -106,7 +106,7 @@ FLOW = {
 
 
 def test_the_rest_of_the_commands(project: Place) -> None:
-    """Promise: batch, manifest, flow, export, import, compensate, gc, compact, space and drop work as typed, each as a
+    """Promise: batch, manifest, flow, export, import, compensate, gc, compact, space and messages work, each as a
     process; with the day in the life, `demo` and `dev` (in tests of their own) that is every command there is."""
     (project.folder / "quick.py").write_text(QUICK)
     (project.folder / "in.jsonl").write_text('{"number": 4}\n')
@@ -120,7 +120,7 @@ def test_the_rest_of_the_commands(project: Place) -> None:
     project.ok("start", "fulfil", ORDER.format(id="a"), "--id", "a")
     refused = project.run("compensate", "a")
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
-    refused = project.run("drop", "a", "1")
+    refused = project.run("messages", "drop", "a", "1")
     assert (refused.returncode, "no message 1 waits" in refused.stderr) == (1, True), refused.stderr
     project.ok("export", "a", "-o", "a.json")
     other = f"sqlite:///{project.folder / 'other.db'}"

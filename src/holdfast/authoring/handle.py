@@ -59,6 +59,19 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
         return f"{text} ({self.note})" if self.note and text else text or self.note
 
 
+class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to a run that it has not taken. `number` is its place in the inbox; 0: the journal has it already, and
+    no wait has taken it. `problem`: why the run will not be able to read it, as far as that can be known here."""
+
+    number: int
+    id: str
+    kind: str
+    name: str = ""
+    sender: str = ""
+    value: str = ""
+    problem: str = ""
+
+
 class JournalEvent(msgspec.Struct, frozen=True):
     """One fact of a run's journal, as `follow` shows it: of which run, in the tree of which root."""
 
@@ -123,10 +136,19 @@ class Run(ABC, Generic[R_co]):
         """Resumes a paused run, also one that was quarantined or has diverged."""
 
     @abstractmethod
-    async def drop_message(self, number: int, reason: str = "") -> bool:
-        """Drops a message that the run cannot read, so that it can continue once it is resumed. Returns True if nothing
-        was lost: the message was the end of a child, and is sent again.
+    async def messages(self) -> list[StoredMessage]:
+        """Messages that the run has not taken yet, oldest first, as JSON; values that do not fit say why."""
+
+    @abstractmethod
+    async def drop_message(self, message: int | str, reason: str = "") -> bool:
+        """Drops a message that the run cannot read, by number or id, so that it can continue once it is resumed.
+        Returns True if nothing was lost: the message was the end of a child, and is sent again.
         """
+
+    @abstractmethod
+    async def replace_message(self, message: int | str, value: object, reason: str = "") -> None:
+        """Replaces the value of a signal that a paused run has not taken, by number or id. The value is checked as when
+        it is sent; the journal says who replaced it, and why."""
 
     @abstractmethod
     async def retry(self, *, id: str | None = None) -> Run[R_co]:

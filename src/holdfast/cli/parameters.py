@@ -8,10 +8,12 @@ from __future__ import annotations
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
 from holdfast.core.durations import ACCEPTED, parse_duration
+from holdfast.core.given_json import given_json
 from holdfast.core.instants import LONGEST_KEPT, kept_instant
 from holdfast.core.status import Status, parse_status
 from holdfast.errors import InvalidInput
@@ -77,3 +79,12 @@ def read_text(given: str, what: str) -> bytes:
         except OSError as error:
             raise click.UsageError(f"{what} {given}: {error.strerror}") from error
     return given.encode(errors="surrogateescape")
+
+
+def read_json(given: str, what: str = "the value") -> Any:
+    """The JSON of such a text."""
+    try:
+        return given_json(read_text(given, what), what)
+    except InvalidInput as error:
+        hint = " Quote strings as JSON: '\"hello\"'." if "is not JSON" in str(error) else ""
+        raise click.UsageError(f"{error}.{hint}") from None

@@ -55,7 +55,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "pause": "Pause a run.",
         "resume": "Resume a paused run, also a quarantined or diverged one.",
         "retry": "Retry an ended run, keeping its completed steps.",
-        "drop": "Drop a message that a run cannot read.",
+        "messages": "List what a run has not taken; drop or replace a message.",
         "compensate": "Finish the rollback of a machine's run.",
     },
     "Look after a store": {

@@ -11,7 +11,7 @@ import site
 import sys
 import traceback
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -74,9 +74,17 @@ def app_to_serve(target: str | None, loaded: Loaded) -> App:
 
 
 @asynccontextmanager
-async def opened_client(target: str | None, url: str | None) -> AsyncGenerator[Client]:
-    """The client of a store that is there already: reading never makes one."""
+async def opened_client(
+    target: str | None, url: str | None, *, has_definitions: bool = False
+) -> AsyncGenerator[Client]:
+    """The client of a store that is there already: reading never makes one. `has_definitions`: if the store alone was
+    named, it knows the workflows of the configured app, as far as that can be imported here."""
     app, is_default = store_app(target, url)
+    if has_definitions and app.registry.is_empty:
+        loaded = load()
+        with suppress(click.ClickException):
+            if loaded.settings.app:
+                app.registry = load_app(loaded.settings.app, loaded.folder).registry
     refuse_private(app.url)
     await refuse_missing(app.url, is_default=is_default)
     async with app:

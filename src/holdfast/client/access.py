@@ -9,10 +9,11 @@ from typing import Protocol
 from holdfast.client.feed import Feeds
 from holdfast.client.waiting import Waiting
 from holdfast.core import events as e
+from holdfast.core.specs import WorkflowSpec
 from holdfast.core.trace import CurrentTrace
 from holdfast.core.turn import Turn
 from holdfast.ports.inbox import Message
-from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.runs import Creation, NewRun, RunRow
 from holdfast.ports.store import Store
 
 
@@ -71,6 +72,10 @@ class Access(Protocol):
     @property
     def current_trace(self) -> CurrentTrace:
         """Says which trace the caller belongs to."""
+        ...
+
+    def spec_of(self, row: RunRow) -> WorkflowSpec | None:
+        """The definition of a run, if this process has it or its declaration."""
         ...
 
 

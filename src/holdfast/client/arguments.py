@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.authoring.registry import Registry
 from holdfast.core.annotations import hints_of
+from holdfast.core.given_json import check_keys, given_json
 from holdfast.core.hints import did_you_mean
 from holdfast.core.payload import Shape
 from holdfast.core.specs import WorkflowSpec
@@ -41,10 +42,7 @@ def find_workflow(registry: Registry, name: str, version: str | None) -> Workflo
 
 def from_json(spec: WorkflowSpec, data: bytes, *, what: str = "--input") -> Bound:
     """From an object (by name) or an array (by position). `what` they are called in errors."""
-    try:
-        value = cast(object, msgspec.json.decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"{what} is not JSON: {error}") from None
+    value: object = given_json(data, what)
     if isinstance(value, list):
         return _bound(spec, [msgspec.json.encode(item) for item in cast("list[object]", value)], {})
     if isinstance(value, dict):
@@ -69,11 +67,15 @@ def _word(spec: WorkflowSpec, name: str, text: str, annotation: Any) -> bytes:
             raise InvalidArguments(f"{spec.arguments.what}: {name} is not JSON: {error}. {_takes(spec)}") from None
         return as_text
     if annotation is Any or annotation is inspect.Parameter.empty:
+        check_keys(as_json, name)
         return as_json
     shape = Shape[Any](annotation, what=name)
     text = _attempt(shape, as_text)
     fits_as_text_only = text is not _NOTHING and _attempt(shape, as_json) is _NOTHING
-    return as_text if isinstance(text, str) or fits_as_text_only else as_json
+    if isinstance(text, str) or fits_as_text_only:
+        return as_text
+    check_keys(as_json, name)
+    return as_json
 
 
 _NOTHING: Any = object()
@@ -130,11 +132,16 @@ def _decoded(spec: WorkflowSpec, name: str, data: bytes, annotation: Any) -> Any
     try:
         return Shape[Any](annotation, what=name).decode(data)
     except NotDecodable as error:
-        text = str(error)
-        if _MISFIT in text:
-            text = text.partition(_MISFIT)[2].partition(_ADVICE)[0].removeprefix(f" at {error.path}").removeprefix(": ")
-        path = error.path if not error.path or error.path.startswith("[") else f".{error.path}"
-        raise InvalidArguments(f"{spec.arguments.what}: {name}{path}: {text}. {_takes(spec)}") from None
+        raise InvalidArguments(f"{spec.arguments.what}: {misfit(name, error)}. {_takes(spec)}") from None
+
+
+def misfit(name: str, error: NotDecodable) -> str:
+    """Where a given value does not fit its type, and why: not a word of it being stored."""
+    text = str(error)
+    if _MISFIT in text:
+        text = text.partition(_MISFIT)[2].partition(_ADVICE)[0].removeprefix(f" at {error.path}").removeprefix(": ")
+    path = error.path if not error.path or error.path.startswith("[") else f".{error.path}"
+    return f"{name}{path}: {text}"
 
 
 def _takes(spec: WorkflowSpec) -> str:

@@ -81,6 +81,14 @@ class Client:
         other.actor = actor
         return other
 
+    def spec_of(self, row: RunRow) -> WorkflowSpec | None:
+        """The definition of a run, if this process has it or its declaration."""
+        return self.registry.declared(row.workflow, row.version)
+
+    def handle(self, row: RunRow) -> ClientRun[Any]:
+        """A run that was found."""
+        return ClientRun(self, row.id, self.spec_of(row))
+
     def serve(self, worker: LocalWorker | None) -> LocalWorker | None:
         """From now on runs are begun by that worker, and it tells of their ends; returns the one before it."""
         previous, self.local = self.local, worker

@@ -1,8 +1,9 @@
-"""What an operator does about a message that a run cannot read: it is given up, and its place in the inbox is kept.
+"""What an operator does about messages that a run has not taken: lists them, drops one, replaces the value of a signal.
 
-A message that is changed, damaged or missing pauses its run (`engine.inbox`). Numbers are dense, so nothing is taken
-out: another message is put in its place, which says that it was dropped. The end of a child is not lost: the child's
-journal has it, and it is told again.
+An unread message is in the inbox and has a number. Numbers are dense, so nothing is taken out: another message is put
+in its place, which says what was done. A signal that no wait has taken yet may be in the journal already
+(`Run.buffered`): then a row is appended that takes it away or replaces it, while the run is paused. The end of a child
+is not lost when it is dropped: the child's journal has it, and it is sent again.
 """
 
 from __future__ import annotations
@@ -10,47 +11,135 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from holdfast.authoring.handle import StoredMessage
+from holdfast.client import operating
+from holdfast.client.acceptance import refusal
 from holdfast.client.access import Access
+from holdfast.client.redacting import redaction_for
 from holdfast.core import events as e
-from holdfast.core.messages import ended
+from holdfast.core.checksums import message_checksum
+from holdfast.core.commands import carry
+from holdfast.core.doing import one_line
+from holdfast.core.messages import decode_event, ended
+from holdfast.core.payload import MAX_INLINE, Shape
+from holdfast.core.status import Status
 from holdfast.core.turn import decode_rows
-from holdfast.errors import Conflict, RunFinished, RunNotFound
-from holdfast.ports.inbox import Accepted, Ended, Message, Missing
+from holdfast.errors import Conflict, CorruptJournal, InvalidInput, RunFinished, RunNotFound
+from holdfast.ports.inbox import Accepted, Ended, Message, Missing, Unconsumed
 from holdfast.ports.inbox import message as compose
+from holdfast.turn.source import load
 
 if TYPE_CHECKING:
     from holdfast.ports.runs import RunRow
 
 _END_OF = "end of "
+_SHOWN = 500
+_any = Shape[object](object, what="the value")
 
 
-async def drop_message(client: Access, run_id: str, number: int, reason: str) -> bool:
-    """Drops the message with that number. True if nothing was lost: it was the end of a child, and is sent again."""
-    row = await client.store.get(run_id)
-    if row is None:
-        raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
-    message = await _end_of_child(client, row, number)
+# -- listing -----------------------------------------------------------------------------------------------------------
+
+
+async def stored(client: Access, row: RunRow) -> list[StoredMessage]:
+    """Signals that are in the journal and no wait has taken, then what is unread: oldest first."""
+    redaction = await redaction_for(client.store, row)
+    kept = [_shown(client, row, redaction.event(signal)) for signal in await _kept(client, row)]
+    for message in await _unread(client, row):
+        try:
+            event = redaction.event(_checked(row.id, message))
+        except CorruptJournal as error:
+            kept.append(StoredMessage(number=message.no, id=message.id, kind=message.kind, problem=str(error)))
+        else:
+            kept.append(_shown(client, row, event, message))
+    return kept
+
+
+def _shown(client: Access, row: RunRow, event: e.AnyEvent, message: Unconsumed | None = None) -> StoredMessage:
+    name = sender = value = problem = ""
+    if isinstance(event, e.Carrier):
+        value = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
+    if isinstance(event, e.SignalReceived | e.TopicReceived):
+        name = event.name
+    if isinstance(event, e.SignalReceived):
+        sender = event.sender
+        spec = None if event.blob else client.spec_of(row)
+        problem = (refusal(spec, name, bytes(event.value)) if spec is not None else None) or ""
+    return StoredMessage(
+        number=message.no if message is not None else 0,
+        id=message.id if message is not None else event.message if isinstance(event, e.SignalReceived) else "",
+        kind=message.kind if message is not None else "signal",
+        name=name,
+        sender=sender,
+        value=one_line(value, _SHOWN),
+        problem=problem,
+    )
+
+
+async def _unread(client: Access, row: RunRow) -> list[Unconsumed]:
+    return list((await client.store.unread({row.no: row.inbox_read})).get(row.no, ()))
+
+
+async def _kept(client: Access, row: RunRow) -> list[e.SignalReceived]:
+    if row.status.is_terminal:
+        return []
+    return list((await load(client.store, row.no, row.id)).run.buffered.values())
+
+
+def _checked(run: str, message: Unconsumed) -> e.AnyEvent:
+    if message.checksum and message.checksum != message_checksum(run, message.id, message.kind, message.body):
+        raise CorruptJournal("it was changed or damaged: its checksum does not hold")
+    return decode_event(message.body)
+
+
+# -- finding one -------------------------------------------------------------------------------------------------------
+
+
+async def _find(client: Access, row: RunRow, wanted: int | str) -> int | e.SignalReceived:
+    """The number of an unread message, or the signal that is in the journal."""
+    if not isinstance(wanted, str):
+        return wanted
+    numbers = [message.no for message in await _unread(client, row) if message.id == wanted]
+    if numbers:
+        return numbers[0]
+    for signal in await _kept(client, row):
+        if signal.message == wanted:
+            return signal
+    raise Conflict(
+        f"run {row.id}: no message {wanted!r} is waiting. `holdfast messages {row.id}` lists those that are; what a "
+        "wait has taken cannot be changed."
+    )
+
+
+def _check_paused(row: RunRow, verb: str) -> None:
+    if row.status is not Status.PAUSED:
+        raise Conflict(
+            f"run {row.id} is {row.status.value}: a worker may be taking the message right now. Pause the run first: "
+            f"holdfast pause {row.id}; then {verb} the message, and resume it."
+        )
+
+
+# -- dropping ----------------------------------------------------------------------------------------------------------
+
+
+async def drop(client: Access, row: RunRow, wanted: int | str, reason: str) -> bool:
+    """Drops that message. True if nothing was lost: it was the end of a child, and is sent again."""
+    _check_open(row)
+    found = await _find(client, row, wanted)
+    if isinstance(found, e.SignalReceived):
+        _check_paused(row, "drop")
+        dropped = e.MessageDropped(message=found.message, name=found.name, reason=reason, actor=client.actor)
+        await _append(client, row, dropped, f"signal {found.name} was dropped")
+        return False
+    message = await _end_of_child(client, row, found)
     is_told_again = message is not None
     if message is None:
-        event = e.MessageDropped(number=number, reason=reason, actor=client.actor)
-        token = f"dropped {number} {secrets.token_hex(8)}"
-        message = compose(run_id, token, "dropped", event)
-    match await client.store.replace(message, number):
-        case Accepted(is_repeat=False):
-            return is_told_again
-        case Accepted():
-            raise Conflict(
-                f"run {run_id}: no message {number} waits in its inbox. `holdfast verify --run {run_id}` names those "
-                "that do not hold."
-            )
-        case Ended(status=status):
-            raise RunFinished(
-                f"run {run_id} has {status.value}: nothing in its inbox is read any more",
-                run_id=run_id,
-                status=status.value,
-            )
-        case Missing():
-            raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
+        event = e.MessageDropped(number=found, reason=reason, actor=client.actor)
+        token = f"dropped {found} {secrets.token_hex(8)}"
+        message = compose(row.id, token, "dropped", event)
+    await _put(client, message, found)
+    return is_told_again
 
 
 async def _end_of_child(client: Access, row: RunRow, number: int) -> Message | None:
@@ -69,3 +158,79 @@ async def _end_of_child(client: Access, row: RunRow, number: int) -> Message | N
         return None
     told = ended(child.id, event, last.at, child.parent_key)
     return compose(row.id, there[0].id, "child", told)
+
+
+# -- replacing ---------------------------------------------------------------------------------------------------------
+
+
+async def replace(client: Access, row: RunRow, wanted: int | str, value: object, reason: str) -> None:
+    """Gives a signal another value. It keeps its id, its name, its sender and its place."""
+    _check_open(row)
+    _check_paused(row, "replace")
+    found = await _find(client, row, wanted)
+    data = _any.encode(value)
+    if len(data) > MAX_INLINE:
+        limit = f"the value has {len(data):,} bytes, at most {MAX_INLINE:,}"
+        raise InvalidInput(f"{limit}: drop the message and send another")
+    if isinstance(found, e.SignalReceived):
+        event = _replaced(client, row, found, data, reason)
+        await _append(client, row, event, f"signal {event.name} was replaced")
+        return
+    there = next((message for message in await _unread(client, row) if message.no == found), None)
+    try:
+        stored_event = _checked(row.id, there) if there is not None else None
+    except CorruptJournal:
+        stored_event = None
+    if there is None or not isinstance(stored_event, e.SignalReceived):
+        raise Conflict(
+            f"run {row.id}: message {found} is not a signal that can be read, so it cannot be replaced. Drop it: "
+            f"holdfast messages drop {row.id} {found}; and send the signal again."
+        )
+    event = _replaced(client, row, stored_event, data, reason)
+    await _put(client, compose(row.id, there.id, "signal", event), found)
+
+
+def _replaced(client: Access, row: RunRow, old: e.SignalReceived, data: bytes, reason: str) -> e.SignalReceived:
+    spec = client.spec_of(row)
+    why = refusal(spec, old.name, data) if spec is not None else None
+    if why is not None:
+        raise InvalidInput(f"run {row.id}: {why} Nothing was changed.")
+    value, blob, refs = carry(data, {})
+    return msgspec.structs.replace(old, value=value, blob=blob, refs=refs, replaced_by=client.actor, reason=reason)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _check_open(row: RunRow) -> None:
+    if row.status.is_terminal:
+        raise _finished(row.id, row.status)
+
+
+def _finished(run: str, status: Status) -> RunFinished:
+    return RunFinished(
+        f"run {run} has {status.value}: nothing in its inbox is read any more", run_id=run, status=status.value
+    )
+
+
+async def _append(client: Access, row: RunRow, event: e.MessageDropped | e.SignalReceived, said: str) -> None:
+    """To the journal of a paused run. It stays paused, and says what was done."""
+    paused = e.Paused(reason="operator", detail=f"{said}: holdfast resume {row.id}", actor=client.actor)
+    if not await operating.append(client, row.id, [event, paused], only=Status.PAUSED):
+        raise Conflict(f"run {row.id} was resumed meanwhile: nothing was changed. Pause it, and try again.")
+
+
+async def _put(client: Access, message: Message, number: int) -> None:
+    """In the inbox, in the place of the message with that number."""
+    match await client.store.replace(message, number):
+        case Accepted(is_repeat=False):
+            return
+        case Accepted():
+            raise Conflict(
+                f"run {message.run}: no message {number} waits in its inbox. `holdfast messages {message.run}` lists "
+                "those that do."
+            )
+        case Ended(status=status):
+            raise _finished(message.run, status)
+        case Missing():
+            raise RunNotFound(f"no run {message.run!r} in {client.store.url}")

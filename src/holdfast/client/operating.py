@@ -134,6 +134,11 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
     return chosen
 
 
+async def append(client: Access, run_id: str, events: list[e.AnyEvent], *, only: Status) -> bool:
+    """Writes what an operator did to a run of that status. False if it has left that status."""
+    return await _append(client, run_id, lambda _: events, steal=False, only=only)
+
+
 async def _row(client: Access, run_id: str) -> RunRow:
     row = await client.store.get(run_id)
     if row is None:

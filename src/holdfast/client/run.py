@@ -11,13 +11,13 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from holdfast.authoring.handle import JournalEvent, Run, RunView
+from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.verdicts import run_error
-from holdfast.client import operating
+from holdfast.client import messages, operating
+from holdfast.client.acceptance import refusal
 from holdfast.client.access import Access
-from holdfast.client.messages import drop_message
 from holdfast.client.redacting import redaction_for
 from holdfast.core import events as e
 from holdfast.core.commands import carry
@@ -33,6 +33,7 @@ from holdfast.core.trace import trace_now
 from holdfast.core.turn import Row, Turn, decode_row, last_turn
 from holdfast.errors import (
     CorruptJournal,
+    InvalidInput,
     NotAllowedHere,
     ResultTimeout,
     RunCancelled,
@@ -40,7 +41,8 @@ from holdfast.errors import (
     RunFinished,
     RunNotFound,
 )
-from holdfast.ports.inbox import Accepted, Ended, Message, Missing, message
+from holdfast.ports.inbox import Accepted, Ended, Message, Missing
+from holdfast.ports.inbox import message as compose
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 from holdfast.turn.payloads import inline
@@ -147,7 +149,9 @@ class ClientRun(Run[R]):
         if channel.kind != "signal":
             raise NotAllowedHere(f"{channel.name} is a Topic: publish it with app.publish(…)")
         blobs: dict[str, bytes] = {}
-        raw, blob, refs = carry(channel.encode(value), blobs)
+        data = channel.encode(value)
+        await self._check_accepted(channel.name, data)
+        raw, blob, refs = carry(data, blobs)
         chosen = check_id(id, "message id") if id is not None else secrets.token_hex(12)
         event = e.SignalReceived(
             message=chosen,
@@ -158,8 +162,18 @@ class ClientRun(Run[R]):
             refs=refs,
             trace=trace_now(self._client.current_trace),
         )
-        sent = message(self.id, chosen, "signal", event, blobs=tuple(blobs.items()))
+        sent = compose(self.id, chosen, "signal", event, blobs=tuple(blobs.items()))
         await self.send(sent, f"signal {channel.name}")
+
+    async def _check_accepted(self, name: str, data: bytes) -> None:
+        """Refuses a signal that the run would not take. The definition of the handle is asked first; the run may be of
+        another by now, so its row has the last word."""
+        if self._spec is None or refusal(self._spec, name, data) is None:
+            return
+        spec = self._client.spec_of(await self._row())
+        why = refusal(spec, name, data) if spec is not None else None
+        if why is not None:
+            raise InvalidInput(f"run {self.id}: {why} Nothing was sent.")
 
     async def send(self, sent: Message, what: str) -> None:
         """Puts a message into the run's inbox."""
@@ -199,9 +213,17 @@ class ClientRun(Run[R]):
         """Resumes a paused run."""
         await operating.resume(self._client, self.id)
 
-    async def drop_message(self, number: int, reason: str = "") -> bool:
-        """Drops a message that the run cannot read."""
-        return await drop_message(self._client, self.id, number, reason)
+    async def messages(self) -> list[StoredMessage]:
+        """Messages that the run has not taken yet, oldest first."""
+        return await messages.stored(self._client, await self._row())
+
+    async def drop_message(self, message: int | str, reason: str = "") -> bool:
+        """Drops a message that the run has not taken."""
+        return await messages.drop(self._client, await self._row(), message, reason)
+
+    async def replace_message(self, message: int | str, value: object, reason: str = "") -> None:
+        """Replaces the value of a signal that the run has not taken."""
+        await messages.replace(self._client, await self._row(), message, value, reason)
 
     async def retry(self, *, id: str | None = None) -> Run[R]:
         """Starts a new run that takes over what this one has completed."""

@@ -209,12 +209,15 @@ class TimerFired(Event, frozen=True, tag="fired", kw_only=True):
 
 
 class SignalReceived(Carrier, frozen=True, tag="signal", kw_only=True):
-    """A signal left the inbox for the journal."""
+    """A signal left the inbox for the journal. One that an operator replaced says so; if it was here already and no
+    wait took it, this stands in its place."""
 
     message: str
     name: str
     sender: str = ""
     trace: str = ""
+    replaced_by: str = ""
+    reason: str = ""
 
 
 class SendSettled(Event, frozen=True, tag="settled", kw_only=True):
@@ -284,11 +287,14 @@ class Resumed(Event, frozen=True, tag="resumed", kw_only=True):
 
 
 class MessageDropped(Event, frozen=True, tag="dropped", kw_only=True):
-    """An operator gave up the message of this number, which could not be read: this is in its place."""
+    """An operator dropped a message. One that was unread is named by its number, and this is in its place; a signal
+    that no wait had taken is named by its id."""
 
-    number: int
+    number: int = 0
     reason: str = ""
     actor: str = ""
+    message: str = ""
+    name: str = ""
 
 
 Input: TypeAlias = (

@@ -209,6 +209,8 @@ class _Past:
                 self._end_wait(event)
             case e.SignalReceived():
                 self.signals[event.message] = event
+            case e.MessageDropped():
+                self.signals.pop(event.message, None)
             case e.MessageSent() if event.kind == "signal":
                 self._send(event, ordinal)
             case e.SendSettled() if event.status != "delivered":

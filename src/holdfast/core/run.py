@@ -291,6 +291,10 @@ def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
         run.buffered[event.message] = event
 
 
+def _dropped(run: Run, event: e.MessageDropped, at: datetime) -> None:
+    run.buffered.pop(event.message, None)
+
+
 def _exposed(run: Run, event: e.Exposed, at: datetime) -> None:
     run.exposed[event.name] = event
 
@@ -366,6 +370,7 @@ _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.TimerFired: _settled,
     e.TopicReceived: _settled,
     e.SignalReceived: _signal,
+    e.MessageDropped: _dropped,
     e.ChildStarted: _child,
     e.ChildEnded: _child_ended,
     e.Exposed: _exposed,

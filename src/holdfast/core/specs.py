@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
@@ -64,6 +64,9 @@ class WorkflowSpec(msgspec.Struct, frozen=True, eq=False):
     code: str = ""
     where: str = ""
     is_remote: bool = False
+    accepts: Callable[[], Mapping[str, Shape[Any]]] = dict  # signals it is known to take, by name
+    is_closed: bool = False  # it takes no others
+    step_limit: int | msgspec.UnsetType | None = msgspec.UNSET  # of its own; unset: the app's
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says
     style: Literal["", "machine", "flow"] = ""
     bodies: tuple[Callable[..., Any], ...] = ()  # functions that `function` reaches without naming them
@@ -100,12 +103,20 @@ class Settings(msgspec.Struct, frozen=True):
         return later(at, self.cancel_grace)
 
 
+def check_step_limit(limit: int | msgspec.UnsetType | None, what: str) -> int | msgspec.UnsetType | None:
+    """A limit that makes sense, or none."""
+    if limit is None or limit is msgspec.UNSET:
+        return limit
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InvalidInput(f"{what}: at least 1, or None for no limit")
+    return limit
+
+
 def check_limits(
     step_limit: int | None, snapshot_every: int | msgspec.UnsetType, compact_after: int | msgspec.UnsetType | None
 ) -> None:
     """Refuses numbers that make no sense, by name."""
-    if step_limit is not None and step_limit < 1:
-        raise InvalidInput(f"step_limit={step_limit}: at least 1, or None for no limit")
+    check_step_limit(step_limit, f"step_limit={step_limit}")
     if snapshot_every is not msgspec.UNSET and snapshot_every < 0:
         raise InvalidInput(f"snapshot_every={snapshot_every}: rows between two snapshots of a run, or 0 for none")
     if compact_after is not msgspec.UNSET and compact_after is not None and compact_after < 1:

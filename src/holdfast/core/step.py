@@ -67,6 +67,6 @@ def limit_exceeded(count: int, limit: int) -> Failure:
         type="StepLimitExceeded",
         message=(
             f"the run asked for attempt {count} of all kinds, the limit is {limit}. "
-            "Split the work with continue_as() or children, or lift it: App(step_limit=…)."
+            "Split the work with continue_as() or children, or raise it: @workflow(step_limit=…)."
         ),
     )

@@ -95,7 +95,8 @@ class Timeline:
                 self._end_child(event)
             case e.SignalReceived():
                 self._signals[event.message] = event.name
-                self._note("received", event.name, run=event.sender)
+                replaced = f"replaced: {event.reason}".removesuffix(": ") if event.replaced_by else ""
+                self._note("received", event.name, run=event.sender, actor=event.replaced_by, detail=replaced)
             case e.SendSettled():
                 self._note("settled", event.name or event.key, key=event.key, run=event.to, detail=event.status)
             case e.MessageSent():
@@ -163,7 +164,8 @@ class Timeline:
                 self._end_pause()
                 self._note("resumed", actor=event.actor)
             case e.MessageDropped():
-                self._note("dropped", str(event.number), actor=event.actor, detail=one_line(event.reason, LENGTH))
+                what = str(event.number) if event.number else event.name
+                self._note("dropped", what, actor=event.actor, detail=one_line(event.reason, LENGTH))
             case e.RetryPlanned():
                 self._leave("step")
                 self._note("retry", until=event.at, of=event.of, error=error_text(event.failure))

@@ -62,8 +62,8 @@ def _about(number: int, error: CorruptJournal) -> str:
 def _pause(telemetry: Telemetry, run: str, number: int, why: str) -> e.Paused:
     telemetry.tell(MessageDamaged(run, why))
     advice = (
-        "Restore the store from a backup; or give this message up, which loses it, and let the run go on: "
-        f"`holdfast drop {run} {number}`, then `holdfast resume {run}`."
+        "Restore the store from a backup; or drop this message, which loses it, and let the run continue: "
+        f"`holdfast messages drop {run} {number}`, then `holdfast resume {run}`."
     )
     return e.Paused(reason="undecodable", detail=f"{why}. {advice}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -48,10 +47,10 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
             outputs.append(_failed(run, command, at, inputs, rules))
         else:
             outputs.append(c.record(command, blobs))
-    limit = rules.settings.step_limit
+    limit = _limit_of(rules.spec_of(run), rules.settings.step_limit)
     if limit is not None and run.attempts + len(inputs) + len(outputs) > limit:  # else it cannot be reached
         asked = len([x for x in (*inputs, *outputs) if type(x) in COUNTED])
-        if asked and run.attempts + asked > limit and run.attempts + asked > (limit := _limit_of(run, limit, rules)):
+        if asked and run.attempts + asked > limit:
             outputs = [e.Failed(failure=limit_exceeded(run.attempts + asked, limit), imposed=True)]
             commands = ()
             inputs = [x for x in inputs if not isinstance(x, e.AttemptStarted)]
@@ -87,10 +86,12 @@ def taken_up(
     return outcomes, claimed, [*restarted, *begun, *waiting]
 
 
-def _limit_of(run: Run, limit: int, rules: Rules) -> int:
-    """A limit is for what might go on for ever: what a flow declares comes on top, and a batch asks for its items."""
-    spec = rules.spec_of(run)
-    return sys.maxsize if spec.is_unlimited else limit + spec.declared
+def _limit_of(spec: WorkflowSpec, limit: int | None) -> int | None:
+    """The workflow's own, else the app's. What a flow declares comes on top, and a batch asks for its items."""
+    own = spec.step_limit
+    if own is not msgspec.UNSET:
+        limit = own
+    return None if limit is None or spec.is_unlimited else limit + spec.declared
 
 
 def impose_end(run: Run, at: datetime, inputs: list[e.AnyEvent]) -> Draft:

@@ -11,6 +11,7 @@ from holdfast.authoring.handle import RunView
 from holdfast.authoring.script.channels import Signal, Topic
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import Call as WorkflowCall
+from holdfast.client.acceptance import refusal
 from holdfast.client.arguments import find_workflow, from_json
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
@@ -80,9 +81,17 @@ class EmptyBody(Body, frozen=True):
 
 
 class DropBody(Body, frozen=True):
-    """The message to give up, and why."""
+    """The message to drop, by number or id, and why."""
 
-    number: int
+    message: int | str
+    reason: str = ""
+
+
+class ReplaceBody(Body, frozen=True):
+    """The signal that a paused run has not taken, by number or id, its new value, and why."""
+
+    message: int | str
+    value: Any = None
     reason: str = ""
 
 
@@ -145,15 +154,17 @@ async def signal(call: Call) -> dict[str, Any]:
 
 
 async def approve(call: Call) -> dict[str, Any]:
-    """`POST runs/{id}/approve`."""
+    """`POST runs/{id}/approve`. A workflow that waits for a plain bool gets one."""
     given = call.given(ApproveBody)
-    value = {"approved": given.approved, "by": call.who.name, "why": given.why}
+    value: Any = {"approved": given.approved, "by": call.who.name, "why": given.why}
+    spec = call.client.spec_of(await find_run(call.client, call.id))
+    if spec is not None and refusal(spec, given.name, msgspec.json.encode(value)) is not None:
+        value = given.approved
     return await _send(call, given.name, value, given.id, "approve" if given.approved else "refuse")
 
 
 async def _send(call: Call, name: str, value: Any, id: str | None, verb: str) -> dict[str, Any]:
-    await find_run(call.client, call.id)
-    run = ClientRun[Any](call.client, call.id, None)
+    run = call.client.handle(await find_run(call.client, call.id))
     awaited = [one.name for one in (await run.view()).doing.now if one.kind == "signal"]
     await run.signal(Signal[Any](name), value, id=id)
     audited(call, verb, call.id, name)
@@ -200,9 +211,24 @@ async def drop(call: Call) -> dict[str, Any]:
     """`POST runs/{id}/drop`."""
     given = call.given(DropBody)
     run, _ = await _found(call)
-    is_told_again = await run.drop_message(given.number, given.reason)
-    audited(call, "drop", call.id, str(given.number))
-    return {"run": run_json(await run.view()), "message": given.number, "told_again": is_told_again}
+    is_told_again = await run.drop_message(given.message, given.reason)
+    audited(call, "drop", call.id, str(given.message))
+    return {"run": run_json(await run.view()), "message": given.message, "told_again": is_told_again}
+
+
+async def replace(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/replace`."""
+    given = call.given(ReplaceBody)
+    run, _ = await _found(call)
+    await run.replace_message(given.message, given.value, given.reason)
+    audited(call, "replace", call.id, str(given.message))
+    return {"run": run_json(await run.view()), "message": given.message}
+
+
+async def messages(call: Call) -> dict[str, Any]:
+    """`GET runs/{id}/messages`."""
+    run, _ = await _found(call)
+    return {"messages": [msgspec.to_builtins(one) for one in await run.messages()]}
 
 
 async def retry(call: Call) -> Any:
@@ -214,8 +240,7 @@ async def retry(call: Call) -> Any:
 
 
 async def _found(call: Call) -> tuple[ClientRun[Any], RunView]:
-    await find_run(call.client, call.id)
-    run = ClientRun[Any](call.client, call.id, None)
+    run = call.client.handle(await find_run(call.client, call.id))
     return run, await run.view()
 
 

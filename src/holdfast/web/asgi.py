@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from holdfast.app import App
+from holdfast.core.given_json import check_keys
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.web import static
 from holdfast.web.answers import json_response
@@ -250,13 +251,17 @@ def _read(route: Route, data: bytes) -> Any:
 
 def _decoded(data: bytes, kind: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(data, type=kind)
+        body = msgspec.json.decode(data, type=kind)
+        check_keys(data, "the body")
+    except InvalidInput as error:
+        raise Problem(422, "InvalidInput", str(error)) from None
     except msgspec.ValidationError as error:
         text, _, where = str(error).partition(" - at `$")
         path = where.rstrip("`").lstrip(".")
         raise Problem(422, "InvalidInput", text, path=path) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, "BadRequest", f"the body is not JSON: {error}") from None
+    return body
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -14,7 +14,7 @@ from holdfast.web.service import Service
 from holdfast.web.tokens import allows
 
 OPERATE = ("start", "signal", "publish", "approve", "cancel", "pause", "resume", "retry")
-ADMIN = ("kill", "drop", "bulk", "raw")
+ADMIN = ("kill", "drop", "replace", "bulk", "raw")
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -183,3 +183,31 @@ def test_wrong_usage_is_named_before_anything_is_sent(cli: Cli, words: list[str]
     assert answer.code == 2
     assert all(word in answer.error for word in said), answer.error
     assert "pending" in cli.ok("runs")
+
+
+@pytest.mark.parametrize("door", [["shop:app"], []])
+def test_a_signal_of_the_wrong_type_is_refused(cli: Cli, door: list[str]) -> None:
+    """Promise: also where the store alone is named, if the configuration says which app it is."""
+    (cli.folder / "holdfast.toml").write_text('app = "shop:app"\n')
+    cli.start("approval", "name=x", "--id", "r")
+    answer = cli("signal", "r", "approved", '"yes please"', *door)
+    assert answer.code == 1
+    assert "signal approved: Expected `bool`, got `str`" in answer.error
+    assert cli("messages", "r", "--json").json == {"run": "r", "messages": []}
+
+
+def test_a_stored_message_is_listed_replaced_and_dropped(cli: Cli) -> None:
+    """Promise: `messages RUN` says what is wrong, and both cures work from the command line."""
+    cli.start("approval", "name=x", "--id", "r")
+    cli.ok("signal", "r", "approved", '"yes"', "--id", "m1")
+    cli.ok("signal", "r", "approved", "true", "--id", "m2")
+    shown = cli.ok("messages", "r", "shop:app")
+    assert all(word in shown for word in ("signal", "approved", "yes", "Expected `bool`")), shown
+    assert "Pause the run first" in cli("messages", "replace", "r", "m1", "true").error
+    cli.ok("pause", "r")
+    assert cli("messages", "replace", "r", "m1", '"no"', "shop:app").code == 1
+    assert "message 1 replaced; holdfast resume r" in cli.ok("messages", "replace", "r", "1", "false", "shop:app")
+    assert cli("messages", "drop", "r", "m2", "--json").json == {"run": "r", "message": "m2", "told_again": False}
+    cli.ok("resume", "r")
+    cli.finish("r")
+    assert "x: False" in cli.ok("show", "r")

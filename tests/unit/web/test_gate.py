@@ -20,7 +20,8 @@ BODIES: dict[str, Any] = {
     "/api/v1/runs/bulk": {"verb": "kill", "ids": ["r"], "dry_run": False, "expect": 1},
     "/api/v1/runs/{id}/signal": {"name": "approved", "value": True},
     "/api/v1/runs/{id}/approve": {"name": "approved"},
-    "/api/v1/runs/{id}/drop": {"number": 1},
+    "/api/v1/runs/{id}/drop": {"message": 1},
+    "/api/v1/runs/{id}/replace": {"message": 1},
     "/api/v1/topics/publish": {"topic": "paid", "value": "x"},
 }
 IDS = [f"{route.method} {route.path}" for route in ROUTES]

@@ -321,3 +321,20 @@ async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
     head = {"authorization": f"Bearer {api.secrets['admin']}", "content-type": "application/json"}
     answer = await api.http.post("/api/v1/runs", content=b" " * (16 * 1024 * 1024 + 1), headers=head)
     assert answer.status_code == 413
+
+
+async def test_a_signal_of_the_wrong_type_is_refused(api: Api) -> None:
+    """Promise: by the type that the workflow waits for; and a stored message can be listed, replaced and dropped."""
+    await started(api, "approval", "r", name="x")
+    answer = await api.ask("POST", "/api/v1/runs/r/signal", {"name": "approved", "value": "yes please"})
+    assert (answer.status_code, answer.json()["error"]) == (422, "InvalidInput"), answer.text
+    assert (await api.get("runs/r/messages"))["messages"] == []
+    await api.post("runs/r/pause", {})
+    await api.post("runs/r/signal", {"name": "approved", "value": True, "id": "m1"})
+    await api.post("runs/r/signal", {"name": "approved", "value": True, "id": "m2"})
+    wrong = await api.ask("POST", "/api/v1/runs/r/replace", {"message": "m1", "value": 7})
+    assert wrong.status_code == 422
+    assert (await api.post("runs/r/replace", {"message": "m1", "value": False, "reason": "typo"}))["message"] == "m1"
+    assert (await api.post("runs/r/drop", {"message": 2}))["told_again"] is False
+    [replaced, dropped] = (await api.get("runs/r/messages"))["messages"]
+    assert (replaced["value"], replaced["kind"], dropped["kind"]) == ("false", "signal", "dropped")

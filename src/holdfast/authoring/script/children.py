@@ -7,7 +7,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 import msgspec
 
-from holdfast.authoring.handle import JournalEvent, Run, RunView
+from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import require_program
@@ -121,8 +121,14 @@ class ChildRun(Run[R]):
     async def resume(self) -> None:
         self._refuse("resume")
 
-    async def drop_message(self, number: int, reason: str = "") -> bool:
+    async def messages(self) -> list[StoredMessage]:
+        self._refuse("messages")
+
+    async def drop_message(self, message: int | str, reason: str = "") -> bool:
         self._refuse("drop_message")
+
+    async def replace_message(self, message: int | str, value: object, reason: str = "") -> None:
+        self._refuse("replace_message")
 
     async def retry(self, *, id: str | None = None) -> Run[R]:
         self._refuse("retry")

@@ -116,12 +116,12 @@ class Exchange:
         self.announced[number] = call
         return number
 
-    def read(self, shape: Shape[Any], data: Any) -> Any:
+    def read(self, shape: Shape[Any], data: Any, advice: str = "") -> Any:
         """Stored data as a value. If it does not fit, the program stops, and the author's code never sees it."""
         try:
             return shape.decode(data)
         except NotDecodable as error:
-            self._broken = self._broken or error
+            self.stop(NotDecodable(f"{error} {advice}", path=error.path) if advice else error)
             return UNREADABLE
 
     def ask(self, command: c.Command, where: Place | None = None, reads: Arguments | None = None) -> e.AnyEvent | None:

@@ -206,6 +206,8 @@ class ScriptProgram(Exchange):
         if self._main is None:  # a new pass is planned for later; what comes meanwhile is kept for it
             if isinstance(event, e.SignalReceived):
                 self.waits.buffer(event)
+            elif isinstance(event, e.MessageDropped):
+                self.waits.drop(event.message)
             elif isinstance(event, e.ChildEnded):
                 self.children.ended(event)
             return
@@ -218,6 +220,8 @@ class ScriptProgram(Exchange):
                 self.waits.signal(event)
             case e.TopicReceived():
                 self.waits.topic(event)
+            case e.MessageDropped():
+                self.waits.drop(event.message)
             case e.SendSettled():
                 self.receipts.settled(event)
             case e.ChildEnded():

@@ -37,10 +37,13 @@ _IGNORED = frozenset(
         e.PassStarted,
         e.Paused,
         e.Resumed,
-        e.MessageDropped,
     )
 )
 _ADMINISTRATIVE = (e.Claimed, e.Released, e.Paused, e.Resumed)
+_CORRECTION = frozenset((e.Paused, e.MessageDropped, e.SignalReceived))
+"""What an operator writes about the messages of a paused run. A turn that takes messages in and pauses is released."""
+
+_ABOUT_THE_RUN = frozenset(_ADMINISTRATIVE) | _CORRECTION
 
 
 def is_kept_at_end(command: c.Command) -> bool:
@@ -56,9 +59,12 @@ def is_administrative(events: Sequence[e.AnyEvent]) -> bool:
     if events and isinstance(last := events[-1], e.Failed | e.Cancelled) and last.imposed:
         return True
     for event in events:
-        if type(event) not in _ADMINISTRATIVE:
+        if type(event) not in _ABOUT_THE_RUN:
             return False  # most, and at once
-    return any(type(event) in {e.Paused, e.Resumed} for event in events)
+    kinds = {type(event) for event in events}
+    if e.Paused in kinds and kinds <= _CORRECTION:
+        return True
+    return bool(kinds & {e.Paused, e.Resumed}) and kinds.issubset(_ADMINISTRATIVE)
 
 
 class Cursor:

@@ -53,10 +53,12 @@ class Waits:
         if memo is not None and isinstance(memo.settled, e.TimerFired):
             return TIMED_OUT
         known = _message_of(memo, call)
-        if known is None and call.kind == "signal":
-            known = self._take_buffered(call)
         if known is not None:
             value = program.read(call.shape, known)
+            return WAITING if value is UNREADABLE else value
+        signal = self._take_buffered(call) if call.kind == "signal" else None
+        if signal is not None:
+            value = self._read(call, signal)
             return WAITING if value is UNREADABLE else value
         until = later(program.at, call.timeout.total_seconds()) if call.timeout is not None else None
         if memo is not None and memo.settled is None and isinstance(memo.opened, e.WaitStarted):
@@ -85,23 +87,31 @@ class Waits:
             self._program.ask(c.EndWait(key=key))
 
     def buffer(self, event: e.SignalReceived) -> None:
-        """Keeps a signal for a later wait."""
+        """Keeps a signal for a later wait. One that an operator replaced stands where it stood."""
+        for index, kept in enumerate(self._buffered):
+            if kept.message == event.message:
+                self._buffered[index] = event
+                return
         self._buffered.append(event)
+
+    def drop(self, message: str) -> None:
+        """An operator dropped a signal that was kept."""
+        self._buffered = [kept for kept in self._buffered if kept.message != message]
 
     def signal(self, event: e.SignalReceived) -> None:
         """Gives a signal to the wait that was asked for first, or keeps it."""
         for key, call in self._open.items():
             if call.kind == "signal" and call.name == event.name:
                 self._program.ask(c.EndWait(key=key, message=event.message))
-                self._give(key, call, _content(call, event))
+                self._give(key, call, event)
                 return
-        self._buffered.append(event)
+        self.buffer(event)
 
     def topic(self, event: e.TopicReceived) -> None:
         """Gives a publication to its wait."""
         call = self._open.get(event.key)
         if call is not None:
-            self._give(event.key, call, event.value)
+            self._give(event.key, call, event)
 
     def timed_out(self, key: str) -> None:
         """The time of a sleep or wait came."""
@@ -112,19 +122,25 @@ class Waits:
         """Every future that may be awaited."""
         return list(self._futures.values())
 
-    def _give(self, key: str, call: WaitCall, data: msgspec.Raw) -> None:
+    def _give(self, key: str, call: WaitCall, event: e.SignalReceived | e.TopicReceived) -> None:
         del self._open[key]
         self._program.timers.drop(key)
-        value = self._program.read(call.shape, data)
+        value = self._read(call, event)
         if value is not UNREADABLE:
             self._resolve(key, value)
 
-    def _take_buffered(self, call: WaitCall) -> msgspec.Raw | None:
+    def _read(self, call: WaitCall, event: e.SignalReceived | e.TopicReceived) -> Any:
+        """The value of a message that is taken now; if it does not fit, the program stops, and says what helps."""
+        data = _content(call, event) if isinstance(event, e.SignalReceived) else event.value
+        advice = "" if self._program.is_replaying else _advice(self._program.beginning.run, call, event)
+        return self._program.read(call.shape, data, advice)
+
+    def _take_buffered(self, call: WaitCall) -> e.SignalReceived | None:
         for index, signal in enumerate(self._buffered):
             if signal.name == call.name:
                 del self._buffered[index]
                 self._program.ask(c.EndWait(key=call.key, message=signal.message), call.place)
-                return _content(call, signal)
+                return signal
         return None
 
     def _resolve(self, key: str, value: Any) -> None:
@@ -138,6 +154,18 @@ def _content(call: WaitCall, signal: e.SignalReceived) -> msgspec.Raw:
     if not call.has_sender:
         return signal.value
     return msgspec.Raw(msgspec.json.encode({"value": signal.value, "sender": signal.sender}))
+
+
+def _advice(run: str, call: WaitCall, event: e.SignalReceived | e.TopicReceived) -> str:
+    """What an operator can do about a message that the run cannot read: its id is in the inbox, or in the journal."""
+    if isinstance(event, e.SignalReceived):
+        name, sender = event.message, f" from {event.sender}" if event.sender else ""
+    else:
+        name, sender = f"{event.message}/{event.key}", ""
+    return (
+        f"It is message {name}{sender}, and the run waits at {call.place}. Correct it: `holdfast messages replace "
+        f"{run} {name} JSON`, or drop it: `holdfast messages drop {run} {name}`; then `holdfast resume {run}`."
+    )
 
 
 def _message_of(memo: Memo | None, call: WaitCall) -> msgspec.Raw | None:

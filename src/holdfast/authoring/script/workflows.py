@@ -13,6 +13,9 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from msgspec import UNSET, UnsetType
+
+from holdfast.authoring.script.accepted import Accepts, check_accepts, shapes_of
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.checks import check_function, check_raises, code_of, place_of
@@ -26,11 +29,13 @@ from holdfast.core.ids import check_name, child_id
 from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.payload import Arguments, result_shape
 from holdfast.core.retry import Retry
-from holdfast.core.specs import WorkflowSpec
+from holdfast.core.specs import WorkflowSpec, check_step_limit
 from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_OPTIONS = ("name", "version", "deadline", "retry", "raises", "keep", "accepts", "step_limit")
 
 CHILD_TIMEOUT = timedelta(days=365)
 
@@ -112,6 +117,8 @@ class AnyWorkflow(Generic[P, R]):
         retry: Retry | int | None = None,
         raises: Raises = (),
         keep: Duration | None = None,
+        accepts: Accepts | None = None,
+        step_limit: int | UnsetType | None = UNSET,
         is_remote: bool = False,
     ) -> None:
         what = "@remote" if is_remote else "@workflow"
@@ -126,6 +133,8 @@ class AnyWorkflow(Generic[P, R]):
         self._retry = Retry(retry) if isinstance(retry, int) else retry or Retry.none
         self._raises = check_raises(raises, what)
         self._keep = _span(keep, "keep= of a workflow")
+        self._accepts = check_accepts(accepts, what)
+        self._step_limit = check_step_limit(step_limit, f"{what}(step_limit=…)")
         self._is_remote = is_remote
 
     def __repr__(self) -> str:
@@ -153,6 +162,9 @@ class AnyWorkflow(Generic[P, R]):
             where=self.where,
             is_remote=self._is_remote,
             keep=self._keep,
+            accepts=functools.partial(shapes_of, self._accepts, self.function),
+            is_closed=self._accepts is not None,
+            step_limit=self._step_limit,
         )
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], where: Place) -> Call[R]:
@@ -216,6 +228,8 @@ def workflow(
     retry: Retry | int | None = None,
     raises: Raises = (),
     keep: Duration | None = None,
+    accepts: Accepts = (),
+    step_limit: int | None = None,
 ) -> WorkflowDecorator: ...
 def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a function a workflow: ordinary Python whose steps, waits and children are durable.
@@ -224,9 +238,13 @@ def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> A
     - `deadline`: fails a run that takes longer, counted from its start
     - `retry`: restarts the body after an error outside steps; completed steps are kept. Default: no retry
     - `raises`: exceptions that `result()` and a parent get as themselves
+    - `accepts`: the signals it takes, such as `(approved,)`: another name, or a value of another type, is refused where
+      it is sent. Default: any name; types are checked for signals that the body names
+    - `step_limit`: how many attempts of steps, waits and children a run may ask for; None: no limit. Default: the app's
+    - `keep`: how long ended runs are kept. Default: the app's
     - `name`: the name in the journal. Default: the function's
     """
-    check_options(options, ("name", "version", "deadline", "retry", "raises", "keep"), "@workflow")
+    check_options(options, _OPTIONS, "@workflow")
     return WorkflowDecorator(options) if function is None else _make_workflow(function, options)
 
 
@@ -235,10 +253,12 @@ def remote(function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: 
 @overload
 def remote(function: Callable[P, R], /) -> SyncWorkflow[P, R]: ...
 @overload
-def remote(*, name: str | None = None, version: str = "", raises: Raises = ()) -> WorkflowDecorator: ...
+def remote(
+    *, name: str | None = None, version: str = "", raises: Raises = (), accepts: Accepts = ()
+) -> WorkflowDecorator: ...
 def remote(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declares a workflow that another process serves: typed to start, without its code."""
-    check_options(options, ("name", "version", "raises"), "@remote")
+    check_options(options, ("name", "version", "raises", "accepts"), "@remote")
     options["is_remote"] = True
     return WorkflowDecorator(options) if function is None else _make_workflow(function, options)
 

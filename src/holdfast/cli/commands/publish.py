@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from holdfast.authoring.script.channels import Topic
-from holdfast.cli.message import channel_of, decoded, message_id_option
+from holdfast.cli.message import channel_of, message_id_option
 from holdfast.cli.options import store_options
 from holdfast.cli.output import Output
+from holdfast.cli.parameters import read_json
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
 
@@ -21,7 +22,7 @@ from holdfast.cli.targets import opened_client
 @message_id_option
 def command(topic: str, value: str, target: str | None, url: str | None, is_json: bool, id: str | None) -> None:
     """Publish a value to every run that waits on TOPIC now, and print their ids."""
-    run_async(_publish(target, url, channel_of(Topic, topic), decoded(value), id, Output(is_json=is_json)))
+    run_async(_publish(target, url, channel_of(Topic, topic), read_json(value), id, Output(is_json=is_json)))
 
 
 async def _publish(

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from holdfast.authoring.script.channels import Signal
-from holdfast.cli.message import channel_of, decoded, message_id_option
+from holdfast.cli.message import channel_of, message_id_option
 from holdfast.cli.options import find_run, store_options
 from holdfast.cli.output import Output
+from holdfast.cli.parameters import read_json
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
-from holdfast.client.run import ClientRun
 from holdfast.core.hints import did_you_mean
 
 
@@ -31,15 +31,14 @@ def command(
       holdfast signal order-42 approved true
       holdfast signal order-42 comment '"well done"'
     """
-    run_async(_signal(run_id, target, url, channel_of(Signal, name), decoded(value), id, Output(is_json=is_json)))
+    run_async(_signal(run_id, target, url, channel_of(Signal, name), read_json(value), id, Output(is_json=is_json)))
 
 
 async def _signal(
     run_id: str, target: str | None, url: str | None, channel: Signal[Any], value: Any, id: str | None, out: Output
 ) -> None:
-    async with opened_client(target, url) as client:
-        await find_run(client, run_id)
-        run = ClientRun[Any](client, run_id, None)
+    async with opened_client(target, url, has_definitions=True) as client:
+        run = client.handle(await find_run(client, run_id))
         awaited = [one.name for one in (await run.view()).doing.now if one.kind == "signal"]
         await run.signal(channel, value, id=id)
     is_awaited = channel.name in awaited

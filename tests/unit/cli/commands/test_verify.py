@@ -1,4 +1,4 @@
-"""`holdfast verify`, and `drop` for what it names."""
+"""`holdfast verify`, and `messages drop` for what it names."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def test_what_does_not_hold_is_named(cli: Cli, statement: str, words: list[str])
 
 
 def test_a_damaged_message_is_named_and_dropped(cli: Cli) -> None:
-    """Contract: `verify` names its number, `drop` gives it up, and then all holds."""
+    """Contract: `verify` names its number, `messages drop` drops it, and then all holds."""
     cli.start("hello", "name=x", "--id", "open")
     cli.ok("signal", "open", "go", "7")
     change(cli, "UPDATE inbox SET body = CAST(replace(body, '7', '8') AS BLOB)")
     assert "run open: message 1 in its inbox was changed or damaged" in cli("verify").out
-    assert cli("drop", "open", "1", "--json").json == {"run": "open", "message": 1, "told_again": False}
+    assert cli("messages", "drop", "open", "1", "--json").json == {"run": "open", "message": 1, "told_again": False}
     assert cli("verify").code == 0
-    assert "message 1 dropped" in cli.ok("drop", "open", "1", "--reason", "again")
-    assert cli("drop", "open", "2").code == 1
+    assert "message 1 dropped" in cli.ok("messages", "drop", "open", "1", "--reason", "again")
+    assert cli("messages", "drop", "open", "2").code == 1
 
 
 def test_pages_are_followed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

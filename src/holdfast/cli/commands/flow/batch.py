@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from holdfast.authoring.batch.plan import Order
 from holdfast.authoring.flow.loader import check_file
@@ -19,7 +18,7 @@ from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import app_to_serve, refuse_private
 from holdfast.config import load
-from holdfast.errors import InvalidInput
+from holdfast.core.given_json import given_json
 
 
 @click.command("batch", cls=HoldfastCommand)
@@ -54,10 +53,7 @@ def command(
     given = variables_of(variables)
 
     def make(line: bytes) -> Call[Any]:
-        try:
-            return flow(msgspec.json.decode(line), vars=given)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"it is not JSON: {error}") from error
+        return flow(given_json(line, "it"), vars=given)
 
     asked = Request(
         inputs, out, id or default_id(flow.spec, inputs, given), concurrency, order, queue, not is_only_client

@@ -17,10 +17,11 @@ from holdfast.authoring.script.workflows import Call
 from holdfast.cli.commands.flow.file import catalog_of, flow_file
 from holdfast.cli.commands.start import end_of
 from holdfast.cli.output import Output
-from holdfast.cli.parameters import by_name, duration, pair, read_text
+from holdfast.cli.parameters import by_name, duration, pair, read_json, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import app_to_serve, refuse_private
 from holdfast.config import load
+from holdfast.core.given_json import given_json
 from holdfast.errors import InvalidInput
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -65,7 +66,7 @@ def command(
         refuse_private(app.url)
     flow: Flow[Any, Any] = Flow(check_file(file, catalog_of(app)).required(), where=str(file))
     try:
-        call = flow(_json(read_text(given, "--input"), "--input"), vars=variables_of(variables))
+        call = flow(read_json(given, "--input"), vars=variables_of(variables))
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
     return run_async(_run(app, call, id, Output(is_json=is_json), timeout, is_detached=detach))
@@ -90,14 +91,11 @@ def variables_of(given: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     for name, text in by_name(given, "variable").items():
         data = read_text(text, f"--var {name}")
         try:
-            found[name] = msgspec.json.decode(data)
-        except msgspec.DecodeError:
+            msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
             found[name] = data.decode(errors="replace").rstrip("\n")
+        except RecursionError:
+            given_json(data, f"--var {name}")  # says so
+        else:
+            found[name] = given_json(data, f"--var {name}")
     return found
-
-
-def _json(data: bytes, what: str) -> Any:
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{what} is not JSON: {error}") from error

@@ -1,0 +1,88 @@
+"""Which signals a workflow takes, and of which type: as its author declared them, or as its code names them.
+
+`@workflow(accepts=(approved,))` is the whole list, and any other name is refused where it is sent. Without it the
+signals that the body names are looked up, so that a value of the wrong type is still refused; a name that is not found
+may be sent. Nothing is executed and nothing is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from holdfast.authoring.script.channels import Channel
+from holdfast.authoring.script.functions import is_a
+from holdfast.core.payload import Shape
+from holdfast.errors import DefinitionError
+
+DEEPEST = 5
+"""Functions that a body calls, and that these call: how far signals are looked for."""
+
+Accepts = Channel[Any] | tuple[Channel[Any], ...]
+
+
+def check_accepts(accepts: Accepts | None, what: str) -> tuple[Channel[Any], ...] | None:
+    """The declared signals as a tuple; None if there is no declaration."""
+    if accepts is None:
+        return None
+    declared = accepts if isinstance(accepts, tuple) else (accepts,)
+    for one in declared:
+        if not is_a(one, Channel) or one.kind != "signal":
+            raise DefinitionError(f"{what}(accepts=…) takes signals such as Signal[bool]('approved'), got {one!r}")
+        _ = one.shape
+    names = [one.name for one in declared]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DefinitionError(f"{what}(accepts=…) names signal {twice!r} twice: name each once")
+    return declared
+
+
+def shapes_of(declared: tuple[Channel[Any], ...] | None, function: Callable[..., Any]) -> Mapping[str, Shape[Any]]:
+    """By name: the types of the signals that were declared, else of those that the function names."""
+    if declared is not None:
+        return {one.name: one.shape for one in declared}
+    found: dict[str, Shape[Any]] = {}
+    unsure: set[str] = set()
+    for signal in _signals_in(function, set(), DEEPEST):
+        try:
+            shape = signal.shape
+        except DefinitionError:
+            continue
+        if shape.annotation != found.setdefault(signal.name, shape).annotation:
+            unsure.add(signal.name)
+    return {name: shape for name, shape in found.items() if name not in unsure}
+
+
+def _signals_in(function: Any, seen: set[int], depth: int) -> Iterator[Channel[Any]]:
+    if not is_a(function, FunctionType) or id(function) in seen or depth == 0:
+        return
+    seen.add(id(function))
+    for value in _values_named(function):
+        if is_a(value, Channel):
+            if value.kind == "signal":
+                yield value
+        elif is_a(value, FunctionType) and value.__module__ == function.__module__:
+            yield from _signals_in(value, seen, depth - 1)
+
+
+def _values_named(function: FunctionType) -> Iterator[Any]:
+    """What the names in a function stand for now: globals, attributes of modules, and what it closes over."""
+    names = set(_names(function.__code__))
+    for name in names & function.__globals__.keys():
+        value = function.__globals__[name]
+        yield value
+        if is_a(value, ModuleType):
+            yield from (vars(value)[inner] for inner in names & vars(value).keys())
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

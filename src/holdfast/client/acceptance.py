@@ -1,0 +1,27 @@
+"""Whether a run would take a signal, by what its definition says (`authoring.script.accepted`)."""
+
+from __future__ import annotations
+
+from holdfast.client.arguments import misfit
+from holdfast.core.hints import did_you_mean
+from holdfast.core.specs import WorkflowSpec
+from holdfast.errors import NotDecodable
+
+
+def refusal(spec: WorkflowSpec, name: str, data: bytes) -> str | None:
+    """Why runs of that definition do not take the signal with this value; None if they do, or if it does not say."""
+    known = spec.accepts()
+    shape = known.get(name)
+    where = f"workflow {spec.label}{f' ({spec.where})' if spec.where else ''}"
+    if shape is None:
+        if not spec.is_closed:
+            return None
+        hint = did_you_mean(name, list(known))
+        names = f"It accepts {', '.join(known)}." if known else "It accepts none."
+        return f"{where} does not accept signal {name!r}.{hint} {names}"
+    try:
+        shape.decode(data)
+    except NotDecodable as error:
+        kind = getattr(shape.annotation, "__name__", None) or str(shape.annotation)
+        return f"{misfit(f'signal {name}', error)}. {where} waits for Signal[{kind}]({name!r})."
+    return None
