@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
@@ -20,16 +20,16 @@ from holdfast.authoring.registry import Registry, serve
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
-from holdfast.authoring.script.workflows import AnyWorkflow, Call
-from holdfast.client.client import Client
+from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
+from holdfast.client.client import Client, IfExists
 from holdfast.client.holder import ClientHolder
+from holdfast.client.selection import Statuses
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings, check_limits
-from holdfast.core.status import Status
 from holdfast.doors import web
 from holdfast.errors import NotAllowedHere, UnknownWorkflow
 from holdfast.ports.grants import Grants
@@ -208,7 +208,9 @@ class App(ClientHolder):
     # -- verbs ---------------------------------------------------------------------------------------------------------
 
     def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
-        """Like `asyncio.run`: starts the call with its own worker and returns its result. Same id: same result."""
+        """Like `asyncio.run`: starts the call with its own worker and returns its result. Same id and input: same
+        result."""
+        checked_call(call, "app.run")
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -223,6 +225,7 @@ class App(ClientHolder):
 
     async def run_here(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
         """`run` on the running loop."""
+        checked_call(call, "app.run")
         if self.registry.find(call.spec.name, call.spec.version) is None:
             raise UnknownWorkflow(
                 f"app.run({call.spec.name}(…)): this app does not serve it; add it: App(workflows=[{call.spec.name}])"
@@ -243,11 +246,14 @@ class App(ClientHolder):
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         connection: object | None = None,
+        if_exists: IfExists | None = None,
     ) -> Run[R]:
-        """Starts a run; it is durable when this returns. The same id, or key within 24 h, returns the existing run.
+        """Starts a run; it is durable when this returns. The same id, or key within 24 h, returns the existing run if
+        its input is the same, and raises `Conflict` if it is not.
 
-        - `id`: names the run permanently; `Conflict` if another workflow uses it
-        - `key`: an idempotency key for 24 h; the same key with different input: `Conflict`
+        - `id`: names the run for as long as it is kept (see `keep`); then the id is free again
+        - `key`: an idempotency key for 24 h
+        - `if_exists`: "return" returns the existing run whatever its input, "reject" raises `Conflict` for any
         - `delay`: begins later
         - `deadline`: ends a run that takes longer; instead of the workflow's own
         - `queue`, `priority`: which workers take it, and before which others of its workflow (higher first)
@@ -256,16 +262,9 @@ class App(ClientHolder):
           PostgreSQL a psycopg connection, or SQLAlchemy's on psycopg; on SQLite the one of `app.connection()`
         """
         return await (await self.client()).start(
-            call,
-            id=id,
-            key=key,
-            delay=delay,
-            deadline=deadline,
-            queue=queue,
-            priority=priority,
-            attributes=attributes,
-            connection=connection,
-        )
+            call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
+            attributes=attributes, connection=connection, if_exists=if_exists,
+        )  # fmt: skip
 
     def asgi(
         self, *, tokens: Any = None, authorize: Any = None, allowed_hosts: Iterable[str] | None = None, prefix: str = ""
@@ -274,7 +273,11 @@ class App(ClientHolder):
         `authorize`: gets the scope, returns (name, role) or None; may be async. `allowed_hosts`: default loopback."""
         return web("asgi").asgi(self, tokens=tokens, authorize=authorize, allowed_hosts=allowed_hosts, prefix=prefix)
 
-    async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
+    @overload
+    async def get(self, id: str) -> Run[Any]: ...
+    @overload
+    async def get(self, id: str, workflow: AnyWorkflow[..., R]) -> Run[R]: ...
+    async def get(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Run[Any]:
         """The run with that id; `RunNotFound` if there is none."""
         return await (await self.client()).get(id, workflow)
 
@@ -292,6 +295,7 @@ class App(ClientHolder):
         queue: str = "default",
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        if_exists: IfExists | None = None,
     ) -> Batch[R]:
         """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time.
 
@@ -304,21 +308,15 @@ class App(ClientHolder):
         from holdfast.client.batches import start_batch
 
         return await start_batch(
-            await self.client(),
-            workflow,
-            inputs,
-            concurrency=concurrency,
-            order=order,
-            id=id,
-            key=key,
-            delay=delay,
-            deadline=deadline,
-            queue=queue,
-            priority=priority,
-            attributes=attributes,
-        )
+            await self.client(), workflow, inputs, concurrency=concurrency, order=order, id=id, key=key, delay=delay,
+            deadline=deadline, queue=queue, priority=priority, attributes=attributes, if_exists=if_exists,
+        )  # fmt: skip
 
-    async def batch(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Batch[R]:
+    @overload
+    async def batch(self, id: str) -> Batch[Any]: ...
+    @overload
+    async def batch(self, id: str, workflow: AnyWorkflow[..., R]) -> Batch[R]: ...
+    async def batch(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Batch[Any]:
         """The batch with that id; `RunNotFound` if there is none."""
         from holdfast.client.batches import get_batch
 
@@ -341,25 +339,19 @@ class App(ClientHolder):
         *,
         workflow: str | None = None,
         version: str | None = None,
-        status: str | Status | None = None,
+        status: Statuses | None = None,
         queue: str | None = None,
         parent: str | None = None,
+        root: str | None = None,
         key: str | None = None,
         attributes: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[RunView]:
-        """Runs, newest first."""
-        client = await self.client()
-        async for view in client.runs(
-            workflow=workflow,
-            version=version,
-            status=status,
-            queue=queue,
-            parent=parent,
-            key=key,
-            attributes=attributes,
-            limit=limit,
-        ):
+        """Runs, newest first. `status` is one or several; `root` is the first run of a tree: all of that tree."""
+        async for view in (await self.client()).runs(
+            workflow=workflow, version=version, status=status, queue=queue, parent=parent, root=root, key=key,
+            attributes=attributes, limit=limit,
+        ):  # fmt: skip
             yield view
 
     async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:

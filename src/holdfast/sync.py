@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Concatenate, Generic, Literal, Self, TypeVar, cast
+from typing import Any, Concatenate, Generic, Literal, Self, TypeVar, cast, overload
 
 from msgspec import UNSET, UnsetType
 
@@ -40,9 +40,11 @@ from holdfast.authoring.script.verbs import (
     transaction,
     uuid4,
 )
-from holdfast.authoring.script.workflows import AnyWorkflow, Call, remote, workflow
+from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call, remote, workflow
 from holdfast.client.blocking import Batch, Portal, iterate
+from holdfast.client.client import IfExists
 from holdfast.client.loop_thread import LoopThread
+from holdfast.client.selection import Statuses
 from holdfast.client.transactions import borrow, settle
 from holdfast.core.durations import Duration
 from holdfast.core.manifest import Manifest
@@ -243,7 +245,7 @@ class App:
                 leak(inner)
 
     def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
-        """Starts the call with its own worker and returns its result. Same id: same result."""
+        """Starts the call with its own worker and returns its result. Same id and input: same result."""
         if self.app.is_open:  # on the loop that has it open: what is open belongs to one loop
             return self._portal.call(self.app.run_here(call, id=id, timeout=timeout))
         return self.app.run(call, id=id, timeout=timeout)
@@ -260,11 +262,10 @@ class App:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         connection: object | None = None,
+        if_exists: IfExists | None = None,
     ) -> Run[R]:
-        """Starts a run; it is durable when this returns. The same id, or key within 24 h, returns the existing run.
-
-        `connection` joins your open transaction, as that of `holdfast.App.start` does.
-        """
+        """Starts a run; it is durable when this returns. Everything is as for `holdfast.App.start`."""
+        checked_call(call, "app.start")
         if hasattr(connection, "__aenter__") and not hasattr(connection, "__enter__"):
             call.close()
             raise InvalidInput(
@@ -273,16 +274,9 @@ class App:
                 "`with app.connection()`."
             )
         made = self.app.start(
-            call,
-            id=id,
-            key=key,
-            delay=delay,
-            deadline=deadline,
-            queue=queue,
-            priority=priority,
-            attributes=attributes,
-            connection=connection,
-        )
+            call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
+            attributes=attributes, connection=connection, if_exists=if_exists,
+        )  # fmt: skip
         return Run(self._portal.call(made), self._portal)
 
     def start_batch(
@@ -299,26 +293,23 @@ class App:
         queue: str = "default",
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        if_exists: IfExists | None = None,
     ) -> Batch[R]:
         """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time."""
         made = self.app.start_batch(
-            workflow,
-            inputs,
-            concurrency=concurrency,
-            order=order,
-            id=id,
-            key=key,
-            delay=delay,
-            deadline=deadline,
-            queue=queue,
-            priority=priority,
-            attributes=attributes,
-        )
+            workflow, inputs, concurrency=concurrency, order=order, id=id, key=key, delay=delay, deadline=deadline,
+            queue=queue, priority=priority, attributes=attributes, if_exists=if_exists,
+        )  # fmt: skip
         return Batch(self._portal.call(made), self._portal)
 
-    def batch(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Batch[R]:
+    @overload
+    def batch(self, id: str) -> Batch[Any]: ...
+    @overload
+    def batch(self, id: str, workflow: AnyWorkflow[..., R]) -> Batch[R]: ...
+    def batch(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Batch[Any]:
         """The batch with that id; `RunNotFound` if there is none."""
-        return Batch(self._portal.call(self.app.batch(id, workflow)), self._portal)
+        got = self.app.batch(id) if workflow is None else self.app.batch(id, workflow)
+        return Batch(self._portal.call(got), self._portal)
 
     @contextmanager
     def connection(self) -> Generator[Any]:
@@ -336,33 +327,33 @@ class App:
             raise
         self._portal.call(settle(transaction))
 
-    def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[R]:
+    @overload
+    def get(self, id: str) -> Run[Any]: ...
+    @overload
+    def get(self, id: str, workflow: AnyWorkflow[..., R]) -> Run[R]: ...
+    def get(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Run[Any]:
         """The run with that id; `RunNotFound` if there is none."""
-        return Run(self._portal.call(self.app.get(id, workflow)), self._portal)
+        got = self.app.get(id) if workflow is None else self.app.get(id, workflow)
+        return Run(self._portal.call(got), self._portal)
 
     def runs(
         self,
         *,
         workflow: str | None = None,
         version: str | None = None,
-        status: str | Status | None = None,
+        status: Statuses | None = None,
         queue: str | None = None,
         parent: str | None = None,
+        root: str | None = None,
         key: str | None = None,
         attributes: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> Iterator[RunView]:
-        """Runs, newest first."""
+        """Runs, newest first. `status` is one or several; `root` is the first run of a tree: all of that tree."""
         views = self.app.runs(
-            workflow=workflow,
-            version=version,
-            status=status,
-            queue=queue,
-            parent=parent,
-            key=key,
-            attributes=attributes,
-            limit=limit,
-        )
+            workflow=workflow, version=version, status=status, queue=queue, parent=parent, root=root, key=key,
+            attributes=attributes, limit=limit,
+        )  # fmt: skip
         return iterate(views, self._portal.call)
 
     def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:

@@ -247,7 +247,7 @@ def test_waiting_gives_the_result_or_the_reason(place: Place) -> None:
     with place.worker():
         assert json.loads(place.ok(*START, "hello", "name=x", "--wait")) == "hello x"
         whole = json.loads(place.ok(*START, "hello", "name=x", "--id", "r", "--wait", "--json"))
-        assert whole == {"run": "r", "status": "completed", "result": "hello x"}
+        assert whole == {"run": "r", "outcome": whole["outcome"], "status": "completed", "result": "hello x"}
         failed = place.run(*START, "fails", "text=boo\nhoo", "--id", "bad", "--wait")
         assert failed.returncode == 1
         assert len(failed.stderr.splitlines()) == 1

@@ -49,7 +49,7 @@ from holdfast.errors import Conflict, HoldfastError, InvalidInput, InvalidItem, 
 from holdfast.turn.payloads import inline
 
 if TYPE_CHECKING:
-    from holdfast.client.client import Client
+    from holdfast.client.client import Client, IfExists
 
 R = TypeVar("R")
 
@@ -271,12 +271,16 @@ async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: 
     call: Call[Counts] = Call(batch, batch.arguments.encode((plan, Standing()), {}), place(0))
     given = dict(options.pop("attributes", None) or {})
     attributes = {"batch_of": plan.workflow[:1000], **given}
+    asked: IfExists | None = options.pop("if_exists", None)
+    # The same inputs with another concurrency are the same batch, so the plans are compared here.
+    options["if_exists"] = "return" if asked is None else asked
     run = await client.start(call, attributes=attributes, brings=brings, needs=tuple(needs), **options)
     stored = await _plan_of(client, run.id)
-    if (stored.workflow, stored.version, stored.index) != (plan.workflow, plan.version, plan.index):
+    is_same = asked == "return" or (stored.version, stored.index) == (plan.version, plan.index)
+    if stored.workflow != plan.workflow or not is_same:
         raise Conflict(
             f"id {run.id!r} belongs to a batch of {stored.total} {stored.workflow} with different inputs; "
-            "choose a different id"
+            "choose a different id or key"
         )
     return Batch(client, run.id, spec, stored)
 

@@ -7,17 +7,18 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.context import find_program
-from holdfast.authoring.script.workflows import AnyWorkflow, Call
+from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.access import LocalWorker
 from holdfast.client.feed import Feeds
 from holdfast.client.run import ClientRun, read_errors, view_of
+from holdfast.client.selection import Statuses, checked_attributes, selection
 from holdfast.client.waiting import Waiting, nowhere
 from holdfast.core import events as e
 from holdfast.core.commands import carry
@@ -25,9 +26,8 @@ from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_id, check_name
 from holdfast.core.instants import instant_after, kept_instant, later
-from holdfast.core.payload import input_hash
+from holdfast.core.payload import input_hash, is_same_input
 from holdfast.core.specs import WorkflowSpec
-from holdfast.core.status import Status, parse_status
 from holdfast.core.trace import CurrentTrace, no_trace, trace_now
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.facts import RunStarted
@@ -41,6 +41,9 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 KEY_WINDOW = timedelta(hours=24)
+
+IfExists: TypeAlias = Literal["return", "reject"]
+"""What becomes of a start whose id or key a run has: that run, whatever its input, or a `Conflict`."""
 
 _LACKING = (
     "what the run needs was written so long before it that it is gone again: what nothing refers to is kept for "
@@ -116,11 +119,13 @@ class Client:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         connection: object | None = None,
+        if_exists: IfExists | None = None,
         brings: Mapping[str, bytes] | None = None,
         needs: tuple[str, ...] = (),
         by_hand: bool = False,
     ) -> Run[R]:
-        """Starts a run; it is durable when this returns. The same id, or key within 24 h, returns the existing run.
+        """Starts a run; it is durable when this returns. The same id, or key within 24 h, with the same input returns
+        the existing run; see `App.start`.
 
         With `connection` it is made in the open transaction of that, and is there when the caller commits. `brings`:
         blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored before.
@@ -128,6 +133,7 @@ class Client:
         who.
         """
         _refuse_in_workflow(call)
+        _check_if_exists(if_exists)
         spec = call.spec
         run_id = check_id(id, "run id") if id is not None else secrets.token_hex(12)
         now = self.store.clock.now()
@@ -144,7 +150,7 @@ class Client:
             available_at=_after(now, delay, "delay") if delay is not None else None,
             deadline=_deadline(deadline, spec, now) if deadline is not None or spec.deadline is not None else None,
             keep=spec.keep,
-            attributes=_attributes(attributes) if attributes else {},
+            attributes=checked_attributes(attributes) if attributes else {},
             actor=self.actor if by_hand else "",
             value=value,
             blob=blob,
@@ -164,7 +170,7 @@ class Client:
         else:
             made = await self.store.create(new, key_since=now - KEY_WINDOW)
         if isinstance(made, Existing):
-            _check_existing(made, spec, new.input_hash, id)
+            _check_existing(made, spec, new.input_hash, if_exists)
             return ClientRun(self, made.run.id, spec)
         if isinstance(made, Lacking):
             raise BlobNotFound(_LACKING)
@@ -186,26 +192,14 @@ class Client:
     async def runs(
         self,
         *,
-        workflow: str | None = None,
-        version: str | None = None,
-        status: str | Status | None = None,
-        queue: str | None = None,
-        parent: str | None = None,
-        key: str | None = None,
+        status: Statuses | None = None,
         attributes: Mapping[str, str] | None = None,
         after: str = "",
         limit: int | None = None,
+        **texts: str | None,
     ) -> AsyncIterator[RunView]:
-        """Runs, newest first; pages are fetched as they are needed."""
-        which = Filter(
-            workflow=workflow or "",
-            version=version,
-            statuses=(parse_status(status),) if status is not None else (),
-            queue=queue or "",
-            parent=parent or "",
-            key=key or "",
-            attributes=dict(attributes or {}),
-        )
+        """Runs, newest first; pages are fetched as they are needed. For `texts` see `selection`."""
+        which = selection(status=status, attributes=attributes, **texts)
         left = limit
         while left is None or left > 0:
             page = await self.store.list(which, after=after, limit=100 if left is None else min(100, left))
@@ -228,6 +222,7 @@ class Client:
 
     async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run waiting on the topic now; returns their ids."""
+        _check_topic(topic, "publish")
         blobs: dict[str, bytes] = {}
         raw, blob, refs = carry(topic.encode(value), blobs)
         message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
@@ -237,6 +232,7 @@ class Client:
 
     async def watching(self, topic: Channel[Any]) -> list[str]:
         """Ids of the runs waiting on the topic now."""
+        _check_topic(topic, "waiting")
         return [watcher.run for watcher in await self.store.watchers(topic.name)]
 
 
@@ -245,25 +241,42 @@ def _nobody(end: e.ChildEnded) -> None:
 
 
 def _refuse_in_workflow(call: Call[Any]) -> None:
+    checked_call(call, "app.start")
     if find_program() is not None:
         raise NotAllowedHere(
             f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use "
             f"start({call.spec.name}(…))"
         )
-    if not isinstance(call, Call):
-        raise InvalidInput(f"app.start takes a call such as hello('world'), got {call!r}")
 
 
-def _check_existing(made: Existing, spec: WorkflowSpec, digest: str, id: str | None) -> None:
+def _check_topic(channel: Channel[Any], verb: str) -> None:
+    if isinstance(channel, Channel) and channel.kind == "topic":
+        return
+    if not isinstance(channel, Channel):
+        raise InvalidInput(f"app.{verb}() takes a topic such as Topic[int]('prices'), got {channel!r}")
+    advice = f"await run.signal({channel.name}, …)" if verb == "publish" else "look at `waiting` of app.runs()"
+    raise NotAllowedHere(f"app.{verb}({channel.name}): {channel.name} is a Signal, which goes to one run: {advice}")
+
+
+def _check_existing(made: Existing, spec: WorkflowSpec, digest: str, if_exists: IfExists | None) -> None:
+    """Whether the run that has the id or key may be returned."""
     row = made.run
-    if made.by_key:
-        if row.input_hash != digest:
-            raise Conflict(
-                f"key {row.key!r} was used for run {row.id} with different input less than 24 h ago; use a different "
-                "key for a different request"
-            )
-    elif row.workflow != spec.name:
-        raise Conflict(f"id {id!r} belongs to a run of workflow {row.workflow!r}; choose another for {spec.name!r}")
+    name = f"key {row.key!r} was used less than 24 h ago for run {row.id}" if made.by_key else f"run {row.id!r} exists"
+    if if_exists == "reject":
+        raise Conflict(f'{name} ({row.status.value}), and if_exists="reject" was given: nothing was started')
+    if row.workflow != spec.name:
+        what = "key" if made.by_key else "id"
+        raise Conflict(f"{name}, and it is of workflow {row.workflow!r}; choose another {what} for {spec.name!r}")
+    if if_exists is None and not is_same_input(row.input_hash, digest):
+        raise Conflict(
+            f"{name}, with different input: nothing was started. Use a different {'key' if made.by_key else 'id'} for "
+            'a different request, or if_exists="return" to get that run whatever its input'
+        )
+
+
+def _check_if_exists(value: object) -> None:
+    if value not in {None, "return", "reject"}:
+        raise InvalidInput(f"if_exists={value!r}: 'return' (the existing run, whatever its input) or 'reject'")
 
 
 def _priority(value: int) -> int:
@@ -282,17 +295,6 @@ def _deadline(value: Duration | datetime | None, spec: WorkflowSpec, now: dateti
 
 def _after(now: datetime, value: Duration, what: str) -> datetime:
     return instant_after(now, parse_duration(value, what=what), what)
-
-
-def _attributes(value: Mapping[str, str] | None) -> dict[str, str]:
-    given = dict(value or {})
-    for name, text in given.items():
-        check_name(name, "the name of an attribute")
-        if not isinstance(text, str):
-            raise InvalidInput(f"attributes[{name!r}] is {type(text).__name__}; attributes are text")
-        if len(text.encode()) > 1024:
-            raise InvalidInput(f"attributes[{name!r}] is longer than 1,024 bytes; attributes are for filtering")
-    return given
 
 
 def _user() -> str:

@@ -22,6 +22,7 @@ from holdfast.core import events as e
 from holdfast.core.checksums import message_checksum
 from holdfast.core.commands import carry
 from holdfast.core.doing import one_line
+from holdfast.core.ids import check_text
 from holdfast.core.messages import decode_event, ended
 from holdfast.core.payload import MAX_INLINE, Shape
 from holdfast.core.status import Status
@@ -126,6 +127,7 @@ def _check_paused(row: RunRow, verb: str) -> None:
 async def drop(client: Access, row: RunRow, wanted: int | str, reason: str) -> bool:
     """Drops that message. True if nothing was lost: it was the end of a child, and is sent again."""
     _check_open(row)
+    check_text(reason, "reason")
     found = await _find(client, row, wanted)
     if isinstance(found, e.SignalReceived):
         _check_paused(row, "drop")
@@ -166,6 +168,7 @@ async def _end_of_child(client: Access, row: RunRow, number: int) -> Message | N
 async def replace(client: Access, row: RunRow, wanted: int | str, value: object, reason: str) -> None:
     """Gives a signal another value. It keeps its id, its name, its sender and its place."""
     _check_open(row)
+    check_text(reason, "reason")
     _check_paused(row, "replace")
     found = await _find(client, row, wanted)
     data = _any.encode(value)

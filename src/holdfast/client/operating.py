@@ -14,7 +14,7 @@ import msgspec
 from holdfast.client.access import Access, Addressee
 from holdfast.core import events as e
 from holdfast.core.fold import fold
-from holdfast.core.ids import check_id
+from holdfast.core.ids import check_id, check_text
 from holdfast.core.messages import encode_event
 from holdfast.core.passes import last_start, settled_prefix
 from holdfast.core.run import Run as Fold
@@ -37,6 +37,7 @@ TRIES = 5
 
 async def cancel(client: Access, run: Addressee, reason: str) -> None:
     """Cancels a run; one that has not started ends at once."""
+    check_text(reason, "reason")
     row = await _row(client, run.id)
     if row.status is Status.CANCELLED:
         return
@@ -56,6 +57,7 @@ async def cancel(client: Access, run: Addressee, reason: str) -> None:
 
 async def kill(client: Access, run_id: str, reason: str) -> None:
     """Ends the run at once, even if another worker holds it; lists what was left undone."""
+    check_text(reason, "reason")
 
     def end(run: Fold) -> list[e.AnyEvent]:
         left = tuple(step.key for step in run.in_flight)
@@ -72,6 +74,7 @@ async def kill(client: Access, run_id: str, reason: str) -> None:
 
 async def pause(client: Access, run: Addressee, reason: str) -> None:
     """At once if no worker holds the run, else by its holder when its running steps end."""
+    check_text(reason, "reason")
     event = e.Paused(reason="operator", detail=reason, actor=client.actor)
     if (await _row(client, run.id)).status is Status.PAUSED:
         return

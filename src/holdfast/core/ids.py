@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import re
 
-from holdfast.errors import InvalidId
+from holdfast.errors import InvalidId, InvalidInput
 
-__all__ = ["MAX_BYTES", "check_id", "check_name", "child_id", "idempotency_key"]
+__all__ = ["MAX_BYTES", "check_id", "check_name", "check_text", "child_id", "idempotency_key"]
 
 MAX_BYTES = 255
 
@@ -36,6 +36,21 @@ def check_id(value: object, what: str = "run id") -> str:
 def check_name(value: object, what: str = "name") -> str:
     """The same rule for the name of a workflow, step, signal, topic, queue or key."""
     return check_id(value, what)
+
+
+def check_text(value: object, what: str, *, most: int = 0) -> str:
+    """Return `value` as a plain str if every store can keep it, else raise `InvalidInput`. Empty is fine; `most`: bytes
+    it may have, 0 for any number."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} is {type(value).__name__}, not text")
+    text = str.__str__(value)
+    if _SURROGATE.search(text):
+        raise InvalidInput(f"{what}: {_shown(text)} holds half of a surrogate pair, which is not text")
+    if "\0" in text:
+        raise InvalidInput(f"{what}: {_shown(text)} holds the character U+0000, which no database keeps. Remove it")
+    if most and len(text.encode()) > most:
+        raise InvalidInput(f"{what} is longer than {most:,} bytes")
+    return text
 
 
 def child_id(parent_id: str, key: str) -> str:

@@ -270,6 +270,11 @@ def input_hash(args: bytes) -> str:
     return hash_of(canonical(args))[:32]
 
 
+def is_same_input(stored: str, digest: str) -> bool:
+    """Whether a row's hash is that of this input. A child has none; older rows have the whole hash."""
+    return not stored or stored[: len(digest)] == digest
+
+
 def canonical(data: bytes) -> bytes:
     """The same JSON with the keys of all objects sorted: equal values have equal bytes. For hashes only."""
     try:

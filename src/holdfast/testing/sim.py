@@ -26,8 +26,8 @@ from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.resources import Resource, resources_named_by
 from holdfast.authoring.script.steps import AnyStep
-from holdfast.authoring.script.workflows import AnyWorkflow, Call
-from holdfast.client.client import Client
+from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
+from holdfast.client.client import Client, IfExists
 from holdfast.client.run import ClientRun, events_of
 from holdfast.config import RecoverySettings
 from holdfast.core.durations import Duration, parse_duration
@@ -199,16 +199,17 @@ class Sim:
         queue: str = "default",
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        if_exists: IfExists | None = None,
     ) -> SimRun[R]:
         """Starts a run and runs it as far as possible without time passing. The ids are `run-1`, `run-2`, …"""
         self._check()
-        if isinstance(call, Call):
-            self._learn([call.spec])
-            if self._registry.find(call.spec.name, call.spec.version) is None:
-                raise UnknownWorkflow(
-                    f"workflow {call.spec.label} is declared with @remote, its code is elsewhere: give the simulation "
-                    f"a fake, sim.use(Fake({call.spec.name}, …)), or the definition, sim.serve(…)"
-                )
+        checked_call(call, "sim.start")
+        self._learn([call.spec])
+        if self._registry.find(call.spec.name, call.spec.version) is None:
+            raise UnknownWorkflow(
+                f"workflow {call.spec.label} is declared with @remote, its code is elsewhere: give the simulation "
+                f"a fake, sim.use(Fake({call.spec.name}, …)), or the definition, sim.serve(…)"
+            )
         made = self._client.start(
             call,
             id=id or self.next_id("run"),
@@ -218,6 +219,7 @@ class Sim:
             queue=queue,
             priority=priority,
             attributes=attributes,
+            if_exists=if_exists,
         )
         return SimRun(self.call(made), self)
 

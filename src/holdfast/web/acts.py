@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -43,6 +43,7 @@ class StartBody(Body, frozen=True):
     queue: str = "default"
     priority: int = 0
     attributes: dict[str, str] = {}
+    if_exists: Literal["return", "reject"] | None = None
 
 
 class SignalBody(Body, frozen=True):
@@ -130,6 +131,7 @@ async def start(call: Call) -> Any:
         queue=given.queue,
         priority=given.priority,
         attributes=given.attributes,
+        if_exists=given.if_exists,
         by_hand=True,
     )
     view = await run.view()

@@ -30,7 +30,7 @@ from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.payload import Arguments, result_shape
 from holdfast.core.retry import Retry
 from holdfast.core.specs import WorkflowSpec, check_step_limit
-from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun
+from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, NotInRun
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -100,6 +100,25 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
         """As a coroutine's; a call that is only a value has nothing to close."""
         if self.child is not None:
             self.child.close()
+
+
+def checked_call(call: object, verb: str) -> None:
+    """Refuses what is not a call of a workflow, and says what it is instead."""
+    if isinstance(call, Call):
+        return
+    if isinstance(call, AnyWorkflow):
+        raise InvalidInput(f"{verb}({call.name}): call it, {call.name}(…): a call says what to run")
+    if inspect.iscoroutine(call):
+        name = call.__name__
+        call.close()
+        raise InvalidInput(
+            f"{verb}({name}(…)): {name} is not a workflow. Outside a run a step is the plain function, and this is its "
+            f"coroutine. Write a workflow that calls it, and give {verb} a call of that."
+        )
+    raise InvalidInput(
+        f"{verb} takes a call of a workflow such as hello('world'), got {call!r:.80}. A `def` workflow makes one with "
+        "hello.call('world'); a step called outside a run is the plain function."
+    )
 
 
 class AnyWorkflow(Generic[P, R]):

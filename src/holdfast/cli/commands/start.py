@@ -18,6 +18,7 @@ from holdfast.cli.parameters import by_name, duration, moment, pair, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import CommandError, app_to_serve, refuse_private
 from holdfast.client.arguments import find_workflow, from_json, from_words
+from holdfast.client.run import ClientRun
 from holdfast.config import load
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
@@ -31,7 +32,12 @@ from holdfast.errors import HoldfastError, InvalidInput
     "--input", "given", metavar="JSON", help="All arguments as a JSON object or array; @FILE, or - for stdin."
 )
 @click.option("--version", metavar="VERSION", help="Version of the workflow. [the one registered last]")
-@click.option("--id", metavar="ID", help="Id of the run; starting the same id again returns that run.")
+@click.option("--id", metavar="ID", help="Id of the run; the same id and input again returns that run.")
+@click.option(
+    "--if-exists",
+    type=click.Choice(["return", "reject"]),
+    help="If a run has the id or key: return it whatever its input, or reject. [return it if the input is the same]",
+)
 @click.option("--key", metavar="KEY", help="Idempotency key, for 24 hours.")
 @click.option("--delay", type=duration, help="Start later.")
 @click.option("--deadline", type=moment, metavar="DURATION|INSTANT", help="Latest time for the run to end.")
@@ -102,10 +108,15 @@ async def _start(
     async with app:
         run = await app.start(call, **options)
         if not is_waiting:
-            out.record({"run": run.id}) if out.is_json else out.line(run.id)
+            out.record({"run": run.id, "outcome": outcome_of(run)}) if out.is_json else out.line(run.id)
             return 0
         await _warn_without_worker(app, run, target)
         return await end_of(run, call.spec, out, timeout)
+
+
+def outcome_of(run: Run[Any]) -> str:
+    """Whether this start made the run."""
+    return "created" if isinstance(run, ClientRun) and run.is_new else "existing"
 
 
 async def end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timedelta | None) -> int:
@@ -118,11 +129,12 @@ async def end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timede
         status, problem = Status.FAILED, f"run {run.id} failed: {type(error).__name__}: {error}"
     else:
         result = msgspec.json.decode(spec.result.encode(value))
-        out.record({"run": run.id, "status": Status.COMPLETED.value, "result": result} if out.is_json else result)
+        made = {"run": run.id, "outcome": outcome_of(run)}
+        out.record({**made, "status": Status.COMPLETED.value, "result": result} if out.is_json else result)
         return 0
     if not out.is_json:
         raise CommandError(problem)
-    out.record({"run": run.id, "status": status.value, "error": problem})
+    out.record({"run": run.id, "outcome": outcome_of(run), "status": status.value, "error": problem})
     return 1
 
 

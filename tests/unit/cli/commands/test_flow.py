@@ -116,7 +116,8 @@ def test_run_brings_a_flow_to_its_end(shop: Cli) -> None:
     run = ("flow", "run", "order.yaml", "prices:app", "--input", '{"id": 3}')
     assert json.loads(shop.ok(*run, "--id", "o-3")) == {"total": 330, "region": "eu"}
     again = shop.ok("flow", "run", "order.yaml", "prices:app", "--input", '{"id": 3}', "--id", "o-3", "--json")
-    assert json.loads(again) == {"run": "o-3", "status": "completed", "result": {"total": 330, "region": "eu"}}
+    shown = {"run": "o-3", "outcome": "existing", "status": "completed", "result": {"total": 330, "region": "eu"}}
+    assert json.loads(again) == shown
     assert json.loads(shop.ok(*run, "--var", "region=us")) == {"total": 330, "region": "us"}
     wrong = shop("flow", "run", "order.yaml", "prices:app", "--input", "{}")
     assert wrong.code == 2

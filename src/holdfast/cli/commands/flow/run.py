@@ -15,7 +15,7 @@ from holdfast.authoring.flow.loader import check_file
 from holdfast.authoring.flow.workflow import Flow
 from holdfast.authoring.script.workflows import Call
 from holdfast.cli.commands.flow.file import catalog_of, flow_file
-from holdfast.cli.commands.start import end_of
+from holdfast.cli.commands.start import end_of, outcome_of
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import by_name, duration, pair, read_json, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
@@ -78,7 +78,7 @@ async def _run(
     async with app:
         if is_detached:
             run = await app.start(call, id=id)
-            out.record({"run": run.id}) if out.is_json else out.line(run.id)
+            out.record({"run": run.id, "outcome": outcome_of(run)}) if out.is_json else out.line(run.id)
             return 0
         async with app.worker():
             run = await app.start(call, id=id)
