@@ -160,8 +160,8 @@ class Run(Generic[R_co]):
         """Starts a new run that takes over what this one has completed."""
         return Run(self._call(self._run.retry(id=id)), self._portal)
 
-    def follow(self, *, after: int = 0) -> Iterator[JournalEvent]:
-        """The journal, live, until the run ends."""
+    def follow(self, *, after: int | JournalEvent = 0) -> Iterator[JournalEvent]:
+        """The journal, live, until the run ends. `after` is the event last seen, or the `seq` of a whole turn."""
         return iterate(self._run.follow(after=after), self._call)
 
 

@@ -155,5 +155,6 @@ class Run(ABC, Generic[R_co]):
         """Starts a new run that takes over what this failed one has completed."""
 
     @abstractmethod
-    def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
-        """The journal, live, until the run ends. `after` is the `seq` last seen."""
+    def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
+        """The journal, live, until the run ends. `after` is the event last seen. All facts of one turn have the same
+        `seq`: given as a number, it says that the whole turn was seen."""

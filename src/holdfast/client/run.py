@@ -240,12 +240,14 @@ class ClientRun(Run[R]):
             after = rows[-1].seq
         return turns
 
-    async def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
+    async def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
         """The journal, live, until the run ends."""
         root = (await self._row()).root
-        async for turn in self.follow_turns(after=after):
+        seen = (after.seq, after.index) if isinstance(after, JournalEvent) else (after + 1, -1)
+        async for turn in self.follow_turns(after=seen[0] - 1):
             for event in events_of(turn, root):
-                yield event
+                if (event.seq, event.index) > seen:
+                    yield event
 
     async def follow_turns(self, *, after: int = 0) -> AsyncIterator[Turn]:
         """The same, turn by turn, as it may be shown."""

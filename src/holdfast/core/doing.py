@@ -29,7 +29,7 @@ LONG = 1000
 """Characters kept of why a run is paused: it says what to do."""
 
 Kind: TypeAlias = Literal[
-    "step", "retry", "sleep", "signal", "topic", "child", "start", "pass", "paused", "cancelling", "overdue"
+    "step", "retry", "sleep", "signal", "topic", "child", "start", "pass", "paused", "cancelling", "overdue", "idle"
 ]
 
 
@@ -81,8 +81,8 @@ def doing(run: Run) -> Doing:
         if len(found) >= SHOWN:
             open_now = sum(1 for _ in _cleaning_up(run)) + _count_open(run)
             return Doing(tuple(found[:SHOWN]), max(0, open_now - SHOWN))
-    if not found and not run.worker:
-        found.append(Occupation("start", run.workflow))
+    if not found:
+        found.append(Occupation("idle", "", run.deadline) if run.worker else Occupation("start", run.workflow))
     return Doing(tuple(found[:SHOWN]), max(0, len(found) - SHOWN))
 
 
@@ -191,6 +191,9 @@ def _phrase(a: Occupation, now: datetime) -> str:
             return f"paused ({a.name}){why}"
         case "cancelling":
             return f"cleaning up after a cancel{f' ({a.name})' if a.name else ''}{left}"
+        case "idle":
+            deadline = f", or for its deadline{left}; nothing else can wake it" if a.until is not None else ""
+            return f"waiting for a timeout of its own{deadline}"
         case "overdue":
             return f"cleaning up after its deadline{left}"
         case _:

@@ -14,7 +14,7 @@ Instant: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 EndStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
-PauseReason: TypeAlias = Literal["quarantined", "diverged", "undecodable", "never waits", "operator"]
+PauseReason: TypeAlias = Literal["quarantined", "diverged", "undecodable", "never waits", "stuck", "operator"]
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", gc=False):

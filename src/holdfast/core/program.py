@@ -57,6 +57,10 @@ class Program(Protocol):
         """The steps asked for whose outcome is still wanted."""
         ...
 
+    def stuck_at(self) -> str | None:
+        """Where the author's code stands, if it waits and nothing that the run is ever told can wake it; else None."""
+        ...
+
     def close(self) -> bool:
         """Ends the program without effects: nothing is executed, asked for or journaled any more.
 

@@ -32,7 +32,7 @@
     ├── SplitFailed                   too few branches of a split succeeded
     ├── VersionMismatch               a machine's log was written by a different version of it
     ├── CompensationFailed            undo steps of a saga that failed, collected
-    ├── StepLimitExceeded · DeadlineExceeded · Diverged · NeverWaits
+    ├── StepLimitExceeded · DeadlineExceeded · Diverged · NeverWaits · Stuck
     ├── Permanent · RetryAfter        raised by authors in a step
     │   └── CircuitOpen               a circuit breaker refused the call (a Permanent)
     └── StoreError
@@ -69,6 +69,7 @@ from holdfast.errors.run import (
     RunNotFound,
     StepFailed,
     StepLimitExceeded,
+    Stuck,
     UnknownWorkflow,
 )
 from holdfast.errors.store import (
@@ -161,6 +162,7 @@ __all__ = [
     "StoreError",
     "StoreRefused",
     "StoreUnavailable",
+    "Stuck",
     "UnknownWorkflow",
     "UsageError",
     "VersionMismatch",

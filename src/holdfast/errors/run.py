@@ -107,6 +107,10 @@ class NeverWaits(HoldfastError):
     """A workflow body kept its loop busy without waiting for anything durable."""
 
 
+class Stuck(HoldfastError):
+    """A workflow waits for something that nothing can bring: no step, timer, signal, topic or child is open."""
+
+
 class Permanent(HoldfastError):
     """Raise it in a step: the attempt failed and another would fail too. The workflow sees `StepFailed`."""
 

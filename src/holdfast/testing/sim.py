@@ -30,11 +30,13 @@ from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.client import Client, IfExists
 from holdfast.client.run import ClientRun, events_of
 from holdfast.config import RecoverySettings
+from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import Turn
-from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, UnknownWorkflow
+from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, Stuck, UnknownWorkflow
+from holdfast.ports.runs import Filter
 from holdfast.ports.telemetry import Telemetry
 from holdfast.testing.advice import way_on
 from holdfast.testing.fake import Fake
@@ -106,11 +108,13 @@ class SimRun(sync.Run[R_co]):
         made = self._sim.call(self._run.retry(id=id or self._sim.next_id("run")))
         return SimRun(made, self._sim)
 
-    def follow(self, *, after: int = 0) -> Iterator[JournalEvent]:
+    def follow(self, *, after: int | JournalEvent = 0) -> Iterator[JournalEvent]:
         """The journal so far. It does not wait for more."""
         turns: list[Turn] = self._sim.call(cast("ClientRun[R_co]", self._run).history())
         root = self.view().root
-        return iter([event for turn in turns if turn.seq > after for event in events_of(turn, root)])
+        every = [event for turn in turns for event in events_of(turn, root)]
+        seen = (after.seq, after.index) if isinstance(after, JournalEvent) else (after + 1, -1)
+        return iter([event for event in every if (event.seq, event.index) > seen])
 
 
 class Sim:
@@ -136,6 +140,7 @@ class Sim:
         self._values: dict[int, Any] = {}
         self._faked: dict[tuple[str, str], WorkflowSpec] = {}
         self._numbers: dict[str, Iterator[int]] = {}
+        self._told_stuck: set[str] = set()
         self._is_closed = False
         if app is not None:
             inner = app.app if isinstance(app, sync.App) else app
@@ -253,6 +258,7 @@ class Sim:
             return row is not None and row.status.is_terminal
 
         self._loop.settle(step, has_ended if until_end_of else None)
+        self._raise_stuck()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs something on the event loop of the simulation, and everything that follows from it."""
@@ -263,7 +269,17 @@ class Sim:
             task.cancel()
             self._loop.settle()
             raise HoldfastError(f"{work!r} waits for time to pass, which it does in sim.advance() only")
-        return task.result()
+        result = task.result()
+        self._raise_stuck()
+        return result
+
+    def _raise_stuck(self) -> None:
+        """A run that nothing can wake is a bug of the workflow: it is raised where it shows, once."""
+        for row in at_once(self.store.list(Filter(statuses=(Status.PAUSED,)), limit=100)).runs:
+            for a in decode_doing(row.doing).now:
+                if a.kind == "paused" and a.name == "stuck" and row.id not in self._told_stuck:
+                    self._told_stuck.add(row.id)
+                    raise Stuck(f"run {row.id}: {a.detail}")
 
     def advice(self, view: RunView) -> str:
         """What a test can do to bring that run on."""

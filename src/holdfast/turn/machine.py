@@ -233,7 +233,7 @@ class Machine(Writer):
                     self._effects.append(f.Doubt())
                 self._lose(f"fenced by epoch {said.epoch}", "fenced")
             case Unread() | RolledBack():
-                for paused in (x for x in draft.inputs if isinstance(x, e.Paused)):
+                for paused in (x for x in draft.inputs if isinstance(x, e.Paused) and x.reason != "stuck"):
                     self._pause, self._intent = paused, Intent.STAY  # asked for still: what comes next may end the run
                 kept = [x for x in draft.inputs if not isinstance(x, (*rules.NOT_KEPT, e.Paused))]
                 self.state = State.REBUILDING

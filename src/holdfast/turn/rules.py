@@ -153,6 +153,16 @@ def pause_reason(error: Exception | None) -> e.PauseReason:
     return "never waits" if isinstance(error, NeverWaits) else "undecodable"
 
 
+def stuck(where: str) -> e.Paused:
+    """The pause of a run that nothing can wake."""
+    detail = (
+        f"nothing can wake it: its code waits at {where}, and no step, timer, signal, topic or child is open. An "
+        "asyncio.Event that nothing sets, a future of another thread or a lock that another run holds never comes back "
+        "here. Wait for a Signal, a step or a sleep instead, and resume the run; or cancel it."
+    )
+    return e.Paused(reason="stuck", detail=detail)
+
+
 def delivered(program: Program, inputs: Sequence[e.AnyEvent]) -> list[e.AnyEvent]:
     """What the program waits for and has arrived: the turn that sent it is durable, and neither the inbox, which has
     been read since, nor the inputs say otherwise."""

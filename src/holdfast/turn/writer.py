@@ -195,6 +195,8 @@ class Writer:
         park = None  # of most turns
         if not draft.asks_for_step or self._intent is not Intent.STAY:
             park = self._park_after(draft)
+        if park is not None and park.until is None and (stuck := self._stuck(draft)) is not None:
+            draft.inputs.append(stuck)
         offload_all(draft.inputs, draft.blobs)
         self._draft, self._park = draft, park
         self.state = State.WRITING
@@ -230,6 +232,13 @@ class Writer:
             return Park(parking.wake_after(self.run, self.program, draft) if is_held else draft.at)
         return parking.park_after(self.run, self.program, draft, is_quiet=is_quiet)
 
+    def _stuck(self, draft: Draft) -> e.Paused | None:
+        """The pause of a run that is about to be parked for good: neither time nor a message will wake its code."""
+        if draft.is_terminal or draft.ends_pass or any(isinstance(x, e.Paused) for x in draft.inputs):
+            return None
+        where = None if self._flight or self._unstarted or self._shown > self.seen else self.program.stuck_at()
+        return None if where is None else rules.stuck(where)
+
     # -- nothing to write ----------------------------------------------------------------------------------------------
 
     def _rest(self, at: datetime, *, is_looking: bool) -> None:
@@ -249,6 +258,11 @@ class Writer:
                 self._effects.append(f.WakeAt(at + parking.linger(self.run)))
             if wake is not None:
                 self._effects.append(f.WakeAt(wake))
+            return
+        draft = Draft(at, [])
+        if is_staying and wake is None and (stuck := self._stuck(draft)) is not None:
+            draft.inputs.append(stuck)
+            self._submit(draft)
             return
         self._release(wake if is_staying else at)
 

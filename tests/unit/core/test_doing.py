@@ -173,7 +173,8 @@ def test_a_run_with_nothing_open_and_no_holder_waits_for_a_worker() -> None:
     for journal in (resumed, continued):
         assert now_of(journal) == [Occupation("start", "order")]
         assert sentence(journal) == "waiting for a worker"
-        assert now_of(journal.claim()) == []
+        assert now_of(journal.claim()) == [Occupation("idle", "")]
+        assert sentence(journal) == "waiting for a timeout of its own"
 
 
 def test_long_texts_are_cut() -> None:

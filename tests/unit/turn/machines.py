@@ -62,6 +62,7 @@ class FakeProgram:
     redaction: Redaction = NOTHING_HIDDEN
     fed: list[tuple[datetime, list[e.AnyEvent]]] = field(default_factory=list[Any])
     closed: int = 0
+    stuck: str | None = None
 
     def activate(self, at: datetime, inputs: Inputs) -> list[c.Command]:
         """Notes what came, and answers."""
@@ -85,6 +86,10 @@ class FakeProgram:
             self.timer = None
             return ["timer"]
         return []
+
+    def stuck_at(self) -> str | None:
+        """As it was set."""
+        return self.stuck
 
     def awaited_sends(self) -> Mapping[str, str]:
         """As they were set."""

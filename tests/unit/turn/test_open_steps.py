@@ -91,6 +91,9 @@ class NoTimers:
     def due_timers(self, now: object) -> list[str]:
         return []
 
+    def stuck_at(self) -> str | None:
+        return None
+
     def awaited_sends(self) -> dict[str, str]:
         return {}
 

@@ -42,6 +42,7 @@ def _code(function: object) -> CodeType:
 
 
 GATHERING_INIT = _code(vars(GatheringFuture)["__init__"])
+WRAP_FUTURE = _code(vars(asyncio.futures)["wrap_future"])
 WAIT = _code(vars(asyncio.tasks)["_wait"])
 ENSURE_FUTURE = {
     _code(vars(asyncio.tasks)[name]) for name in ("ensure_future", "_ensure_future") if name in vars(asyncio.tasks)

@@ -152,6 +152,15 @@ def refuse_unordered_wait(caller: FrameType) -> None:
                 )
 
 
+def refuse_foreign(caller: FrameType) -> None:
+    """Refuses `asyncio.wrap_future`: the future of another thread. Its outcome would be missing on replay."""
+    if caller.f_code is _stdlib.WRAP_FUTURE:
+        raise NotAllowedHere(
+            "asyncio.wrap_future() in a workflow: what another thread brings would be missing on replay; wrap the call "
+            "in a step"
+        )
+
+
 def refuse_unordered_completion(coro: object, caller: FrameType | None) -> None:
     """Refuses `asyncio.as_completed` over bare coroutines: it would start them in the order of their addresses."""
     if caller is None or caller.f_code not in _stdlib.ENSURE_FUTURE:

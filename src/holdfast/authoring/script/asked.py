@@ -42,6 +42,11 @@ class AskedSteps:
         """What was asked for, and is still wanted."""
         return {key: kept.command for key, kept in self._open.items()}
 
+    @property
+    def is_any_open(self) -> bool:
+        """Whether an outcome may still come, wanted or not."""
+        return bool(self._open or self._abandoned)
+
     def pending(self) -> list[asyncio.Future[Any]]:
         """Every future that may be awaited."""
         return [kept.future for kept in self._open.values() if kept.future is not None] if self._open else []

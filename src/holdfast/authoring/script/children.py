@@ -133,7 +133,7 @@ class ChildRun(Run[R]):
     async def retry(self, *, id: str | None = None) -> Run[R]:
         self._refuse("retry")
 
-    def follow(self, *, after: int = 0) -> AsyncIterator[JournalEvent]:
+    def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
         self._refuse("follow")
 
     def _refuse(self, verb: str) -> NoReturn:

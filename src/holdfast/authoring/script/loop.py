@@ -32,7 +32,7 @@ from holdfast.authoring.script import _closing, _tasks
 from holdfast.authoring.script._closing import graveyard_size
 from holdfast.authoring.script._entering import Entering
 from holdfast.authoring.script._refused import Refusals
-from holdfast.authoring.script._stdlib import GATHERING_INIT, caller_frame
+from holdfast.authoring.script._stdlib import GATHERING_INIT, caller_frame, get_running_loop
 from holdfast.authoring.script._tasks import DurableFuture, DurableTask, ReadyHandle, Timer, source_of
 from holdfast.authoring.script.functions import function_behind, unwrapped
 from holdfast.errors import InvalidDuration, NeverWaits, NotAllowedHere, NotInRun
@@ -196,7 +196,11 @@ class DurableLoop(Refusals):
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001  a callback's error is the run's, SystemExit included
-                self._broke(error)
+                if self._exception_handler is None or self.unwinding or isinstance(error, SystemExit):
+                    self._broke(error)
+                else:
+                    message = f"Exception in callback {handle._callback!r:.200}"
+                    self.call_exception_handler({"message": message, "exception": error, "handle": handle})
         return limit
 
     def _never_waits(self) -> str:
@@ -219,8 +223,13 @@ class DurableLoop(Refusals):
         if self._closed:
             if not _wakes_waiter(args):
                 raise self._is_closed_error("call_soon")
-        else:
+        elif self._entered.active or not isinstance(get_running_loop(), Refusals):
             self._ready.append(handle)
+        else:
+            raise NotAllowedHere(
+                "a future, lock, event or queue that another run waits for was set here: what one run does to another "
+                "is missing when that one is replayed. Make it inside the workflow, and send the other run a Signal"
+            )
         return handle
 
     def call_later(
@@ -255,7 +264,9 @@ class DurableLoop(Refusals):
 
     def create_future(self) -> DurableFuture[Any]:
         """A numbered future."""
-        _tasks.refuse_unordered_wait(caller_frame(1))
+        caller = caller_frame(1)
+        _tasks.refuse_unordered_wait(caller)
+        _tasks.refuse_foreign(caller)
         return DurableFuture(self._next_future(), self)
 
     def _next_future(self) -> int:

@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from holdfast.authoring.script._closing import bury
+from holdfast.authoring.script._tasks import source_of
 from holdfast.authoring.script.asked import AskedSteps
 from holdfast.authoring.script.bridge import SyncBody
 from holdfast.authoring.script.exchange import Exchange
@@ -60,8 +61,9 @@ class ScriptProgram(Exchange):
             self.set_time(at)
             if self._main is None:
                 self._begin(inputs)
-            for event in inputs:
-                self._deliver(event)
+            last = len(inputs) - 1
+            for index, event in enumerate(inputs):
+                self._deliver(event, inputs[index + 1] if index < last else None)
         return self._commands
 
     def replay(self, turns: Sequence[Turn]) -> None:
@@ -73,7 +75,7 @@ class ScriptProgram(Exchange):
                     self.set_time(turn.at)
                     self._begin(turn.events)
                     while (event := cursor.next_input()) is not None:
-                        self._deliver(event)
+                        self._deliver(event, cursor.coming_input())
                     if cursor.expected() is not None and not cursor.is_imposed:
                         self.diverge(cursor.expected(), None, None)
                     self._check()
@@ -95,6 +97,19 @@ class ScriptProgram(Exchange):
     def open_steps(self) -> Mapping[str, c.RunStep]:
         """Steps asked for whose outcome is still wanted."""
         return self.steps.commands()
+
+    def stuck_at(self) -> str | None:
+        """Where the body stands, if it waits for none of what a run can be told: no step, timer, message, child or
+        receipt is open. What it waits for is then an event that nothing sets, or another program's."""
+        main = self._main
+        if main is None or self._is_over or main.done() or self.loop.unwinding or self.steps.is_any_open:
+            return None
+        if (self._timers is not None and self._timers.next_at() is not None) or self.awaited_sends():
+            return None
+        if (self._waits is not None and self._waits.is_any_open) or (self._children and self._children.is_any_open):
+            return None
+        places = [source_of(task) for task in reversed(self.loop.unfinished_tasks())]
+        return next((place for place in places if place is not None), self.spec.where)
 
     def close(self) -> bool:
         """Ends the program without effects. False if the author's code refused to end."""
@@ -199,8 +214,8 @@ class ScriptProgram(Exchange):
             self._is_over = True
             self._check()
 
-    def _deliver(self, event: e.AnyEvent) -> None:
-        """One input, then quiescence."""
+    def _deliver(self, event: e.AnyEvent, coming: e.AnyEvent | None) -> None:
+        """One input, then quiescence. Timers that are due at the same instant are one: asyncio fires them together."""
         if self._is_over:
             return
         if self._main is None:  # a new pass is planned for later; what comes meanwhile is kept for it
@@ -215,7 +230,9 @@ class ScriptProgram(Exchange):
             case e.StepCompleted() | e.StepFailed():
                 self.steps.deliver(event)
             case e.TimerFired():
-                self._deliver_timer(event.key)
+                due = self._deliver_timer(event.key)
+                if due is not None and type(coming) is e.TimerFired and self.timers.due_at(coming.key) == due:
+                    return
             case e.SignalReceived():
                 self.waits.signal(event)
             case e.TopicReceived():
@@ -236,16 +253,18 @@ class ScriptProgram(Exchange):
                 return
         self._run()
 
-    def _deliver_timer(self, key: str) -> None:
+    def _deliver_timer(self, key: str) -> datetime | None:
+        """Fires it; returns when it was due."""
         kept = self.timers.take(key)
         if kept is None:
-            return  # cancelled by what was delivered before it in this very turn
+            return None  # cancelled by what was delivered before it in this very turn
         timer = kept[1]
         if timer is not None:
             self._timer_keys.pop(timer.number, None)
             self.loop.fire(timer)
         elif not self.children.timed_out(key):
             self.waits.timed_out(key)
+        return kept[0]
 
     def _deliver_cancel(self, event: e.CancelRequested) -> None:
         if self.cancel is not None:

@@ -130,6 +130,10 @@ class Cursor:
         self._taken += 1
         return event
 
+    def coming_input(self) -> e.AnyEvent | None:
+        """The input after the one that was taken last."""
+        return self._row[self._taken] if self._taken < self._border else None
+
     def expected(self) -> e.AnyEvent | None:
         """What the journal says is asked for next in this turn."""
         return self._row[self._asked] if self._asked < len(self._row) else None

@@ -151,6 +151,11 @@ class StartedChildren:
             if child.call.command.on_cancel == "cancel" and not child.has_ended:
                 self._send_cancel(key, child.call.command.run, event)
 
+    @property
+    def is_any_open(self) -> bool:
+        """Whether a child has not ended, awaited or not."""
+        return any(not child.has_ended for child in self._by_key.values())
+
     def pending(self) -> list[asyncio.Future[Any]]:
         """Every future that may be awaited."""
         return [future for child in self._by_key.values() for future in child.waiters]

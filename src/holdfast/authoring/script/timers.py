@@ -37,6 +37,11 @@ class Timers:
         kept = self._by_key.pop(key, None)
         return None if kept is None else (kept[0], kept[2])
 
+    def due_at(self, key: str) -> datetime | None:
+        """When that one is due; None if it was dropped."""
+        kept = self._by_key.get(key)
+        return None if kept is None else kept[0]
+
     def next_at(self) -> datetime | None:
         """When the earliest is due."""
         heap = self._heap

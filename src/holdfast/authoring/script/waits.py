@@ -118,6 +118,11 @@ class Waits:
         self._open.pop(key, None)
         self._resolve(key, TIMED_OUT)
 
+    @property
+    def is_any_open(self) -> bool:
+        """Whether something is waited for."""
+        return bool(self._open or self._futures)
+
     def pending(self) -> list[asyncio.Future[Any]]:
         """Every future that may be awaited."""
         return list(self._futures.values())

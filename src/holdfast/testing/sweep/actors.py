@@ -359,6 +359,9 @@ class _WatchedProgram:
     def open_steps(self) -> Mapping[str, c.RunStep]:
         return self._inner.open_steps()
 
+    def stuck_at(self) -> str | None:
+        return self._inner.stuck_at()
+
     def close(self) -> bool:
         if self._is_closed:
             return True

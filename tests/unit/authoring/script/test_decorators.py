@@ -21,7 +21,7 @@ from holdfast.errors import DefinitionError
         (step, "time_out", "@step has no option time_out=. Did you mean timeout?"),
         (workflow, "steps", "@workflow has no option steps=. Its options are name, version, "),
         (workflow, "dead_line", "@workflow has no option dead_line=. Did you mean deadline?"),
-        (remote, "retry", "@remote has no option retry=. Its options are name, version, raises."),
+        (remote, "retry", "@remote has no option retry=. Its options are name, version, raises, accepts."),
     ],
 )
 def test_an_unknown_option_is_refused_with_the_near_ones(decorate: Callable[..., Any], wrong: str, hint: str) -> None:
