@@ -26,11 +26,11 @@ def test_a_handler_hears_of_the_errors_of_callbacks() -> None:
         world.loop.call_soon(breaks)
         world.loop.run_ready()
         assert [context["exception"] for context in heard] == [error]
-        assert world.loop.callback_errors == ()
+        assert not world.loop.callback_errors
         world.loop.set_exception_handler(None)
         world.loop.call_soon(breaks)
         world.loop.run_ready()
-    assert world.loop.callback_errors == (error,)
+    assert list(world.loop.callback_errors) == [error]
 
 
 def test_one_program_cannot_wake_another() -> None:
@@ -46,4 +46,4 @@ def test_one_program_cannot_wake_another() -> None:
 def test_the_future_of_a_thread_is_refused() -> None:
     world = World()
     with world.loop.enter(), pytest.raises(NotAllowedHere, match="wrap_future"):
-        asyncio.wrap_future(concurrent.futures.Future[int](), loop=world.loop)
+        _ = asyncio.wrap_future(concurrent.futures.Future[int](), loop=world.loop)
