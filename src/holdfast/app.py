@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.client.machine_logs import MachineLogs
     from holdfast.core.manifest import Manifest
 
-__all__ = ["App", "granting", "open_store", "schema_of"]
+__all__ = ["App", "open_store", "schema_of"]
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -12,8 +12,10 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.client.client import Client
+from holdfast.client.inspect.findings import Finding
+from holdfast.client.inspect.managers import lease_findings
 from holdfast.config import LeaseSettings, StoreSettings
-from holdfast.errors import InvalidInput
+from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.ports.blob_home import BlobHome
 from holdfast.ports.condition import Schema
 from holdfast.ports.grants import Grants
@@ -151,6 +153,18 @@ async def granting(
         yield grants
     finally:
         await grants.close()
+
+
+async def manager_findings(settings: LeaseSettings, client: Client) -> list[Finding]:
+    """What is to be said of the lease manager that the configuration names: members, holders, clocks, disagreements
+    with the store, or why it cannot be used. Nothing if there is none. It changes nothing."""
+    try:
+        async with granting(None, settings, settings.ttl, client, owns=False) as grants:
+            if grants is None:
+                return []
+            return [finding async for finding in lease_findings(grants, client.store)]
+    except HoldfastError as error:
+        return [Finding("leases", "problem", str(error))]
 
 
 async def schema_of(url: str) -> Schema | None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
+import httpx
 import pytest
 
 from holdfast import App
@@ -48,3 +49,8 @@ async def test_two_stores_under_one_prefix_are_refused(
     found = [one.text async for one in examine(None, None) if one.check == "leases"]
     assert len(found) == 1
     assert "belongs to another store" in found[0]
+    app = first.asgi(authorize=lambda _: ("me", "read"))
+    transport = httpx.ASGITransport(app)
+    async with first, httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+        answer = (await http.get("/api/v1/doctor")).json()
+    assert f"{'NATS' if kind == 'nats' else kind} at {leases.endpoints[0]}: " in str(answer["findings"])

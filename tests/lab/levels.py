@@ -28,6 +28,7 @@ MODULES = (
     "tests.lab.crowds.campaign",
     "tests.lab.bits.campaign",
     "tests.lab.chaos.campaign",
+    "tests.lab.leases.campaign",
     "tests.lab.sweeps.campaign",
     "tests.lab.lint.campaign",
     "tests.lab.mutating",

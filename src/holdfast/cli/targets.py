@@ -79,6 +79,13 @@ async def opened_client(
 ) -> AsyncGenerator[Client]:
     """The client of a store that is there already: reading never makes one. `has_definitions`: if the store alone was
     named, it knows the workflows of the configured app, as far as that can be imported here."""
+    async with opened_app(target, url, has_definitions=has_definitions) as app:
+        yield await app.client()
+
+
+@asynccontextmanager
+async def opened_app(target: str | None, url: str | None, *, has_definitions: bool = False) -> AsyncGenerator[App]:
+    """The app of such a store."""
     app, is_default = store_app(target, url)
     if has_definitions and app.registry.is_empty:
         loaded = load()
@@ -88,7 +95,7 @@ async def opened_client(
     refuse_private(app.url)
     await refuse_missing(app.url, is_default=is_default)
     async with app:
-        yield await app.client()
+        yield app
 
 
 def store_app(target: str | None, url: str | None) -> tuple[App, bool]:

@@ -11,16 +11,15 @@ from collections.abc import AsyncIterator
 import click
 import msgspec
 
-from holdfast.app import App, granting, schema_of
+from holdfast.app import App, schema_of
 from holdfast.cli.options import store_options
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import app_to_serve, refuse_missing, refuse_private, store_app
-from holdfast.client.client import Client
 from holdfast.client.inspect.findings import Finding, store_findings
-from holdfast.client.inspect.managers import lease_findings
 from holdfast.config import Loaded, load
 from holdfast.errors import HoldfastError
+from holdfast.stores import manager_findings
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
@@ -70,23 +69,11 @@ async def examine(target: str | None, url: str | None) -> AsyncIterator[Finding]
             client = await app.client()
             async for finding in store_findings(client):
                 yield finding
-            async for finding in _leases(app, client):
+            for finding in await manager_findings(app.config.leases, client):
                 yield finding
     except (HoldfastError, click.ClickException) as error:
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)
         yield Finding("store", "problem", text)
-
-
-async def _leases(app: App, client: Client) -> AsyncIterator[Finding]:
-    """The lease manager that the configuration names, if any."""
-    leases = app.config.leases
-    try:
-        async with granting(None, leases, leases.ttl, client, owns=False) as grants:
-            if grants is not None:
-                async for finding in lease_findings(grants, client.store):
-                    yield finding
-    except HoldfastError as error:
-        yield Finding("leases", "problem", str(error))
 
 
 def _app(target: str | None, loaded: Loaded) -> Finding:

@@ -10,9 +10,10 @@ import msgspec
 from holdfast.cli.options import store_options
 from holdfast.cli.output import Output, Part, ago_text
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.cli.targets import opened_client
+from holdfast.cli.targets import opened_app
 from holdfast.client.inspect.objects import at_text
 from holdfast.ports.leases import WorkerRow
+from holdfast.stores import manager_findings
 
 
 @click.command("workers", cls=HoldfastCommand)
@@ -21,15 +22,19 @@ from holdfast.ports.leases import WorkerRow
 def command(target: str | None, url: str | None, is_json: bool, is_all: bool) -> None:
     """List workers: whether they live, the runs they hold, their queues, host and process, and what they serve.
 
+    On a terminal also what the lease manager says, if etcd or NATS grants leases.
+
     In a pipe one line each, tab-separated: id, live or gone, runs held, queues, host, pid, started (UTC), workflows.
     """
     run_async(_list(target, url, Output(is_json=is_json), is_all=is_all))
 
 
 async def _list(target: str | None, url: str | None, out: Output, *, is_all: bool) -> None:
-    async with opened_client(target, url) as client:
+    async with opened_app(target, url) as app:
+        client = await app.client()
         found = [x for x in await client.store.workers() if is_all or x.is_live or x.active]
         now = client.store.clock.now()
+        leases = await manager_findings(app.config.leases, client) if out.is_terminal else []
     if out.is_json:
         for worker in found:
             shown: dict[str, Any] = msgspec.to_builtins(worker)
@@ -44,6 +49,8 @@ async def _list(target: str | None, url: str | None, out: Output, *, is_all: boo
             out.table(("WORKER", "STATE", "RUNS", "QUEUES", "WHERE", "UP", "SERVES"), rows)
         else:
             out.line(("no live worker; start one: holdfast worker MODULE:APP", "dim"))
+        for finding in leases:
+            out.line(f"{finding.check}: {finding.text}")
     else:
         out.table((), [(x.worker, "live" if x.is_live else "gone", str(x.active), ",".join(x.queues), x.host,
                         str(x.pid), at_text(x.started_at), serves(x)) for x in found])  # fmt: skip

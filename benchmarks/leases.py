@@ -1,0 +1,159 @@
+"""`python -m benchmarks.leases`: what leases by etcd and NATS cost beside the store's own, and how fast they grant.
+
+W1 to W4 in small, in turns, on PostgreSQL or SQLite: the ratio of two figures of the same round carries over to another
+machine. Then 10,000 runs of 100 workers: a batch of grants, grants one by one, and the recovery of one worker's runs.
+Each manager is one server of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from benchmarks.program import many, one
+from benchmarks.throughput import finished
+from holdfast import App
+from holdfast.config import Configuration, LeaseSettings, UpkeepSettings
+from holdfast.ports.grants import Grant
+from holdfast.stores import OpenedGrants, open_grants
+from tests.support import etcd, nats
+from tests.support.etcd import new_prefix
+from tests.support.postgres import clean_url
+
+KINDS: Final = ("store", "etcd", "nats")
+TTL: Final = timedelta(seconds=60)
+WORKERS, RUNS_EACH, ONE_BY_ONE = 100, 100, 200
+
+
+def settings(kind: Any) -> LeaseSettings:
+    if kind == "store":
+        return LeaseSettings(ttl=TTL)
+    endpoints = (etcd if kind == "etcd" else nats).endpoints().addresses
+    return LeaseSettings(type=kind, endpoints=endpoints, ttl=TTL, prefix=new_prefix())
+
+
+# -- W1 to W4 ----------------------------------------------------------------------------------------------------------
+
+
+async def w1(app: App) -> float:
+    """Seconds for a run of one step, of many at once."""
+    return await _timed(lambda: finished(app, [one(number) for number in range(500)])) / 500
+
+
+async def w2(app: App) -> float:
+    """Seconds for a step of one run."""
+    return await _timed(lambda: finished(app, [many(300)])) / 300
+
+
+async def w3(app: App) -> float:
+    """Seconds for a step, of many runs at once."""
+    return await _timed(lambda: finished(app, [many(10)] * 50)) / 500
+
+
+async def w4(app: App) -> float:
+    """Seconds from start to result, one run after the other, the median."""
+    taken = [await _timed(lambda: finished(app, [one(1)])) for _ in range(50)]
+    return median(taken)
+
+
+WORKLOADS: Final[dict[str, Callable[[App], Awaitable[float]]]] = {"W1": w1, "W2": w2, "W3": w3, "W4": w4}
+
+
+async def _timed(work: Callable[[], Awaitable[object]]) -> float:
+    began = time.perf_counter()
+    await work()
+    return time.perf_counter() - began
+
+
+async def costs(store: str, rounds: int) -> dict[str, float]:
+    """Milliseconds with the store's own leases, and how many times as long each takes with a manager."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for _ in range(rounds):
+        for kind in KINDS:
+            with tempfile.TemporaryDirectory() as folder:
+                url = clean_url() if store == "postgresql" else f"sqlite:///{Path(folder) / 'bench.db'}"
+                config = Configuration(leases=settings(kind), upkeep=UpkeepSettings(snapshot_every=0))
+                app = App(url, workflows=[one, many], config=config)
+                async with app.worker(id="w"):
+                    await finished(app, [one(1)])
+                    for name, measure in WORKLOADS.items():
+                        found.setdefault((name, kind), []).append(await measure(app))
+    shown: dict[str, float] = {}
+    for name in WORKLOADS:
+        shown[f"{name} store ms"] = round(median(found[name, "store"]) * 1000, 3)
+        for kind in KINDS[1:]:
+            ratios = [took / base for took, base in zip(found[name, kind], found[name, "store"], strict=True)]
+            shown[f"{name} x {kind}"] = round(median(ratios), 2)
+    return shown
+
+
+# -- grants ------------------------------------------------------------------------------------------------------------
+
+
+async def granted(grants: OpenedGrants) -> dict[str, float]:
+    """10,000 runs over 100 workers, and the recovery of what one of them had."""
+    runs = [[f"order-{worker}-{number}" for number in range(RUNS_EACH)] for worker in range(WORKERS)]
+    began = time.perf_counter()
+    for worker, part in enumerate(runs):
+        await _all_granted(grants, part, f"w{worker}")
+    batched = (time.perf_counter() - began) / (WORKERS * RUNS_EACH)
+    singly = await _timed(lambda: _one_by_one(grants)) / ONE_BY_ONE
+    stream = grants.orphans()
+    assert stream is not None
+    told = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(2)  # until it has heard every key
+    began = time.perf_counter()
+    await grants.release_all("w7")
+    await told
+    pushed = time.perf_counter() - began
+    await _all_granted(grants, runs[7], "w8")
+    recovered = time.perf_counter() - began
+    for worker in range(WORKERS):
+        await grants.release_all(f"w{worker}")
+    await stream.aclose()  # type: ignore[attr-defined]
+    return {
+        "ms for a grant, batched": round(batched * 1000, 3),
+        "ms for a grant, one by one": round(singly * 1000, 3),
+        "ms to the push": round(pushed * 1000, 1),
+        "ms to the grants of 100 runs elsewhere": round(recovered * 1000, 1),
+    }
+
+
+async def _all_granted(grants: OpenedGrants, runs: Sequence[str], worker: str) -> None:
+    answers = await grants.acquire_many(runs, worker, TTL)
+    assert all(isinstance(answer, Grant) for answer in answers.values())
+
+
+async def _one_by_one(grants: OpenedGrants) -> None:
+    for number in range(ONE_BY_ONE):
+        await grants.acquire(f"single-{number}", "w0", TTL)
+
+
+async def main(store: str, rounds: int) -> None:
+    found: dict[str, Any] = {"load before": os.getloadavg()[0]}
+    for kind in ("etcd", "nats"):
+        grants = await open_grants(settings(kind), TTL)
+        assert grants is not None
+        await grants.own(1)
+        found[kind] = await granted(grants)
+        await grants.close()
+    found[store] = await costs(store, rounds)
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.leases", description=__doc__)
+    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="postgresql")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    asyncio.run(main(given.store, given.rounds))
