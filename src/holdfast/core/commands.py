@@ -124,7 +124,8 @@ class Complete(Asked, frozen=True):
 
 
 class Fail(Asked, frozen=True):
-    """An error left the body. `from_step`: it was a step's, whose own policy has been spent."""
+    """An error left the body. `from_step`: it was a step's, whose own policy has been spent, or one that the workflow's
+    policy does not retry."""
 
     failure: Failure
     from_step: bool = False

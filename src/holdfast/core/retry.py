@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.instants import LATEST, later
@@ -22,20 +23,31 @@ __all__ = ["LATEST", "Retry"]
 DEFAULT_ATTEMPTS = 10
 MAX_ATTEMPTS = 2**31 - 1
 
+Errors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
+"""Exception classes: one, or several."""
 
-@dataclass(frozen=True, init=False)
+
+@dataclass(frozen=True, init=False, eq=False)
 class Retry:
     """How often to try, and how long to wait in between.
 
     `attempts` counts the first try; None is unlimited. After failure n the wait is
     ``first * factor ** (n - 1)``, at most `ceiling`, then randomly shortened to between half and all of that, so
     that what failed together does not retry together.
+
+    Errors decide too: `never` names exceptions that are not retried, `on` the only ones that are, and `when` is asked
+    with the exception and says whether to retry. All that are given must agree. An exception that the step declares
+    with `raises=` is retried if `on` names it or `when` says so, and then arrives as itself.
     """
 
     attempts: int | None
     first: timedelta
     factor: float
     ceiling: timedelta
+    if TYPE_CHECKING:  # not fields: a policy that is stored is numbers and times, and never names code
+        on: tuple[type[Exception], ...]
+        never: tuple[type[Exception], ...]
+        when: Callable[[Exception], bool] | None
 
     none: ClassVar[Retry]
     """One try: no retry at all."""
@@ -47,17 +59,45 @@ class Retry:
         first: Duration = "1s",
         factor: float = 2,
         ceiling: Duration = "100s",
+        on: Errors = (),
+        never: Errors = (),
+        when: Callable[[Exception], bool] | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "attempts", _checked_attempts(attempts))
         put(self, "first", _checked_duration(first, "first"))
         put(self, "factor", _checked_factor(factor))
         put(self, "ceiling", _checked_duration(ceiling, "ceiling"))
+        put(self, "on", _checked_errors(on, "on"))
+        put(self, "never", _checked_errors(never, "never"))
+        if when is not None and not callable(when):
+            raise InvalidRetry(f"Retry: when is a function that takes the exception and returns a bool, not {when!r}.")
+        put(self, "when", when)
         if self.ceiling < self.first:
             raise InvalidRetry(
                 f"Retry: ceiling ({format_duration(self.ceiling)}) is shorter than first "
                 f"({format_duration(self.first)}). Give a longer ceiling=, or a shorter first=."
             )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Retry) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def _all(self) -> tuple[object, ...]:
+        return (self.attempts, self.first, self.factor, self.ceiling, self.on, self.never, self.when)
+
+    def wants(self, error: BaseException) -> bool | None:
+        """Whether to try again after that error, as `on`, `never` and `when` say; None if none of them is given, or
+        only `never`, which does not name it. What `when` raises is the caller's."""
+        if self.never and isinstance(error, self.never):
+            return False
+        if self.on and not isinstance(error, self.on):
+            return False
+        if self.when is not None:
+            return isinstance(error, Exception) and bool(self.when(error))
+        return True if self.on else None
 
     def next_at(self, failures: int, now: datetime, jitter: float) -> datetime | None:
         """The time of the next try after `failures` failed ones, or None when no attempt is left."""
@@ -98,6 +138,16 @@ def _checked_attempts(attempts: int | None) -> int | None:
     return min(attempts, MAX_ATTEMPTS)
 
 
+def _checked_errors(given: Errors, name: str) -> tuple[type[Exception], ...]:
+    kinds = given if isinstance(given, tuple) else (given,)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise InvalidRetry(
+                f"Retry: {name} takes exception classes, such as {name}=(ConnectionError,), not {kind!r}."
+            )
+    return kinds
+
+
 def _checked_factor(factor: float) -> float:
     if isinstance(factor, bool) or not isinstance(factor, (int, float)):
         raise InvalidRetry(f"Retry: factor is a number of at least 1, not {factor!r}.")
@@ -117,4 +167,5 @@ def _checked_duration(value: Duration, name: str) -> timedelta:
         raise InvalidRetry(str(error)) from None
 
 
+Retry.on, Retry.never, Retry.when = (), (), None  # of a policy that was read back
 Retry.none = Retry(1)

@@ -161,7 +161,7 @@ class Bodies:
         except asyncio.CancelledError:
             outcome = _stopped(body)
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
-            outcome = classify(error, spec)
+            outcome = classify(error, spec, command.retry)
         self._running.discard(body)
         report(body, outcome)
         del outcome  # it may hold the error, whose traceback holds this frame

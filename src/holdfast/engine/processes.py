@@ -212,7 +212,7 @@ def _work(errand: Errand) -> Answer:
     try:
         value, _ = spec.result.round_trip(spec.function(*args, **kwargs), f"result of {spec.name}")
     except BaseException as error:  # noqa: BLE001 SystemExit and friends are outcomes too
-        broke = classify(error, spec)
+        broke = classify(error, spec, spec.retry)
         seconds = None if broke.not_before is None else broke.not_before.total_seconds()
         return Answer(failure=broke.failure, is_final=broke.is_final, not_before=seconds)
     return Answer(value=msgspec.Raw(value))

@@ -105,7 +105,8 @@ class Flight:
                 self.held[held.key] = held
                 return []
             case RolledBack():
-                broke = rules.redacted(classify(said.error, started.command.spec), redaction)
+                command = started.command
+                broke = rules.redacted(classify(said.error, command.spec, command.retry), redaction)
                 assert isinstance(broke, Broke)
                 self._broken = (started, broke)
                 return [StepEnded(held.key, started.attempt, broke)]

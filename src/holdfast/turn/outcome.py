@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.durations import parse_duration
 from holdfast.core.failure import Failure, from_exception
+from holdfast.core.retry import Retry
 from holdfast.core.specs import StepSpec
 from holdfast.errors import HoldfastError, InvalidInput, Permanent, RetryAfter, UsageError
 from holdfast.ports.transactions import OpenTransaction
@@ -40,10 +41,17 @@ MISTAKES = frozenset(
 """Errors of code that is wrong as it is written."""
 
 
-def classify(error: BaseException, spec: StepSpec) -> Broke:
-    """What an exception that left the body of a step means."""
+def classify(error: BaseException, spec: StepSpec, retry: Retry | None = None) -> Broke:
+    """What an exception that left the body of a step means. What `retry` says of errors decides whether it is tried
+    again, also for one that is declared; an error of its predicate is the outcome."""
     failure = from_exception(error, declared=spec.raises)
-    if failure.declared or isinstance(error, Permanent | UsageError | InvalidInput) or is_mistake(error, spec):
+    if isinstance(error, Permanent | UsageError | InvalidInput) and not failure.declared:
+        return Broke(failure, is_final=True, error=error)
+    try:
+        is_wanted = None if retry is None or isinstance(error, RetryAfter) else retry.wants(error)
+    except Exception as raised:  # noqa: BLE001 the author's predicate
+        return Broke(from_exception(raised), is_final=True, error=raised)
+    if is_wanted is False or (is_wanted is None and (failure.declared or is_mistake(error, spec))):
         return Broke(failure, is_final=True, error=error)
     if isinstance(error, RetryAfter):
         try:

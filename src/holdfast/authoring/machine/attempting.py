@@ -76,7 +76,10 @@ async def attempt(
 
 def next_delay(error: BaseException, number: int, policy: Retry, raises: tuple[type[Exception], ...]) -> float | None:
     """Seconds until the next attempt; None if another would not help or none is left."""
-    if isinstance(error, (*raises, Permanent, UsageError, InvalidInput)):
+    is_wanted = None if isinstance(error, RetryAfter) else policy.wants(error)
+    if is_wanted is False or isinstance(error, (Permanent, UsageError, InvalidInput)):
+        return None
+    if isinstance(error, raises) and is_wanted is None:
         return None
     if policy.attempts is not None and number >= policy.attempts:
         return None

@@ -137,9 +137,9 @@ class Reading:
             try:
                 async with asyncio.timeout(limit):
                     return await call(definition.function, self._state, window)
-            except Exception:
+            except Exception as error:
                 failures += 1
-                if policy.attempts is None or failures < policy.attempts:
+                if policy.wants(error) is not False and (policy.attempts is None or failures < policy.attempts):
                     await asyncio.sleep(policy.delay(failures, 0).total_seconds())
                 elif definition.on_error == "fail" or window.is_last:
                     raise

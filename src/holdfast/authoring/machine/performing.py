@@ -232,7 +232,8 @@ async def run_item(each: Callable[..., Any], item: Any, index: int, policy: Retr
             return ItemOutcome(index, await bodies.call(each, item))
         except FAILURES as error:
             failures += 1
-            if policy.attempts is not None and failures >= policy.attempts:
+            is_over = policy.attempts is not None and failures >= policy.attempts
+            if is_over or policy.wants(error) is False:
                 return ItemOutcome(index, None, f"{type(error).__name__}: {error}")
             await asyncio.sleep(policy.delay(failures, 0).total_seconds())
 

@@ -11,6 +11,7 @@ from holdfast.authoring.script.exits import ContinueRun
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure, from_exception, rebuild
+from holdfast.core.retry import Retry
 from holdfast.core.specs import StepSpec, WorkflowSpec
 from holdfast.core.step import UNKNOWN
 from holdfast.errors import (
@@ -89,7 +90,7 @@ def ending(program: Exchange, main: asyncio.Task[Any], unawaited: Sequence[Durab
     if isinstance(error, ContinueRun) and program.continuing is not None:
         return program.continuing
     if error is not None:
-        from_step = _is_from_step(error)
+        from_step = _is_from_step(error) or not _is_retried(program.spec.retry, error)
         return c.Fail(failure=from_exception(error, declared=program.spec.raises), from_step=from_step)
     if unawaited:
         failure = from_exception(NotAwaited(_say_unawaited(unawaited, is_async=program.spec.is_async)))
@@ -99,6 +100,14 @@ def ending(program: Exchange, main: asyncio.Task[Any], unawaited: Sequence[Durab
     except HoldfastError as refused:
         return c.Fail(failure=from_exception(refused), from_step=True)
     return c.Complete(value=value)
+
+
+def _is_retried(policy: Retry, error: BaseException) -> bool:
+    """Whether the workflow's policy lets that error be retried. An error of its predicate says no."""
+    try:
+        return policy.wants(error) is not False
+    except Exception:  # noqa: BLE001 the author's code
+        return False
 
 
 def _say_unawaited(calls: Sequence[DurableCall[Any]], *, is_async: bool) -> str:
