@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from holdfast.authoring.hook import Hook
     from holdfast.authoring.machine.breaker import Breaker
     from holdfast.authoring.machine.joins import Join
-    from holdfast.authoring.machine.machine import Machine
     from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
     from holdfast.authoring.machine.observers import LoggingObserver, Observer
     from holdfast.authoring.script.channels import RunVar, Signal, Topic
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
         StepLimitExceeded,
     )
     from holdfast.ports.facts import Fact
+    from holdfast.standalone.machine import Machine
 
 __version__ = "0.1.0.dev0"
 
@@ -167,7 +167,6 @@ _HOMES = {
     "holdfast.authoring.flow.workflow": "Flow",
     "holdfast.authoring.machine.breaker": "Breaker",
     "holdfast.authoring.machine.joins": "Join",
-    "holdfast.authoring.machine.machine": "Machine",
     "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
     "holdfast.authoring.machine.observers": "LoggingObserver Observer",
     "holdfast.authoring.script.channels": "RunVar Signal Topic",
@@ -188,6 +187,7 @@ _HOMES = {
     "holdfast.core.retry": "Retry",
     "holdfast.core.status": "Status",
     "holdfast.ports.facts": "Fact",
+    "holdfast.standalone.machine": "Machine",
     "holdfast.errors": (
         "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed NotInRun "
         "OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed "

@@ -15,9 +15,9 @@ import pytest
 from tests.architecture.source import PACKAGE, ROOT, parse, python_files, shown
 
 LAYERS = (
-    "cli web contrib testing lint app sync client worker engine upkeep turn adapters adapters.sqlite adapters.postgres "
-    "adapters.memory adapters.s3 adapters.etcd adapters.nats config authoring authoring.script authoring.machine ports "
-    "core errors"
+    "cli web contrib testing lint app sync client worker engine upkeep standalone turn adapters adapters.sqlite "
+    "adapters.postgres adapters.memory adapters.s3 adapters.etcd adapters.nats config authoring authoring.script "
+    "authoring.machine ports core errors"
 ).split()
 
 
@@ -76,6 +76,8 @@ PLANTED = [
     ("turn", "import asyncio", "turn decides"),
     ("turn", "import logging", "turn decides"),
     ("turn", "import holdfast.engine", "Imports point one way"),
+    ("turn", "import holdfast.standalone", "Imports point one way"),
+    ("authoring.machine", "import holdfast.standalone", "Imports point one way"),
     ("client", "import holdfast.engine", "A client asks"),
     ("authoring.script", "import socket", "authoring proposes"),
     ("authoring", "import subprocess", "authoring proposes"),

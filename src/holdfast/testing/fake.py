@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec.structs import replace
 
-from holdfast.authoring.machine.machine import Machine
+from holdfast.authoring.machine.machine import MachineWorkflow
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep, step
 from holdfast.authoring.script.workflows import AnyWorkflow
@@ -43,7 +43,7 @@ class Fake:
             raise DefinitionError(
                 f"Fake({real!r}, …): give a step, a workflow or a resource first, then what stands for it"
             )
-        if isinstance(real, Machine):
+        if isinstance(real, MachineWorkflow):
             raise DefinitionError(
                 f"Fake({real.name}, …): a machine cannot be faked. Fake the resources and steps of its states"
             )

@@ -4,8 +4,8 @@
 
     machine ── the decorators ──▶ handlers ──▶ model     what authors write, read and checked whole
                                                  ├─ driver      under an app: on the script's deterministic loop
-                                                 ├─ alone       without one: a plain loop, a three-method store
                                                  └─ diagram     as a picture
 
-A machine under an app is a script whose steps are its states (ADR 0018); nothing here commits anything itself.
+A machine under an app is a script whose steps are its states (ADR 0018); nothing here commits anything itself. How one
+runs without an app is in `holdfast.standalone`.
 """

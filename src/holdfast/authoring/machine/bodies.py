@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import datetime
 from typing import Any
 
 from holdfast.authoring.machine.handlers import Definition
 from holdfast.authoring.machine.joins import run_branches
-from holdfast.authoring.machine.marks import More, Window
+from holdfast.authoring.machine.marks import ItemOutcome, More, Window
+from holdfast.core.durations import parse_duration
+from holdfast.core.instants import instant_after, kept_instant
 from holdfast.core.retry import Retry
 from holdfast.errors import HoldfastError, InvalidState
 
 ADVICE = "A body that uses the durable verbs is declared with .script instead of .state."
 
 Tell = Callable[..., None]
+FAILURES = (Exception, SystemExit)
+"""What fails an attempt. The rest (a keyboard's interrupt, a cancellation) is not the body's to decide."""
 
 
 async def call(function: Callable[..., Any], *args: Any) -> Any:
@@ -164,3 +169,24 @@ async def _one(source: AsyncIterator[tuple[Any, Any]]) -> tuple[Any, Any]:
         return await source.__anext__()
     except StopAsyncIteration:
         raise _Ended from None
+
+
+async def run_item(each: Callable[..., Any], item: Any, index: int, policy: Retry) -> ItemOutcome[Any]:
+    """One item under its policy. An error is its outcome."""
+    failures = 0
+    while True:
+        try:
+            return ItemOutcome(index, await call(each, item))
+        except FAILURES as error:
+            failures += 1
+            is_over = policy.attempts is not None and failures >= policy.attempts
+            if is_over or policy.wants(error) is False:
+                return ItemOutcome(index, None, f"{type(error).__name__}: {error}")
+            await asyncio.sleep(policy.delay(failures, 0).total_seconds())
+
+
+def due_at(wait: Any, now: datetime) -> datetime:
+    """When a timer ends that waits for a duration or until an instant."""
+    if isinstance(wait, datetime):
+        return kept_instant(wait, "@machine.timer")
+    return instant_after(now, parse_duration(wait, what="@machine.timer"), "@machine.timer")

@@ -13,9 +13,9 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.authoring.machine.bodies import due_at
 from holdfast.authoring.machine.marks import Again, ItemOutcome, is_more
 from holdfast.authoring.machine.model import Model, Node
-from holdfast.authoring.machine.performing import due_at
 from holdfast.authoring.machine.shapes import NextShape, Parts
 from holdfast.authoring.machine.steps import StateSteps
 from holdfast.authoring.script.calls import SleepCall

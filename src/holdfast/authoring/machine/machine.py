@@ -1,4 +1,4 @@
-"""`Machine`: states as dataclasses, handlers as functions, annotations as edges.
+"""`Machine` as authors declare it: states as dataclasses, handlers as functions, annotations as edges.
 
 Declaring a machine does no I/O and checks nothing whole: handlers may still follow. It is built, and every problem
 reported at once, when it is first used: called, run, drawn, or served by a worker.
@@ -6,14 +6,12 @@ reported at once, when it is first used: called, run, drawn, or served by a work
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import typing
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from holdfast.authoring.machine import alone
 from holdfast.authoring.machine.breaker import Breaker
 from holdfast.authoring.machine.diagram import mermaid, svg
 from holdfast.authoring.machine.driver import workflow_spec
@@ -43,8 +41,7 @@ from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from holdfast.authoring.script.resources import Health, Resource
-    from holdfast.ports.machine_log import MachineLog
+    from holdfast.authoring.script.resources import Resource
 
 F = TypeVar("F")
 E = TypeVar("E")
@@ -58,13 +55,8 @@ R = TypeVar("R")
 Body = Callable[[S], Coroutine[Any, Any, N]]
 
 
-class Machine(AnyWorkflow[[F], E], Generic[F, E]):
-    """`Machine[First, Final]("name")`: a workflow of typed states.
-
-    `timeout` is the time for the whole run, `compensation_timeout` that for undoing, `retry` the policy of states that
-    have none of their own, `raises` the exceptions that leave a run as themselves. `was` maps earlier labels to final
-    states that were renamed; handlers have a `was=` of their own.
-    """
+class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
+    """All of a `Machine` but how it runs without an app (`holdfast.standalone`)."""
 
     is_open = True
 
@@ -316,34 +308,6 @@ class Machine(AnyWorkflow[[F], E], Generic[F, E]):
             return given
 
         return declare if function is None else declare(function)
-
-    # -- standalone ----------------------------------------------------------------------------------------------------
-
-    async def run(
-        self,
-        state: F,
-        *,
-        store: MachineLog | None = None,
-        id: str | None = None,
-        keep_log: bool = False,
-        cancel: asyncio.Event | None = None,
-    ) -> E:
-        """Runs here, without an app: to a final state, or raises `StateFailed` after undoing what was completed.
-
-        Without a store nothing is recorded. With one, and an id, it survives a crash: see `resume`. Setting `cancel`
-        stops the run at its next boundary, with `RunCancelled`.
-        """
-        return cast("E", await alone.run(self.build(), self.resources, state, store, id, keep_log, cancel))
-
-    async def resume(
-        self, id: str, *, store: MachineLog, keep_log: bool = False, cancel: asyncio.Event | None = None
-    ) -> E:
-        """Resumes a run from its log: enters its last state again, or continues undoing."""
-        return cast("E", await alone.resume(self.build(), self.resources, id, store, keep_log, cancel))
-
-    async def health(self) -> dict[str, Health]:
-        """How the machine's resources are: opens them, asks each, closes them."""
-        return await alone.health(self.build(), self.resources)
 
     # -- pictures ------------------------------------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.machine import bodies
+from holdfast.authoring.machine.bodies import run_item
 from holdfast.authoring.machine.handlers import Definition, Undo
 from holdfast.authoring.machine.marks import ItemOutcome, More
 from holdfast.authoring.machine.model import Model, Node
-from holdfast.authoring.machine.performing import run_item
 from holdfast.authoring.machine.shapes import NextShape, Parts
 from holdfast.authoring.script.context import running_step
 from holdfast.authoring.script.place import Place

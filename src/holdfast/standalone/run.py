@@ -15,14 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.authoring.machine import performing
-from holdfast.authoring.machine.attempting import FAILURES, Exhausted, to_the_end
-from holdfast.authoring.machine.bodies import call
-from holdfast.authoring.machine.failing import given_up
-from holdfast.authoring.machine.journey import PATH, Done, Journey, Stop, TooLate
+from holdfast.authoring.machine.bodies import FAILURES, call
 from holdfast.authoring.machine.model import Model, Node
-from holdfast.authoring.machine.scope import AloneScope, AloneSurroundings
-from holdfast.authoring.machine.undoing import continue_rollback
 from holdfast.authoring.script.context import find_program, running_step
 from holdfast.authoring.script.opened import OpenResources
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
@@ -35,6 +29,12 @@ from holdfast.errors import (
     NotAllowedHere,
     UsageError,
 )
+from holdfast.standalone import states
+from holdfast.standalone.attempt import Exhausted, to_the_end
+from holdfast.standalone.end import given_up
+from holdfast.standalone.journey import PATH, Done, Journey, Stop, TooLate
+from holdfast.standalone.rollback import continue_rollback
+from holdfast.standalone.scope import AloneScope, AloneSurroundings
 
 if TYPE_CHECKING:
     from holdfast.ports.machine_log import MachineLog
@@ -241,10 +241,10 @@ class Alone(Journey):
             self.visit += 1
         await self._enter(node, state)
         if node.undo is None:
-            answer = await performing.perform(self, node, state, failed)
+            answer = await states.perform(self, node, state, failed)
             self.cursors = []
             return answer
-        task, cancelled = await to_the_end(performing.perform(self, node, state, failed))
+        task, cancelled = await to_the_end(states.perform(self, node, state, failed))
         answer = task.result()
         await self._completed(node, state, answer)
         if cancelled is not None:

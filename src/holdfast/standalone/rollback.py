@@ -15,12 +15,12 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from holdfast.authoring.machine.attempting import Exhausted, attempt, to_the_end
 from holdfast.authoring.machine.bodies import call
-from holdfast.authoring.machine.journey import Done, Journey
 from holdfast.core.machine_log import ROLLBACK, UNDONE, LogRow
 from holdfast.core.retry import Retry
 from holdfast.errors import HoldfastError, Orphan, StateFailed, StoreError
+from holdfast.standalone.attempt import Exhausted, attempt, to_the_end
+from holdfast.standalone.journey import Done, Journey
 
 LONGEST = timedelta(seconds=30)
 """How long undoing may take after a run with a total timeout, unless the machine says otherwise."""
@@ -72,7 +72,7 @@ async def roll_back(one: Journey, told: Told, *, is_begun: bool = False) -> Roll
 
 async def continue_rollback(one: Journey, row: LogRow) -> NoReturn:
     """Continues an interrupted rollback, then raises the run's original error."""
-    from holdfast.authoring.machine.failing import conclude
+    from holdfast.standalone.end import conclude
 
     told = msgspec.json.decode(row.blob or b"{}", type=Told)
     text = (

@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from holdfast.authoring.machine.bodies import FAILURES
 from holdfast.authoring.machine.breaker import Breaker
 from holdfast.core.durations import parse_duration
 from holdfast.core.retry import Retry
 from holdfast.errors import CircuitOpen, InvalidInput, Permanent, RetryAfter, UsageError
 
 Tell = Callable[..., None]
-FAILURES = (Exception, SystemExit)
-"""What fails an attempt. The rest (a keyboard's interrupt, a cancellation) is not the body's to decide."""
 
 
 class Exhausted(Exception):

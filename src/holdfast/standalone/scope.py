@@ -7,12 +7,12 @@ from collections.abc import Coroutine
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar
 
-from holdfast.authoring.machine.attempting import wall_clock
 from holdfast.authoring.machine.bodies import ADVICE
-from holdfast.authoring.machine.journey import Journey
 from holdfast.authoring.script.opened import OpenResources
 from holdfast.core.ids import idempotency_key
 from holdfast.errors import NotAllowedHere
+from holdfast.standalone.attempt import wall_clock
+from holdfast.standalone.journey import Journey
 
 T = TypeVar("T")
 

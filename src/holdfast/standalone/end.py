@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NoReturn
 
-from holdfast.authoring.machine.attempting import Exhausted, to_the_end
-from holdfast.authoring.machine.journey import Journey, Stop, TooLate
-from holdfast.authoring.machine.undoing import Told, roll_back
 from holdfast.core.durations import format_duration
 from holdfast.core.failure import type_name
 from holdfast.errors import CompensationFailed, DeadlineExceeded, RunCancelled, StateFailed
+from holdfast.standalone.attempt import Exhausted, to_the_end
+from holdfast.standalone.journey import Journey, Stop, TooLate
+from holdfast.standalone.rollback import Told, roll_back
 
 if TYPE_CHECKING:
-    from holdfast.authoring.machine.undoing import Rollback
+    from holdfast.standalone.rollback import Rollback
 
 
 async def given_up(one: Journey, error: BaseException) -> NoReturn:

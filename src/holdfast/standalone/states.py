@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from holdfast.authoring.machine import bodies
-from holdfast.authoring.machine.attempting import FAILURES, Exhausted, attempt, wall_clock
 from holdfast.authoring.machine.handlers import Definition
-from holdfast.authoring.machine.journey import Journey, Stop, TooLate
 from holdfast.authoring.machine.marks import Again, ItemOutcome, is_more
-from holdfast.core.durations import parse_duration
-from holdfast.core.instants import instant_after, kept_instant
 from holdfast.core.machine_log import CURSOR
 from holdfast.core.payload import Shape, result_shape
 from holdfast.core.retry import Retry
+from holdfast.standalone.attempt import Exhausted, attempt, wall_clock
+from holdfast.standalone.journey import Journey, Stop, TooLate
 
 if TYPE_CHECKING:
     from holdfast.authoring.machine.model import Node
@@ -180,17 +178,10 @@ async def _timer(one: Journey, node: Node, definition: Definition, state: Any) -
         until = msgspec.json.decode(one.cursors[0], type=datetime)
     else:
         assert definition.wait is not None
-        until = due_at(definition.wait(state), wall_clock())
+        until = bodies.due_at(definition.wait(state), wall_clock())
         await one.append(CURSOR, node, msgspec.json.encode(until))
     await _pause(one, max(0.0, (until - wall_clock()).total_seconds()))
     return await _tried(one, node, lambda: bodies.call(definition.function, state))
-
-
-def due_at(wait: Any, now: datetime) -> datetime:
-    """When a timer ends that waits for a duration or until an instant."""
-    if isinstance(wait, datetime):
-        return kept_instant(wait, "@machine.timer")
-    return instant_after(now, parse_duration(wait, what="@machine.timer"), "@machine.timer")
 
 
 # -- batch, stream -----------------------------------------------------------------------------------------------------
@@ -211,7 +202,7 @@ async def _batch(one: Journey, node: Node, definition: Definition, state: Any) -
     async def branch() -> None:
         for index in waiting:
             one.boundary()
-            outcome = await run_item(each, items[index], index, definition.item_retry)
+            outcome = await bodies.run_item(each, items[index], index, definition.item_retry)
             value, back = shape.round_trip(outcome.value) if outcome.is_ok else (b"null", None)
             outcomes[index] = ItemOutcome(index, back, outcome.error)
             blob = msgspec.json.encode(ItemRow(index, msgspec.Raw(value), outcome.error))
@@ -222,20 +213,6 @@ async def _batch(one: Journey, node: Node, definition: Definition, state: Any) -
             group.create_task(branch())
     results = [outcomes[index] for index in range(len(items))]
     return await _tried(one, node, lambda: bodies.call(definition.function, state, results))
-
-
-async def run_item(each: Callable[..., Any], item: Any, index: int, policy: Retry) -> ItemOutcome[Any]:
-    """One item under its policy. An error is its outcome."""
-    failures = 0
-    while True:
-        try:
-            return ItemOutcome(index, await bodies.call(each, item))
-        except FAILURES as error:
-            failures += 1
-            is_over = policy.attempts is not None and failures >= policy.attempts
-            if is_over or policy.wants(error) is False:
-                return ItemOutcome(index, None, f"{type(error).__name__}: {error}")
-            await asyncio.sleep(policy.delay(failures, 0).total_seconds())
 
 
 async def _stream(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
