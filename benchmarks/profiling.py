@@ -1,20 +1,18 @@
 """Where the time goes: what is done (counted), and which layer's code does it (profiled).
 
-Three passes over the same work, each on a new store: a plain one for the times, one that counts, one under cProfile in
+Three passes over the same work, each on a new store: a plain one for the times, one that counts, one with a profile of
 every thread. A profiler slows small functions most, so its times are used as shares of the plain pass's processor time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import cProfile
 import logging
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from cProfile import label
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from benchmarks.places import placed
 from benchmarks.program import app_at, many, one
 from benchmarks.report import shown
 from benchmarks.scale import SCALES, Scale
+from benchmarks.threads import Place, ThreadProfile, new_profile
 from benchmarks.throughput import SLOTS, finished, url_of
 from holdfast import Call
 
@@ -35,9 +34,6 @@ TOP = 25
 
 WAITING = ("'acquire' of '_thread", "'get' of '_queue", "'poll' of 'select")
 """Functions that only wait. A thread that is in one when its profile ends would have the time of another added."""
-
-Place = tuple[str, int, str]
-"""File, line and function, as cProfile names them."""
 
 NewStore = Callable[[str], str]
 """The address of a new store by a name."""
@@ -57,16 +53,16 @@ def calls_of(workload: str, scale: Scale) -> tuple[list[Call[Any]], float]:
 
 
 class Profiles:
-    """cProfile in the calling thread and in every thread that begins later, by processor time. A thread is profiled
+    """A profile of the calling thread and of every thread that begins later, by processor time. A thread is profiled
     from its beginning; what it had done before `mark` is taken off."""
 
     def __init__(self) -> None:
-        self._profiles: list[cProfile.Profile] = []
+        self._profiles: list[ThreadProfile] = []
         self._before: dict[Place, tuple[int, float]] = {}
 
     def begin(self, *_: object) -> None:
         """In the thread that calls it. Also what `threading.setprofile` calls in a new one."""
-        profile = cProfile.Profile(time.thread_time)
+        profile = new_profile()
         self._profiles.append(profile)
         profile.enable()
 
@@ -89,12 +85,11 @@ class Profiles:
     def _so_far(self) -> dict[Place, tuple[int, float]]:
         found: dict[Place, tuple[int, float]] = {}
         for profile in self._profiles:
-            for entry in profile.getstats():
-                place: Place = label(entry.code)
+            for place, calls, own in profile.entries():
                 if any(word in place[2] for word in WAITING):
                     continue
                 before = found.get(place, (0, 0.0))
-                found[place] = (before[0] + entry.callcount, before[1] + entry.inlinetime)
+                found[place] = (before[0] + calls, before[1] + own)
         return found
 
 

@@ -55,12 +55,16 @@ def test_the_command_runs_in_an_environment_of_its_own(monkeypatch: pytest.Monke
     """Promise: the other arguments are handed on, and `.venv` is left alone."""
     asked: list[tuple[list[str], object]] = []
 
+    def found(version: str) -> Path:
+        assert version == "3.13"
+        return Path(sys.executable)
+
     def note(argv: list[object], env: object = None) -> int:
         asked.append(([str(word) for word in argv], env))
         return 7
 
     monkeypatch.setattr(dev, "execute", note)
-    monkeypatch.setattr(dev, "find_python", lambda version: Path(sys.executable))
+    monkeypatch.setattr(dev, "find_python", found)
     assert dev.test(["--quick", "--python", "3.13", "--", "-k", "x"]) == 7
     wanted = [sys.executable, str(dev.ROOT / "dev.py"), "test", "--quick", "--", "-k", "x"]
     assert asked == [(wanted, {"HOLDFAST_VENV": ".venv-3.13"})]
