@@ -92,6 +92,8 @@ _REPEAT = """\
 postgresql`, which starts a server of its own. `--only W1,W4` and `--quick` are for a
 look; `--profile W3` says where the time of a step goes. What a step costs in statements, syncs and hops between
 threads is counted by a test (`tests/unit/benchmarks/test_costs.py`), so that it cannot grow unnoticed.
+What leases by etcd or NATS cost beside the store's own is measured by `python -m benchmarks.leases`, see
+[the guide](../guides/leases.md#what-it-costs).
 """
 
 NOTES: dict[str, str] = {

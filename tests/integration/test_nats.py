@@ -273,6 +273,22 @@ async def test_a_restarted_worker_gets_its_runs_back_at_once() -> None:
     await later.close()
 
 
+async def test_a_late_heartbeat_begins_a_new_incarnation() -> None:
+    """Contract: what ran out stays so, though no other worker took it, until the worker asks for it again."""
+    grants = nats.new_grants()
+    lease = timedelta(seconds=2)
+    assert isinstance(await grants.acquire("r", "w1", lease), Grant)
+
+    async def is_out() -> bool:
+        return await grants.get("r") is None
+
+    await until(is_out)
+    grants.heartbeat("w1", lease)
+    assert await grants.get("r") is None
+    assert isinstance(await grants.acquire("r", "w1", lease), Grant)
+    await grants.close()
+
+
 async def test_hundreds_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: whatever the ids are made of, one message for each free run and none for waiting; what a dead worker
     left is taken over in the same way by a worker that watched."""
