@@ -63,8 +63,8 @@ round: it does not vary.
 _SPLIT = """\
 ## Where the microseconds of a step go
 
-`python3 dev.py bench --profile W3` splits the processor time of a step, and `--profile W1` that of a run of one step. On a
-busy machine with two cores, SQLite:
+`python3 dev.py bench --profile W3` splits the processor time of a step, and `--profile W1` that of a run of one step.
+On a busy machine with two cores, SQLite:
 
 | | a step of W3 | a run of W1 |
 |---|---:|---:|
@@ -74,9 +74,9 @@ busy machine with two cores, SQLite:
 | codec | 5 % | 4 % |
 | SQLite | 3 % | 4 % |
 
-The profile also counts the functions of Holdfast that are entered. A start, one step and its result enter 406 (547 before
-the last cut), each further step 133 (188 before). Of a step in W3, where commits are shared, the event loop's thread
-enters 105. What is left is flat: no function takes more than 3 %. A third of it decides and performs the turn, a sixth
+The profile also counts the functions of Holdfast that are entered. A start, one step and its result enter 406 (547
+before the last cut), each further step 133 (188 before). Of a step in W3, where commits are shared, the event
+loop's thread enters 105. What is left is flat: no function takes more than 3 %. A third of it decides and performs the turn, a sixth
 is the program and its deterministic loop, a tenth is the fold and the row.
 
 - A body is a task of asyncio even if it never suspends. That costs 4 µs more than to await the body, a fiftieth of the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar, overload
 from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.telemetry.hooks import heard_by
-from holdfast.authoring.handle import Run, RunView
+from holdfast.authoring.handle import Run
 from holdfast.authoring.hook import Hook, check_hooks
 from holdfast.authoring.registry import Registry, serve
 from holdfast.authoring.script.channels import Channel
@@ -23,11 +23,12 @@ from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.client import Client, IfExists
 from holdfast.client.holder import ClientHolder
-from holdfast.client.selection import Statuses
+from holdfast.client.questions import Questions
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.instants import LONGEST_KEPT
+from holdfast.core.plurals import counted
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Settings, check_limits
 from holdfast.doors import web
@@ -50,7 +51,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class App(ClientHolder):
+class App(ClientHolder, Questions):
     """The workflows to serve and the store that keeps their runs.
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; default: that of the
@@ -131,7 +132,7 @@ class App(ClientHolder):
         return self.given_url or self.config.store.url
 
     def __repr__(self) -> str:
-        return f"<App {without_secrets(self.url)} with {len(self.registry)} workflow(s)>"
+        return f"<App {without_secrets(self.url)} with {counted(len(self.registry), 'workflow')}>"
 
     def serve(self, what: AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str) -> None:
         """Adds a workflow, every workflow of a module, or of the module of that name. Flows may call them, and the
@@ -333,26 +334,6 @@ class App(ClientHolder):
         from holdfast.client.compensating import compensate
 
         return await compensate(await self.client(), id)
-
-    async def runs(
-        self,
-        *,
-        workflow: str | None = None,
-        version: str | None = None,
-        status: Statuses | None = None,
-        queue: str | None = None,
-        parent: str | None = None,
-        root: str | None = None,
-        key: str | None = None,
-        attributes: Mapping[str, str] | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[RunView]:
-        """Runs, newest first. `status` is one or several; `root` is the first run of a tree: all of that tree."""
-        async for view in (await self.client()).runs(
-            workflow=workflow, version=version, status=status, queue=queue, parent=parent, root=root, key=key,
-            attributes=attributes, limit=limit,
-        ):  # fmt: skip
-            yield view
 
     async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run waiting on the topic now; returns the ids of those it woke."""

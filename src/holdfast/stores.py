@@ -195,6 +195,9 @@ async def missing_store(url: str) -> MissingStore | None:
         path = locate(url).path
         if not path.exists():
             return MissingStore(f"there is no store at {url} (no file {path}).", "Is the path right?")
+        if path.is_file() and path.stat().st_size == 0:
+            hint = "Is the path right? A worker, a start or `holdfast migrate` creates one."
+            return MissingStore(f"there is no store at {url} (the file {path} is empty).", hint)
     elif url.startswith("postgres"):
         schema = await schema_of(url)
         if schema is not None and schema.version == 0:

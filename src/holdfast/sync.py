@@ -41,10 +41,9 @@ from holdfast.authoring.script.verbs import (
     uuid4,
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call, remote, workflow
-from holdfast.client.blocking import Batch, Portal, iterate
+from holdfast.client.blocking import Batch, BlockingQuestions, Portal, iterate
 from holdfast.client.client import IfExists
 from holdfast.client.loop_thread import LoopThread
-from holdfast.client.selection import Statuses
 from holdfast.client.transactions import borrow, settle
 from holdfast.core.durations import Duration
 from holdfast.core.manifest import Manifest
@@ -165,7 +164,7 @@ class Run(Generic[R_co]):
         return iterate(self._run.follow(after=after), self._call)
 
 
-class App:
+class App(BlockingQuestions):
     """`holdfast.App`, blocking. Wraps an existing app, or creates one.
 
     A forked child has its own background thread, and opens the store again or says why it cannot."""
@@ -206,6 +205,9 @@ class App:
 
     def __repr__(self) -> str:
         return f"<sync {self.app!r}>"
+
+    def _asked(self) -> tuple[AsyncApp, Portal]:
+        return self.app, self._portal
 
     def __enter__(self) -> Self:
         self._portal.call(self.app.__aenter__())
@@ -335,26 +337,6 @@ class App:
         """The run with that id; `RunNotFound` if there is none."""
         got = self.app.get(id) if workflow is None else self.app.get(id, workflow)
         return Run(self._portal.call(got), self._portal)
-
-    def runs(
-        self,
-        *,
-        workflow: str | None = None,
-        version: str | None = None,
-        status: Statuses | None = None,
-        queue: str | None = None,
-        parent: str | None = None,
-        root: str | None = None,
-        key: str | None = None,
-        attributes: Mapping[str, str] | None = None,
-        limit: int | None = None,
-    ) -> Iterator[RunView]:
-        """Runs, newest first. `status` is one or several; `root` is the first run of a tree: all of that tree."""
-        views = self.app.runs(
-            workflow=workflow, version=version, status=status, queue=queue, parent=parent, root=root, key=key,
-            attributes=attributes, limit=limit,
-        )  # fmt: skip
-        return iterate(views, self._portal.call)
 
     def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run waiting on the topic now; returns the ids of those it woke."""

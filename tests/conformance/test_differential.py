@@ -163,6 +163,7 @@ class Twins(RuleBasedStateMachine):
             parent=st.sampled_from(["", *RUNS]),
             root=st.sampled_from(["", *RUNS]),
             worker=st.sampled_from(["", *INSTANCES]),
+            is_oldest_first=st.booleans(),
         ),
         limit=st.integers(1, 3),
     )

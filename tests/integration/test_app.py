@@ -48,7 +48,7 @@ def test_run_is_idempotent_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert app.run(hello("world"), id="first", timeout="10s") == "hello world"
     assert app.run(hello("again"), id="first") == "hello world"
     assert (tmp_path / "here.db").exists()
-    assert repr(app) == f"<App sqlite:///{tmp_path / 'here.db'} with 1 workflow(s)>"
+    assert repr(app) == f"<App sqlite:///{tmp_path / 'here.db'} with 1 workflow>"
     assert not app.is_open
 
 

@@ -464,7 +464,7 @@ async def test_a_flow_over_many_inputs(world: World) -> None:
             {"cents": 0, "region": "eu"}, None, {"cents": 20, "region": "us"},
         ]  # fmt: skip
         assert isinstance(items[1].error, RunFailed)
-        assert "step cents failed after 1 attempt(s): ValueError: no price for 1" in str(items[1].error)
+        assert "step cents failed after 1 attempt: ValueError: no price for 1" in str(items[1].error)
         assert (await world.row(items[0].run)).code == PRICED.hash
         assert await batch.wait("60s") is Status.FAILED
         again = await batch.retry()

@@ -188,5 +188,7 @@ def test_help_loads_no_optional_package(project: Place) -> None:
     assert answer.returncode == 0
     assert not loaded & {"apsw", "rich", "psycopg", "starlette", "uvicorn", "nats", "aetcd", "grpc", "opentelemetry",
                          "prometheus_client", "pydantic", "obstore", "yaml_rs", "jsonschema_rs", "tomllib"}  # fmt: skip
+    assert not loaded & {"asyncio", "ssl", "msgspec", "logging"}
+    assert len(loaded) < 160, sorted(loaded)
     commands = {name for name in loaded if name.startswith("holdfast.cli.")}
     assert commands == {"holdfast.cli.root", "holdfast.cli.output", "holdfast.cli.escapes"}

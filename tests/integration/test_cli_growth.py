@@ -96,7 +96,7 @@ def test_gc_takes_the_last_run_too(tmp_path: Path) -> None:
     [would] = records(gc.command, "--url", url, "--dry-run")
     [done] = records(gc.command, "--url", url)
     assert [(each["trees"], each["runs"], each["rows"]) for each in (would, done)] == [(1, 1, would["rows"])] * 2
-    assert "events\t0\t0 B" in said(space.command, "--url", url)
+    assert "table\tevents\t0\t0\n" in said(space.command, "--url", url)
     assert records(verify.command, "--url", url)[-1]["runs"] == 0
 
 
@@ -175,8 +175,8 @@ def test_space_says_where_the_room_goes(url: str) -> None:
     assert report["expired"]["runs"] == 1
     assert report["total"] > report["tables"]["events"]["bytes"]
     text = said(space.command, "--url", url)
-    assert "blobs: payload" in text
-    assert "now 1 runs" in text
+    assert "blobs\tpayload\t" in text
+    assert "removable runs\t1\t" in text
 
 
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (1_400_000, "1.4 MB"), (2 * 10**12, "2.0 TB")])

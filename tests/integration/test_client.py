@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from holdfast import (
 )
 from holdfast.client.run import ClientRun
 from holdfast.errors import InvalidId, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.ports.runs import Filter
 from tests.support.world import START, World
 
 go = Signal[int]("go")
@@ -44,6 +46,11 @@ async def other(number: int) -> int:
 @workflow
 async def waits() -> int:
     return await go.wait()
+
+
+@workflow
+async def both() -> int:
+    return await double(1) + await double(2)
 
 
 @pytest.mark.spec("openworkflow.O1", "openworkflow.O3", "openworkflow.O90", "openworkflow.O91", "vectorbea.V9")
@@ -211,6 +218,49 @@ async def test_listing(still: World) -> None:
         _ = [view async for view in app.runs(status="asleep")]
 
 
+async def test_a_list_by_statuses_root_and_time(still: World) -> None:
+    """Promise: several statuses, a run and its descendants, a period, oldest first: on every store."""
+    app = still.app(double, both)
+    for number in range(3):
+        await app.start(double(number), id=f"d{number}")
+        still.clock.advance(3600)
+    await (await app.get("d0")).cancel()
+    async with still.worker(app):
+        tree = await app.start(both(), id="tree")
+        await tree.result("10s")
+        await (await app.get("d2")).result("10s")
+
+    async def ids(**which: Any) -> list[str]:
+        return [view.id async for view in app.runs(**which)]
+
+    assert await ids(status=["cancelled", Status.PENDING]) == ["d0"]
+    assert sorted(await ids(status=("completed",), workflow="double")) == sorted(
+        [*await ids(parent="tree"), "d1", "d2"]
+    )
+    assert len(await ids(root="tree")) == 3
+    assert await ids(since="150m", until="30m") == ["d2", "d1"]
+    assert await ids(since="7d", order="created", limit=2) == ["d0", "d1"]
+    recent = await ids(since=still.clock.now() - timedelta(minutes=90), workflow="double")
+    assert recent[-1] == "d2"
+
+
+async def test_counts_by_status(still: World) -> None:
+    """Promise: the runs that a list would show, counted by status, each up to a limit."""
+    app = still.app(double, waits)
+    for number in range(4):
+        await app.start(double(number), id=f"d{number}", attributes={"odd": str(number % 2)})
+        still.clock.advance(3600)
+    await (await app.get("d3")).cancel()
+    counts = await app.count(by="status", workflow="double", since="1d")
+    assert (counts[Status.PENDING], counts[Status.CANCELLED], counts[Status.FAILED]) == (3, 1, 0)
+    assert (await app.count(attributes={"odd": "1"}, since="150m", status=["pending"]))[Status.PENDING] == 0
+    assert (await app.count(at_most=2))[Status.PENDING] == 2
+    wrongs: list[dict[str, Any]] = [{"by": "queue"}, {"at_most": 0}]
+    for wrong in wrongs:
+        with pytest.raises(InvalidInput):
+            await app.count(**wrong)
+
+
 @pytest.mark.spec("openworkflow.O100")
 async def test_pages_with_cursors(world: World) -> None:
     """Promise: a listing longer than a page is complete and has no run twice; a foreign cursor is refused."""
@@ -220,7 +270,7 @@ async def test_pages_with_cursors(world: World) -> None:
     assert sorted(listed) == sorted(f"r{n}" for n in range(230))
     client = await app.client()
     with pytest.raises(InvalidInput):
-        _ = [view async for view in client.runs(after="not a cursor")]
+        await client.page(Filter(), after="not a cursor")
 
 
 @pytest.mark.spec("vectorbea.V6", "vectorbea.V11", "vectorbea.V13", "vectorbea.V20")

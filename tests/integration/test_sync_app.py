@@ -172,7 +172,7 @@ def test_it_wraps_an_app_you_already_have(tmp_path: Path) -> None:
     inner = AsyncApp(f"sqlite:///{tmp_path / 'store.db'}", workflows=[small])
     app = App(inner)
     assert app.app is inner
-    assert "1 workflow(s)" in repr(app)
+    assert "1 workflow" in repr(app)
     assert app.run(small.call(1), id="one") == 2
     with app.worker(poll="50ms"):
         with app:  # leaving the inner block leaves the worker at work

@@ -1,4 +1,4 @@
-"""Options that commands share: how the store is named, how a run is found in it, what is only reported."""
+"""Options that commands share: how the store is named, who acts, what is only reported."""
 
 from __future__ import annotations
 
@@ -22,15 +22,22 @@ keep_option = click.option(
     metavar="DURATION",
     help="Retention for ended runs that set none. [that of the app, 30d]",
 )
+reason_option = click.option(
+    "--reason", default="", metavar="TEXT", help="Reason, recorded in the journal with your name."
+)
+actor_option = click.option("--as", "actor", metavar="NAME", help="Who does it, for the record. [USER@HOST]")
+app_option = click.option("--app", "target", metavar="MODULE:APP", help="The app. [the configured one]")
 
 
 def store_options(json_help: str = "One object.") -> Callable[[Function], Function]:
-    """`[MODULE:APP]`, `--url` and `--json`."""
+    """`--app`, `--url` and `--json`."""
 
     def decorate(function: Function) -> Function:
         function = click.option("--json", "is_json", is_flag=True, help=json_help)(function)
-        function = click.option("--url", help="Store address. [that of MODULE:APP, or the configured one]")(function)
-        return click.argument("target", metavar="[MODULE:APP]", required=False)(function)
+        function = click.option("--url", metavar="URL", help="Store address. [that of the app]")(function)
+        return click.option(
+            "--app", "target", metavar="MODULE:APP", help="App whose store is meant. [the configured one]"
+        )(function)
 
     return decorate
 

@@ -240,7 +240,8 @@ class Output:
         text = Text()
         for part in parts:
             word, style = (part, "") if isinstance(part, str) else part
-            text.append(one_line(word), style or None)
+            shown = one_line(word)
+            text.append(shown if self._has_utf8 else shown.replace("…", DOTS), style or None)
         return text
 
     def _joined(self, texts: Sequence[Text], between: str) -> Text:

@@ -43,10 +43,10 @@ def moment(text: str) -> timedelta | datetime:
         raise click.BadParameter(str(error)) from error
 
 
-def status(text: str) -> Status:
-    """The lifecycle word of a run."""
+def statuses(text: str) -> tuple[Status, ...]:
+    """Statuses of runs, separated by commas."""
     try:
-        return parse_status(text)
+        return tuple(parse_status(word.strip()) for word in text.split(","))
     except InvalidInput as error:
         raise click.BadParameter(str(error)) from error
 

@@ -6,11 +6,9 @@ Exit codes: 0 done, 1 an error (one sentence on standard error), 2 wrong usage, 
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, NoReturn, TypeVar
@@ -79,6 +77,20 @@ GROUPS: dict[str, dict[str, str]] = {
 """Every command and what the list of commands says of it, in the order a newcomer needs them. Each has a module of its
 name in `commands`, which calls it `command` and is imported when it is needed."""
 
+SUGGESTIONS = {
+    "list": " `holdfast runs` lists runs, `holdfast workers` workers.",
+    "ls": " `holdfast runs` lists runs.",
+    "ps": " `holdfast runs --status running` lists what runs now, `holdfast workers` the workers.",
+    "status": " `holdfast show RUN` says how a run stands, `holdfast doctor` whether all is well.",
+    "logs": " `holdfast follow RUN` shows what a run does; workers log to standard error.",
+    "run": " `holdfast start` starts a run, `holdfast worker` or `holdfast dev` runs what was started.",
+    "stop": " `holdfast cancel RUN` ends a run, `holdfast pause RUN` stops it for a while.",
+    "inspect": " `holdfast show RUN` shows a run.",
+    "serve": " `holdfast worker` runs workflows, `holdfast dashboard` serves the page.",
+    "send": " `holdfast signal RUN NAME JSON` sends to a run, `holdfast publish TOPIC JSON` to all that wait.",
+}
+"""What people type who know another tool, and what they mean here."""
+
 COMMANDS: dict[str, str] = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 
@@ -115,12 +127,25 @@ class HoldfastCommand(click.Command):
         self.params.extend(_common_options())
         self.short_help: str | None = COMMANDS.get(self.name or "", self.short_help)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's, with a hint where an app stands as an argument."""
+        words = [word for word in args if ":" in word and not word.startswith("-")]
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            is_extra = "unexpected extra argument" in error.message
+            if is_extra and words and any("--app" in one.opts for one in self.params):
+                hint = f"{error.message}. An app is named with --app {words[-1]}"
+                raise click.UsageError(hint, ctx) from error
+            raise
+
 
 class LazyGroup(click.Group):
     """Knows its commands by name and loads the module of one when it is asked for."""
 
     package: str = "holdfast.cli.commands"
     groups: Mapping[str, Mapping[str, str]] = GROUPS
+    suggestions: Mapping[str, str] = SUGGESTIONS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order a newcomer needs them."""
@@ -154,7 +179,8 @@ class LazyGroup(click.Group):
         if args and args[0] not in known and not args[0].startswith("-"):
             from holdfast.core.hints import did_you_mean
 
-            raise click.UsageError(f"no command {args[0]!r}.{did_you_mean(args[0], known)}", ctx)
+            hint = self.suggestions.get(args[0]) or did_you_mean(args[0], known)
+            raise click.UsageError(f"no command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -181,6 +207,8 @@ root: LazyGroup = LazyGroup(
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Runs a command's coroutine."""
+    import asyncio  # a third of what `--help` would cost
+
     return asyncio.run(work)
 
 
@@ -234,6 +262,8 @@ def _guarded(work: Callable[[], int], is_debug: Callable[[], bool]) -> int:
 def _complain(error: BaseException, sentence: str, *, is_debug: bool) -> None:
     lines: list[str] = []
     if is_debug:
+        import traceback
+
         lines += "".join(traceback.format_exception(error)).rstrip().splitlines()
     if isinstance(error, click.UsageError) and error.ctx is not None:
         lines.append(error.ctx.get_usage())

@@ -23,7 +23,8 @@ from holdfast.authoring.script.functions import is_a
 from holdfast.client.client import Client
 from holdfast.config import URL_VARIABLE, Loaded, load
 from holdfast.core.hints import did_you_mean
-from holdfast.errors import HoldfastError
+from holdfast.core.ids import check_name
+from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.stores import missing_store
 
 EXAMPLE = "Write MODULE:APP, such as shop:app for `app = App(…)` in shop.py."
@@ -75,12 +76,13 @@ def app_to_serve(target: str | None, loaded: Loaded) -> App:
 
 @asynccontextmanager
 async def opened_client(
-    target: str | None, url: str | None, *, has_definitions: bool = False
+    target: str | None, url: str | None, actor: str | None = None, *, has_definitions: bool = False
 ) -> AsyncGenerator[Client]:
-    """The client of a store that is there already: reading never makes one. `has_definitions`: if the store alone was
-    named, it knows the workflows of the configured app, as far as that can be imported here."""
+    """The client of a store that is there already: reading never makes one. It acts in the name of `actor`.
+    `has_definitions`: if the store alone was named, it knows the workflows of the configured app, as far as that can be
+    imported here."""
     async with opened_app(target, url, has_definitions=has_definitions) as app:
-        yield await app.client()
+        yield client_for(await app.client(), actor)
 
 
 @asynccontextmanager
@@ -98,10 +100,20 @@ async def opened_app(target: str | None, url: str | None, *, has_definitions: bo
         yield app
 
 
+def client_for(client: Client, actor: str | None) -> Client:
+    """The client in the name of who acts: of this user, unless a name is given."""
+    if actor is None:
+        return client
+    try:
+        return client.acting_as(check_name(actor, "--as"))
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from error
+
+
 def store_app(target: str | None, url: str | None) -> tuple[App, bool]:
     """The app whose store to use, and whether no store was named."""
     if target and url:
-        raise click.UsageError("give MODULE:APP or --url, not both")
+        raise click.UsageError("give --app or --url, not both")
     if target or url:
         return (load_app(target) if target else App(url)), False
     loaded = load()
@@ -143,7 +155,7 @@ async def refuse_missing(url: str, *, is_default: bool = False) -> None:
     """A command that only asks does not make a store."""
     problem = await missing_store(url)
     if problem:
-        hint = f" Name the store with --url or ${URL_VARIABLE}, or give MODULE:APP."
+        hint = f" Name the store with --url or ${URL_VARIABLE}, or the app with --app MODULE:APP."
         is_unsaid = is_default and url.startswith("sqlite:")
         raise CommandError(f"{problem.text}{hint if is_unsaid else f' {problem.hint}'}")
 

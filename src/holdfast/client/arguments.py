@@ -16,6 +16,7 @@ from holdfast.core.annotations import hints_of
 from holdfast.core.given_json import check_keys, given_json
 from holdfast.core.hints import did_you_mean
 from holdfast.core.payload import Shape
+from holdfast.core.plurals import counted
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import InvalidArguments, InvalidInput, NotDecodable, UnknownWorkflow
 
@@ -102,7 +103,7 @@ def _bound(spec: WorkflowSpec, by_place: list[bytes], by_name: dict[str, bytes])
         parameter = places[number] if number < len(places) else rest
         if parameter is None:
             raise InvalidArguments(
-                f"{spec.arguments.what} takes {len(places)} argument(s) by position, {len(by_place)} are given. "
+                f"{spec.arguments.what} takes {counted(len(places), 'argument')} by position, not {len(by_place)}. "
                 f"{_takes(spec)}"
             )
         args.append(_decoded(spec, parameter.name, data, hints.get(parameter.name, Any)))

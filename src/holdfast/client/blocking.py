@@ -1,17 +1,21 @@
-"""Batches for plain `def` code: each call is handed to an event loop and waited for here."""
+"""Batches and questions for plain `def` code: each call is handed to an event loop and waited for here."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from holdfast.authoring.batch.plan import Counts
+from holdfast.authoring.handle import RunView
+from holdfast.client.selection import Order, Statuses
 from holdfast.core.durations import Duration
 from holdfast.core.status import Status
 
 if TYPE_CHECKING:
     from holdfast.client import batches
     from holdfast.client.items import Item
+    from holdfast.client.questions import Questions
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -90,3 +94,83 @@ def iterate(items: AsyncIterator[T], call: Callable[[Coroutine[Any, Any, T]], T]
 
 async def _next(items: AsyncIterator[T]) -> T:
     return await anext(items)
+
+
+class BlockingQuestions:
+    """What a blocking app answers about runs."""
+
+    def _asked(self) -> tuple[Questions, Portal]:
+        """Whom to ask, and the way there."""
+        raise NotImplementedError
+
+    def runs(
+        self,
+        *,
+        workflow: str | None = None,
+        version: str | None = None,
+        status: Statuses | None = None,
+        queue: str | None = None,
+        parent: str | None = None,
+        root: str | None = None,
+        key: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        since: Duration | datetime | None = None,
+        until: Duration | datetime | None = None,
+        order: Order = "-created",
+        limit: int | None = None,
+    ) -> Iterator[RunView]:
+        """Runs, newest first; `order="created"`: oldest first.
+
+        `status` is one or a list. `root` means a run and all its descendants. `since` and `until` are about when a run
+        was made: an aware datetime, or a duration back from now, as in `since="7d"`.
+        """
+        app, portal = self._asked()
+        views = app.runs(
+            workflow=workflow,
+            version=version,
+            status=status,
+            queue=queue,
+            parent=parent,
+            root=root,
+            key=key,
+            attributes=attributes,
+            since=since,
+            until=until,
+            order=order,
+            limit=limit,
+        )
+        return iterate(views, portal.call)
+
+    def count(
+        self,
+        *,
+        by: Literal["status"] = "status",
+        workflow: str | None = None,
+        version: str | None = None,
+        status: Statuses | None = None,
+        queue: str | None = None,
+        parent: str | None = None,
+        root: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        since: Duration | datetime | None = None,
+        until: Duration | datetime | None = None,
+        at_most: int = 10_000,
+    ) -> dict[Status, int]:
+        """How many runs of each status there are, of those that `runs` would list. Each number stops at `at_most`: a
+        store with millions of runs answers at once."""
+        app, portal = self._asked()
+        return portal.call(
+            app.count(
+                by=by,
+                workflow=workflow,
+                version=version,
+                status=status,
+                queue=queue,
+                parent=parent,
+                root=root,
+                attributes=attributes,
+                since=since,
+                until=until,
+                at_most=at_most,
+            )
+        )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-import os
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.authoring.handle import Run, RunView
@@ -16,9 +17,10 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.access import LocalWorker
+from holdfast.client.audit import this_user
 from holdfast.client.feed import Feeds
 from holdfast.client.run import ClientRun, read_errors, view_of
-from holdfast.client.selection import Statuses, checked_attributes, selection
+from holdfast.client.selection import Order, Statuses, checked_attributes, is_oldest_first, period, selection
 from holdfast.client.waiting import Waiting, nowhere
 from holdfast.core import events as e
 from holdfast.core.commands import carry
@@ -28,6 +30,7 @@ from holdfast.core.ids import check_id, check_name
 from holdfast.core.instants import instant_after, kept_instant, later
 from holdfast.core.payload import input_hash, is_same_input
 from holdfast.core.specs import WorkflowSpec
+from holdfast.core.status import Status
 from holdfast.core.trace import CurrentTrace, no_trace, trace_now
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.facts import RunStarted
@@ -44,6 +47,11 @@ KEY_WINDOW = timedelta(hours=24)
 
 IfExists: TypeAlias = Literal["return", "reject"]
 """What becomes of a start whose id or key a run has: that run, whatever its input, or a `Conflict`."""
+
+ANY = Filter()
+
+COUNTED = 10_000
+"""Runs of a status that are counted, unless asked otherwise."""
 
 _LACKING = (
     "what the run needs was written so long before it that it is gone again: what nothing refers to is kept for "
@@ -71,7 +79,7 @@ class Client:
     @property
     def actor(self) -> str:
         """Who sends signals and operates on runs, as the journal names them."""
-        self._actor = self._actor or f"{_user()}@{os.getpid()}"
+        self._actor = self._actor or this_user()
         return self._actor
 
     @actor.setter
@@ -189,26 +197,53 @@ class Client:
         spec = workflow.spec if workflow is not None else self.registry.declared(row.workflow, row.version)
         return ClientRun(self, row.id, spec)
 
-    async def runs(
+    def filter(
         self,
         *,
+        workflow: str | None = None,
+        version: str | None = None,
         status: Statuses | None = None,
+        queue: str | None = None,
+        parent: str | None = None,
+        root: str | None = None,
+        key: str | None = None,
         attributes: Mapping[str, str] | None = None,
-        after: str = "",
-        limit: int | None = None,
-        **texts: str | None,
-    ) -> AsyncIterator[RunView]:
-        """Runs, newest first; pages are fetched as they are needed. For `texts` see `selection`."""
-        which = selection(status=status, attributes=attributes, **texts)
-        left = limit
+        since: Duration | datetime | None = None,
+        until: Duration | datetime | None = None,
+        order: Order = "-created",
+    ) -> Filter:
+        """Which runs are meant; what is wrong is an `InvalidInput`."""
+        begin, end = period(self.store.clock.now(), since, until)
+        which = selection(
+            workflow=workflow,
+            version=version,
+            status=status,
+            queue=queue,
+            parent=parent,
+            root=root,
+            key=key,
+            attributes=attributes,
+        )
+        return replace(which, since=begin, until=end, is_oldest_first=is_oldest_first(order))
+
+    async def runs(self, which: Filter = ANY, *, limit: int | None = None) -> AsyncIterator[RunView]:
+        """Runs in the order of the filter; pages are fetched as they are needed."""
+        left, after = limit, ""
         while left is None or left > 0:
-            page = await self.store.list(which, after=after, limit=100 if left is None else min(100, left))
-            for view in await self.views(page.runs):
+            views, after = await self.page(which, after=after, limit=100 if left is None else min(100, left))
+            for view in views:
                 yield view
-            if not page.next:
+            if not after:
                 return
-            after = page.next
-            left = None if left is None else left - len(page.runs)
+            left = None if left is None else left - len(views)
+
+    async def count(self, which: Filter, *, by: str = "status", at_most: int = COUNTED) -> dict[Status, int]:
+        """How many runs of each status the filter lets through, each counted up to `at_most`."""
+        if by != "status":
+            raise InvalidInput(f"count(by={by!r}): runs are counted by 'status'")
+        if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1:
+            raise InvalidInput(f"count(at_most={at_most!r}): a whole number of at least 1")
+        return await self.store.tally(which, at_most=at_most)
 
     async def page(self, which: Filter, *, after: str = "", limit: int = 100) -> tuple[list[RunView], str]:
         """One page, and the cursor of the next."""
@@ -226,8 +261,10 @@ class Client:
         blobs: dict[str, bytes] = {}
         raw, blob, refs = carry(topic.encode(value), blobs)
         message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
-        trace = trace_now(self.current_trace)
-        event = e.TopicReceived(key="", message=message, name=topic.name, value=raw, blob=blob, refs=refs, trace=trace)
+        trace, who = trace_now(self.current_trace), self.actor
+        event = e.TopicReceived(
+            key="", message=message, name=topic.name, sender=who, value=raw, blob=blob, refs=refs, trace=trace
+        )
         return list(await self.store.publish(publication(topic.name, message, event, blobs=tuple(blobs.items()))))
 
     async def watching(self, topic: Channel[Any]) -> list[str]:
@@ -295,12 +332,3 @@ def _deadline(value: Duration | datetime | None, spec: WorkflowSpec, now: dateti
 
 def _after(now: datetime, value: Duration, what: str) -> datetime:
     return instant_after(now, parse_duration(value, what=what), what)
-
-
-def _user() -> str:
-    import getpass  # not light
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

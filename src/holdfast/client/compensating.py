@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.client.client import Client
 
 
-async def compensate(client: Client, run_id: str) -> Run[list[str]]:
+async def compensate(client: Client, run_id: str, *, by_hand: bool = False) -> Run[list[str]]:
     """Starts the run that undoes what `run_id` left undone; the same one again, unless that failed."""
     row = await client.store.get(run_id)
     if row is None:
@@ -38,7 +38,7 @@ async def compensate(client: Client, run_id: str) -> Run[list[str]]:
         chosen = f"{run_id}~undo{number if number > 1 else ''}"
         earlier = await client.store.get(chosen)
         if earlier is None or not earlier.status.is_terminal or earlier.status.value == "completed":
-            return await client.start(call, id=chosen)
+            return await client.start(call, id=chosen, by_hand=by_hand)
         number += 1
 
 

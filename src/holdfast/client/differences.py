@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from holdfast.core.checksums import message_checksum, shown_checksum
 from holdfast.core.doing import decode_doing
+from holdfast.core.plurals import counted
 from holdfast.core.projection import Projection, project
 from holdfast.core.run import Run
 from holdfast.core.snapshot import from_snapshot
@@ -125,7 +126,11 @@ def notes_on(row: RunRow, run: Run, contents: Contents) -> Iterator[str]:
     """What cannot be checked and is worth a note."""
     old = [message.no for message in contents.messages if not message.checksum]
     if old:
-        yield f"{len(old)} message(s) in its inbox were written before checksums: nothing can tell whether they hold"
+        verb = "was" if len(old) == 1 else "were"
+        yield (
+            f"{counted(len(old), 'message')} in its inbox {verb} written before checksums: "
+            "nothing can tell whether they hold"
+        )
     if any(not value.checksum for value in contents.shown):
         yield "values it shows were written before checksums; they are compared with its journal"
     is_asleep = row.status is Status.RUNNING and not row.instance and row.available_at is None

@@ -165,7 +165,7 @@ async def _append(
             await client.store.release(row.no, epoch=row.epoch, until=None, inbox_seen=row.inbox_last)
             raise RunFinished(
                 f"run {run_id} has {run.status.value} by its journal, and its row is damaged: nothing was changed. "
-                f"Look at it: holdfast verify --run {run_id}",
+                f"Look at it: holdfast verify {run_id}",
                 run_id=run_id,
                 status=run.status.value,
             )

@@ -6,16 +6,28 @@ here, the same for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Literal, TypeAlias, get_args
 
+from holdfast.core.durations import Duration
+from holdfast.core.hints import did_you_mean
 from holdfast.core.ids import check_name, check_text
+from holdfast.core.instants import instant_before
 from holdfast.core.status import Status, parse_status
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
 
 Statuses: TypeAlias = str | Status | Iterable[str | Status]
 """One status or several."""
+
+Order: TypeAlias = Literal["-created", "created"]
+"""`-created`: newest first. `created`: oldest first."""
+
+TEXTS = ("workflow", "version", "queue", "parent", "root", "key", "worker", "prefix")
+ATTRIBUTE = "attribute."
+WRITTEN = ("status", *TEXTS, "since", "until", f"{ATTRIBUTE}NAME")
+"""What a filter in words can name."""
 
 LONGEST = 1024
 """Bytes of an attribute."""
@@ -65,6 +77,59 @@ def checked_attributes(given: Mapping[str, str] | None) -> dict[str, str]:
         check_name(name, "the name of an attribute"): check_text(text, f"attributes[{name!r}]", most=LONGEST)
         for name, text in given.items()
     }
+
+
+def is_oldest_first(order: Order) -> bool:
+    """Whether that order begins with the oldest."""
+    if order not in get_args(Order):
+        raise InvalidInput(f"order={order!r}: '-created' (newest first) or 'created' (oldest first)")
+    return order == "created"
+
+
+def period(
+    now: datetime, since: Duration | datetime | None, until: Duration | datetime | None
+) -> tuple[datetime | None, datetime | None]:
+    """When a run was made: from the one on, and before the other."""
+    return (
+        None if since is None else instant_before(now, since, "since"),
+        None if until is None else instant_before(now, until, "until"),
+    )
+
+
+def filter_of_words(pairs: Sequence[tuple[str, str]], now: datetime) -> Filter:
+    """The filter of `name=value` pairs: `status=failed,paused`, `since=2h`, `attribute.tier=gold`."""
+    texts: dict[str, str] = {}
+    attributes: dict[str, str] = {}
+    for name, value in pairs:
+        known = attributes if name.startswith(ATTRIBUTE) else texts
+        label = name.removeprefix(ATTRIBUTE)
+        if known is texts and name not in WRITTEN:
+            hint = did_you_mean(name, list(WRITTEN)) or f" Names: {', '.join(WRITTEN)}."
+            raise InvalidInput(f"filter {name}={value}: there is no {name!r} to filter by.{hint}")
+        if label in known:
+            raise InvalidInput(f"filter {name!r} is given twice")
+        known[label] = value
+    return filter_of_texts(texts, attributes, now)
+
+
+def filter_of_texts(texts: Mapping[str, str], attributes: Mapping[str, str], now: datetime) -> Filter:
+    """The filter of texts by name; empty ones let everything through, except an empty version."""
+    since, until = period(now, texts.get("since") or None, texts.get("until") or None)
+    words = [word.strip() for word in texts.get("status", "").split(",") if word.strip()]
+    return Filter(
+        workflow=texts.get("workflow", ""),
+        version=texts.get("version"),
+        statuses=statuses_of(words),
+        queue=texts.get("queue", ""),
+        parent=texts.get("parent", ""),
+        root=texts.get("root", ""),
+        key=texts.get("key", ""),
+        worker=texts.get("worker", ""),
+        attributes=dict(attributes),
+        since=since,
+        until=until,
+        prefix=texts.get("prefix", ""),
+    )
 
 
 def _text(given: str | None, name: str) -> str:

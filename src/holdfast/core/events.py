@@ -238,6 +238,7 @@ class TopicReceived(Carrier, frozen=True, tag="topic", kw_only=True):
     message: str
     name: str
     trace: str = ""
+    sender: str = ""
 
 
 class ChildEnded(Carrier, frozen=True, tag="child_ended", kw_only=True):

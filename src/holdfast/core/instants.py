@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from holdfast.core.durations import Duration, parse_duration
 from holdfast.errors import InvalidDuration, InvalidInput
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -70,6 +71,25 @@ def instant_after(now: datetime, span: timedelta, what: str) -> datetime:
     if span > LATEST - now:
         raise InvalidDuration(f"{what}: {span.days} days from now is after the year 9998. Give a shorter duration.")
     return now + span
+
+
+def instant_before(now: datetime, value: Duration | datetime, what: str) -> datetime:
+    """The instant that a person means: a duration back from now, or the instant itself, also as ISO 8601 text."""
+    at = value
+    if isinstance(value, str):
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            at = value
+        else:
+            if at.tzinfo is None:
+                raise InvalidInput(f"{what}={value!r} has no time zone: add Z for UTC, or an offset such as +02:00")
+    if isinstance(at, datetime):
+        return kept_instant(at, what)
+    try:
+        return earlier(now, parse_duration(at, what=what))
+    except InvalidDuration as error:
+        raise InvalidInput(f"{error} Or give an instant such as 2026-07-01T12:00Z.") from None
 
 
 def later(at: datetime, span: timedelta) -> datetime:

@@ -90,7 +90,7 @@ class Timeline:
             case e.WaitEnded():
                 self._end_wait(event)
             case e.TopicReceived():
-                self._settle(event.key, "received")
+                self._settle(event.key, "received", actor=event.sender)
             case e.ChildEnded():
                 self._end_child(event)
             case e.SignalReceived():

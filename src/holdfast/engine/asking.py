@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from holdfast.core import events as e
+from holdfast.core.plurals import counted
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings
@@ -51,7 +52,7 @@ class Asking:
     async def journals(self, ends: Mapping[int, int]) -> dict[int, Journal]:
         """The journals of these runs, by number, each up to that row or further."""
         every = self.settings.snapshot_every
-        what = f"reading the journals of {len(ends)} run(s)"
+        what = f"reading the journals of {counted(len(ends), 'run')}"
         return await self.insist(lambda: read_journals(self.store, ends, every), what)
 
     async def load(self, no: int, run_id: str, journal: Journal) -> Loaded:
@@ -67,7 +68,7 @@ class Asking:
 
     async def supply(self, replay: Replay) -> None:
         """Gives a replay the next blobs it needs."""
-        await self.insist(lambda: supply(self.store, replay), f"reading {len(replay.needs)} blob(s)")
+        await self.insist(lambda: supply(self.store, replay), f"reading {counted(len(replay.needs), 'blob')}")
 
     async def replayed(self, replay: Replay) -> Program:
         """The program of a run that stands where its journal ends; `Diverged` if the code asks for something else."""
@@ -96,7 +97,7 @@ class Asking:
 
     async def blobs(self, names: set[str]) -> Mapping[str, bytes]:
         """Several blobs."""
-        return await self.insist(lambda: self.store.get_blobs(names), f"reading {len(names)} blob(s)")
+        return await self.insist(lambda: self.store.get_blobs(names), f"reading {counted(len(names), 'blob')}")
 
 
 class Notes:

@@ -149,7 +149,8 @@ Creation: TypeAlias = Made | Existing | Lacking
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs to list. Empty means any. `since` and `until` are about when a run was made: from the one on, and
-    before the other; `prefix` is how its id begins, `ids` are those of some runs."""
+    before the other; `prefix` is how its id begins, `ids` are those of some runs. `is_oldest_first`
+    turns the order of a list around."""
 
     workflow: str = ""
     version: str | None = None
@@ -165,6 +166,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     prefix: str = ""
     ids: tuple[str, ...] = ()
+    is_oldest_first: bool = False
 
 
 def matches(run: RunRow, which: Filter) -> bool:
@@ -188,7 +190,7 @@ def matches(run: RunRow, which: Filter) -> bool:
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """Some runs, newest first, and the cursor of the next page ("" at the end)."""
+    """Some runs in the order of their filter, and the cursor of the next page ("" at the end)."""
 
     runs: list[RunRow]
     next: str
@@ -222,7 +224,8 @@ class Runs(Protocol):
         ...
 
     async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
-        """Newest first (created_at, then number). A cursor that was not made by this store is an `InvalidInput`."""
+        """Newest first (created_at, then number), or the other way round. A cursor that was not made by this
+        store is an `InvalidInput`."""
         ...
 
     async def count(self) -> dict[Status, int]:

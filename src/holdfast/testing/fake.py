@@ -14,6 +14,7 @@ from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep, step
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.core.payload import Arguments
+from holdfast.core.plurals import counted
 from holdfast.core.specs import StepSpec, WorkflowSpec
 from holdfast.errors import DefinitionError
 
@@ -54,7 +55,7 @@ class Fake:
             _check_fits(cast("Any", real), fake)
 
     def __repr__(self) -> str:
-        return f"<Fake of {self.real!r}, {len(self.calls)} call(s)>"
+        return f"<Fake of {self.real!r}, {counted(len(self.calls), 'call')}>"
 
     def step_spec(self) -> StepSpec:
         """The step with the fake as its body."""

@@ -17,6 +17,7 @@ from holdfast import sync
 from holdfast.app import App
 from holdfast.authoring.registry import Registry
 from holdfast.core.exported import by_run, decode_export
+from holdfast.core.plurals import counted
 from holdfast.core.specs import Settings
 from holdfast.core.turn import Row
 from holdfast.errors import HoldfastError, InvalidInput
@@ -66,7 +67,8 @@ class ReplayReport:
             raise ReplayFailed(self)
 
     def __str__(self) -> str:
-        head = f"{self.files} journal(s), {self.runs} run(s), {self.rows} rows: {len(self.problems)} do not replay"
+        read = f"{counted(self.files, 'journal')}, {counted(self.runs, 'run')}, {counted(self.rows, 'row')}"
+        head = f"{read}: {len(self.problems)} do not replay"
         return "\n\n".join([head, *map(str, self.problems)])
 
 

@@ -32,6 +32,7 @@ from holdfast.client.run import ClientRun, events_of
 from holdfast.config import RecoverySettings
 from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.plurals import counted
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import Turn
@@ -150,7 +151,7 @@ class Sim:
             self._learn(list(inner.registry))
 
     def __repr__(self) -> str:
-        return f"<Sim at {self.now.isoformat()} with {len(self._registry)} workflow(s)>"
+        return f"<Sim at {self.now.isoformat()} with {counted(len(self._registry), 'workflow')}>"
 
     def __enter__(self) -> Self:
         return self

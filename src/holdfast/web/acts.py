@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Literal
 
 import msgspec
@@ -13,6 +12,7 @@ from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import Call as WorkflowCall
 from holdfast.client.acceptance import refusal
 from holdfast.client.arguments import find_workflow, from_json
+from holdfast.client.audit import audited
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
 from holdfast.client.run import ClientRun
@@ -22,8 +22,6 @@ from holdfast.web.answers import json_response
 from holdfast.web.calls import Call
 from holdfast.web.queries import read_instant
 from holdfast.web.runs import run_json
-
-AUDIT = logging.getLogger("holdfast.audit")
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,18 +100,6 @@ class RetryBody(Body, frozen=True):
     id: str | None = None
 
 
-def audited(call: Call, verb: str, run: str = "", detail: str = "") -> None:
-    """Says who did what."""
-    AUDIT.info(
-        "%s: %s %s%s",
-        call.who.name,
-        verb,
-        run,
-        f" ({detail})" if detail else "",
-        extra={"fact": "audit", "actor": call.who.name, "verb": verb, "run": run},
-    )
-
-
 async def start(call: Call) -> Any:
     """`POST runs`."""
     given, client = call.given(StartBody), call.client
@@ -136,7 +122,7 @@ async def start(call: Call) -> Any:
     )
     view = await run.view()
     is_new = isinstance(run, ClientRun) and run.is_new
-    audited(call, "start", run.id, given.workflow)
+    audited(call.who.name, "start", run.id, given.workflow)
     outcome = "created" if is_new else "existing"
     return json_response({"run": run_json(view), "outcome": outcome}, 201 if is_new else 200)
 
@@ -169,7 +155,7 @@ async def _send(call: Call, name: str, value: Any, id: str | None, verb: str) ->
     run = call.client.handle(await find_run(call.client, call.id))
     awaited = [one.name for one in (await run.view()).doing.now if one.kind == "signal"]
     await run.signal(Signal[Any](name), value, id=id)
-    audited(call, verb, call.id, name)
+    audited(call.who.name, verb, call.id, name)
     return {"run": run_json(await run.view()), "awaited": name in awaited}
 
 
@@ -177,7 +163,7 @@ async def publish(call: Call) -> dict[str, Any]:
     """`POST topics/publish`."""
     given = call.given(PublishBody)
     woken = await call.client.publish(Topic[Any](given.topic), given.value, id=given.id)
-    audited(call, "publish", detail=given.topic)
+    audited(call.who.name, "publish", detail=given.topic)
     return {"topic": given.topic, "woken": woken}
 
 
@@ -214,7 +200,7 @@ async def drop(call: Call) -> dict[str, Any]:
     given = call.given(DropBody)
     run, _ = await _found(call)
     is_told_again = await run.drop_message(given.message, given.reason)
-    audited(call, "drop", call.id, str(given.message))
+    audited(call.who.name, "drop", call.id, str(given.message))
     return {"run": run_json(await run.view()), "message": given.message, "told_again": is_told_again}
 
 
@@ -223,7 +209,7 @@ async def replace(call: Call) -> dict[str, Any]:
     given = call.given(ReplaceBody)
     run, _ = await _found(call)
     await run.replace_message(given.message, given.value, given.reason)
-    audited(call, "replace", call.id, str(given.message))
+    audited(call.who.name, "replace", call.id, str(given.message))
     return {"run": run_json(await run.view()), "message": given.message}
 
 
@@ -237,7 +223,7 @@ async def retry(call: Call) -> Any:
     """`POST runs/{id}/retry`."""
     run, _ = await _found(call)
     made = await run.retry(id=call.given(RetryBody).id)
-    audited(call, "retry", call.id, made.id)
+    audited(call.who.name, "retry", call.id, made.id)
     return json_response({"run": run_json(await made.view()), "retried_from": call.id}, 201)
 
 
@@ -248,5 +234,5 @@ async def _found(call: Call) -> tuple[ClientRun[Any], RunView]:
 
 async def _done(call: Call, verb: str, before: RunView, run: ClientRun[Any], remark: Any) -> dict[str, Any]:
     after = await run.view()
-    audited(call, verb, call.id)
+    audited(call.who.name, verb, call.id)
     return {"run": run_json(after), "remark": remark(before, after)}

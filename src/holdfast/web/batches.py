@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from holdfast.authoring.batch.plan import NAME
+from holdfast.client.audit import audited
 from holdfast.client.batches import Batch, get_batch
 from holdfast.client.items import Item
 from holdfast.core.status import Status
 from holdfast.errors import Conflict
-from holdfast.web.acts import ReasonBody, RetryBody, audited
+from holdfast.web.acts import ReasonBody, RetryBody
 from holdfast.web.answers import json_response
 from holdfast.web.calls import Call
 from holdfast.web.problems import Problem
@@ -120,10 +121,10 @@ async def retry(call: Call) -> Any:
     """`POST batches/{id}/retry`."""
     batch = await _batch(call, is_plain=False)
     made = await batch.retry(id=call.given(RetryBody).id)
-    audited(call, "retry batch", batch.id, made.id)
+    audited(call.who.name, "retry batch", batch.id, made.id)
     return json_response({"batch": await batch_json(call, made)}, 201)
 
 
 async def _done(call: Call, batch: Batch[Any], verb: str) -> dict[str, Any]:
-    audited(call, f"{verb} batch", batch.id)
+    audited(call.who.name, f"{verb} batch", batch.id)
     return {"batch": await batch_json(call, batch)}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from urllib.parse import parse_qsl
 
-from holdfast.core.durations import parse_duration
 from holdfast.core.ids import check_name
-from holdfast.core.instants import kept_instant
+from holdfast.core.instants import instant_before
 from holdfast.core.status import Status, parse_status
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
@@ -117,16 +116,7 @@ def read_seq(text: str, name: str, default: int = 0) -> int:
 def read_instant(text: str, name: str, now: datetime) -> datetime:
     """An instant, or a duration back from now."""
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            return now - min(parse_duration(text, what=name), timedelta(days=36_500))
-        except InvalidInput as error:
-            raise Problem(400, "BadRequest", f"{name}: an instant such as 2026-07-01T12:00Z, or {error}") from None
-    if at.tzinfo is None:
-        raise Problem(400, "BadRequest", f"{name}={text!r} has no time zone: add Z for UTC, or an offset")
-    try:
-        return kept_instant(at, name)
+        return instant_before(now, text, name)
     except InvalidInput as error:
         raise Problem(400, "BadRequest", str(error)) from None
 

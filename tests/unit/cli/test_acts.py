@@ -140,7 +140,7 @@ def test_follow_tells_a_run_to_its_end(cli: Cli) -> None:
     cli.start("hello", "name=x", "--id", "r")
     cli.finish("r")
     lines = cli.ok("follow", "r").splitlines()
-    assert any(line.endswith("started hello") for line in lines)
+    assert any("started hello (by " in line for line in lines)
     assert any("step greet" in line and "completed" in line for line in lines)
     assert lines[-1].endswith("completed")
     events = [json.loads(line) for line in cli.ok("follow", "r", "--json").splitlines()]
@@ -172,8 +172,10 @@ def test_an_unknown_run_gets_a_hint(cli: Cli, words: list[str]) -> None:
         (["publish", "a\nb", "1"], ["name of a Topic"]),
         (["publish", "paid", "{"], ["not JSON"]),
         (["follow", "r", "--after", "-1"], ["--after"]),
-        (["cancel"], ["Missing argument 'RUN'"]),
-        (["cancel", "r", "shop:app", "--url", "memory://"], ["not both"]),
+        (["cancel"], ["which runs?", "--filter"]),
+        (["cancel", "r", "--filter", "status=failed"], ["which runs?"]),
+        (["show", "r", "shop:app"], ["unexpected extra argument", "--app shop:app"]),
+        (["cancel", "r", "--app", "shop:app", "--url", "memory://"], ["not both"]),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )  # fmt: skip

@@ -190,7 +190,7 @@ def test_an_interrupt_ends_every_command_quietly(cli: Cli, monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     for place in (
-        "holdfast.cli.root.asyncio.run",
+        "asyncio.run",
         "holdfast.cli.commands.config.load",
         "holdfast.cli.commands.init._write",
         "holdfast.cli.commands.version.platform.python_version",

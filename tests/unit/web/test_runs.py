@@ -121,7 +121,7 @@ async def test_a_failed_run_says_why(api: Api) -> None:
     await started(api, "fails", "r", text="no\nmoney")
     await api.work("r")
     [run] = (await api.get("runs?status=failed"))["runs"]
-    assert run["error"].startswith("StepFailed: step breaks failed after 2 attempt(s): ValueError: no money")
+    assert run["error"].startswith("StepFailed: step breaks failed after 2 attempts: ValueError: no money")
     told = await api.get("runs/r/story")
     assert "Traceback" in told["failure"]["traceback"]
     assert [entry["outcome"] for entry in told["timeline"] if entry["kind"] == "step"] == ["failed", "failed"]

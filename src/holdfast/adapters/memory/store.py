@@ -97,11 +97,11 @@ class MemoryStore(Leases, Looking):
 
     async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
         """See `ports.runs`."""
-        before = position(after) if after else None
+        last, is_back = position(after) if after else None, which.is_oldest_first
         with self._lock:
             found = [run for run in self._tables.runs.values() if matches(run, which)]
-        found.sort(key=place, reverse=True)
-        rest = [run for run in found if before is None or place(run) < before]
+        found.sort(key=place, reverse=not is_back)
+        rest = [run for run in found if last is None or (place(run) > last if is_back else place(run) < last)]
         return Page(rest[:limit], cursor(rest[limit - 1]) if len(rest) > limit else "")
 
     async def count(self) -> dict[Status, int]:

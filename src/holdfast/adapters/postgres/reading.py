@@ -40,10 +40,8 @@ def unread(link: Link, runs: Mapping[int, int]) -> dict[int, list[Unconsumed]]:
 def page(link: Link, which: Filter, after: str, limit: int) -> Page:
     """The runs after the cursor that the filter lets through."""
     parts, values = conditions(which)
-    if after:
-        parts.append(listing.BEFORE)
-        values += listing.position(after)
-    text = "\n".join((*parts, listing.NEWEST_FIRST)).replace("?", "%b")
+    ending = listing.in_order(which, after, parts, values)
+    text = "\n".join((*parts, ending)).replace("?", "%b")
     rows = link.ask(f"{sql.LIST_RUNS}\n{text}", (*values, limit + 1), patience=LONG)
     return listing.page_of(rows, limit)
 

@@ -21,7 +21,9 @@ WITH_SINCE = "AND created_at >= ?"
 WITH_UNTIL = "AND created_at < ?"
 WITH_OPEN_ONLY = "AND ended_at IS NULL"
 BEFORE = "AND (created_at, no) < (?, ?)"
+BEHIND = "AND (created_at, no) > (?, ?)"
 NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"
+OLDEST_FIRST = "ORDER BY created_at, no LIMIT ?"
 
 LAST = "\U0010ffff"
 """Comes after every other character: what begins with a text lies between it and it with this."""
@@ -76,6 +78,14 @@ def conditions(
 def _is_open(which: Filter) -> bool:
     """Whether it asks for runs that have not ended only: then the index of a worker's own runs serves it."""
     return bool(which.statuses) and not any(status.is_terminal for status in which.statuses)
+
+
+def in_order(which: Filter, after: str, parts: list[str], values: list[Any]) -> str:
+    """Adds the condition of a cursor; gives the end of the statement. The same indexes serve both orders."""
+    if after:
+        parts.append(BEHIND if which.is_oldest_first else BEFORE)
+        values += position(after)
+    return OLDEST_FIRST if which.is_oldest_first else NEWEST_FIRST
 
 
 def page_of(rows: Sequence[Any], limit: int) -> Page:

@@ -17,10 +17,8 @@ from holdfast.ports.runs import Filter, Page
 def page(connection: apsw.Connection, which: Filter, after: str, limit: int) -> Page:
     """The runs after the cursor that the filter lets through."""
     parts, values = conditions(which)
-    if after:
-        parts.append(listing.BEFORE)
-        values += listing.position(after)
-    statement = "\n".join((sql.LIST_RUNS, *parts, listing.NEWEST_FIRST))
+    ending = listing.in_order(which, after, parts, values)
+    statement = "\n".join((sql.LIST_RUNS, *parts, ending))
     return listing.page_of(fetch(connection, statement, (*values, limit + 1)), limit)
 
 

@@ -22,6 +22,7 @@ from holdfast.authoring.flow.plan import Node, Plan
 from holdfast.authoring.flow.schemas import check_output
 from holdfast.authoring.flow.targets import StepTarget
 from holdfast.authoring.script.verdicts import marked
+from holdfast.core.plurals import counted
 from holdfast.errors import FlowFailed, HoldfastError, RunFailed, StepFailed
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ def _flow_failed(flow: str, step: str, error: Exception) -> FlowFailed:
     where = f"flow {flow}: step {step} failed" if step else f"flow {flow}: its output cannot be given"
     if isinstance(error, StepFailed):
         kind, message, attempts = error.type, error.message, error.attempts
-        text = f"{where} after {attempts} attempt(s): {kind}: {message}"
+        text = f"{where} after {counted(attempts, 'attempt')}: {kind}: {message}"
     elif isinstance(error, RunFailed):
         kind, message, attempts = error.type, error.message, 1
         text = f"{where}: run {error.run_id} failed: {kind}: {message}"

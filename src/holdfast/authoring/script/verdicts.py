@@ -11,6 +11,7 @@ from holdfast.authoring.script.exits import ContinueRun
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure, from_exception, rebuild
+from holdfast.core.plurals import counted
 from holdfast.core.retry import Retry
 from holdfast.core.specs import StepSpec, WorkflowSpec
 from holdfast.core.step import UNKNOWN
@@ -40,7 +41,7 @@ def error_of(event: e.StepFailed, step: StepSpec) -> BaseException:
     if error is None:
         kind = OutcomeUnknown if failure.type == UNKNOWN else StepFailed
         error = kind(
-            f"step {step.name} failed after {event.attempts} attempt(s): {failure.type}: {failure.message}",
+            f"step {step.name} failed after {counted(event.attempts, 'attempt')}: {failure.type}: {failure.message}",
             step=step.name,
             attempts=event.attempts,
             type=failure.type,

@@ -136,7 +136,9 @@ async def run_over_file(
                     concurrency=asked.concurrency, order=asked.order, id=asked.id, queue=asked.queue,
                 )  # fmt: skip
             except InvalidItem as error:
-                raise click.UsageError(f"{asked.inputs}, {error}") from error
+                file.seek(0)
+                text = str(error).partition(": ")[2]
+                raise click.UsageError(f"{asked.inputs}, line {_line_of(file, error.index)}: {text}") from error
         with progress_on(sys.stderr, is_json=out.is_json) as bar:
             watching = asyncio.create_task(_watch(batch, bar))
             try:
@@ -180,6 +182,12 @@ def _line(item: Item[Any], spec: WorkflowSpec) -> str:
     else:
         shown["error"] = str(item.error)
     return msgspec.json.encode(shown).decode() + "\n"
+
+
+def _line_of(file: IO[bytes], index: int) -> int:
+    """The line of an input, counted from 1 as editors do. Empty lines are no inputs."""
+    inputs = (number for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1) if line.strip())
+    return next(number for place, number in enumerate(inputs) if place == index)
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:

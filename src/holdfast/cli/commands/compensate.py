@@ -5,30 +5,36 @@ from __future__ import annotations
 import click
 
 from holdfast.app import App
+from holdfast.cli.options import actor_option, app_option
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.cli.targets import app_to_serve, refuse_private
+from holdfast.cli.targets import app_to_serve, client_for, refuse_private
+from holdfast.client.audit import audited
+from holdfast.client.compensating import compensate
 from holdfast.config import load
 
 
 @click.command("compensate", cls=HoldfastCommand)
 @click.argument("run_id", metavar="RUN")
-@click.argument("target", metavar="[MODULE:APP]", required=False)
+@app_option
+@actor_option
 @click.option("--json", "is_json", is_flag=True, help="Print one object.")
-def command(run_id: str, target: str | None, is_json: bool) -> None:
+def command(run_id: str, target: str | None, actor: str | None, is_json: bool) -> None:
     """Undo what the ended RUN of a machine left undone, and say what was undone.
 
-    It is done here, by a run of its own (RUN~undo), with the code of MODULE:APP, which may be left out where the
-    configuration names the app. Fix what kept the undo from working first. Running it again does nothing twice.
+    It is done here, by a run of its own (RUN~undo), with the code of the app. Fix what kept the undo from working
+    first. Running it again does nothing twice.
     """
     app = app_to_serve(target, load())
     refuse_private(app.url)
-    run_async(_compensate(app, run_id, Output(is_json=is_json)))
+    run_async(_compensate(app, run_id, actor, Output(is_json=is_json)))
 
 
-async def _compensate(app: App, run_id: str, out: Output) -> None:
+async def _compensate(app: App, run_id: str, actor: str | None, out: Output) -> None:
     async with app.worker():
-        run = await app.compensate(run_id)
+        client = client_for(await app.client(), actor)
+        run = await compensate(client, run_id, by_hand=True)
+        audited(client.actor, "compensate", run_id, run.id)
         undone = await run.result()
     if out.is_json:
         out.record({"run": run_id, "by": run.id, "undone": undone})

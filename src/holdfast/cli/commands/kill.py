@@ -1,21 +1,26 @@
-"""`holdfast kill`: ends a run at once."""
+"""`holdfast kill`: ends runs at once."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from holdfast.cli.acts import act, reason_option
-from holdfast.cli.options import store_options
+from holdfast.cli.acts import Request, act, act_options
+from holdfast.cli.options import reason_option
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.client.inspect import remarks
 
 
 @click.command("kill", cls=HoldfastCommand)
-@click.argument("run_id", metavar="RUN")
-@store_options()
+@act_options
 @reason_option
-def command(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
-    """End a run at once, even on another worker: none of its code runs, nothing is undone. `show` lists what was
-    left."""
-    run_async(act(run_id, target, url, Output(is_json=is_json), lambda run: run.kill(reason), remarks.killed))
+def command(is_json: bool, **options: Any) -> int:
+    """End runs at once, even on another worker: none of their code runs, nothing is undone. `show` lists what was
+    left.
+
+    \b
+      holdfast kill order-42 --reason stuck
+      holdfast kill --filter worker=w1 --dry-run
+    """
+    return run_async(act(Request("kill", **options), Output(is_json=is_json)))

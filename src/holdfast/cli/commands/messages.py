@@ -8,12 +8,12 @@ import click
 import msgspec
 
 from holdfast.authoring.handle import StoredMessage
-from holdfast.cli.acts import reason_option
-from holdfast.cli.options import find_run, store_options
+from holdfast.cli.options import actor_option, find_run, reason_option, store_options
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import read_json
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
+from holdfast.client.audit import audited
 
 _RUN = click.argument("run_id", metavar="RUN")
 _MESSAGE = click.argument("message", metavar="MESSAGE")
@@ -55,10 +55,13 @@ def list_(run_id: str, target: str | None, url: str | None, is_json: bool) -> No
 @_MESSAGE
 @store_options()
 @reason_option
-def drop(run_id: str, message: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
+@actor_option
+def drop(
+    run_id: str, message: str, target: str | None, url: str | None, is_json: bool, reason: str, actor: str | None
+) -> None:
     """Drop a message that a run cannot read: of the wrong type, changed, damaged, or missing. It is lost, unless it was
     the end of a child, which is read again from the child's journal."""
-    run_async(_drop(run_id, message, target, url, Output(is_json=is_json), reason))
+    run_async(_drop(run_id, message, target, url, Output(is_json=is_json), reason, actor))
 
 
 @command.command("replace", cls=HoldfastCommand)
@@ -67,11 +70,19 @@ def drop(run_id: str, message: str, target: str | None, url: str | None, is_json
 @click.argument("value", metavar="JSON|@FILE|-")
 @store_options()
 @reason_option
+@actor_option
 def replace(
-    run_id: str, message: str, value: str, target: str | None, url: str | None, is_json: bool, reason: str
+    run_id: str,
+    message: str,
+    value: str,
+    target: str | None,
+    url: str | None,
+    is_json: bool,
+    reason: str,
+    actor: str | None,
 ) -> None:
     """Replace the value of a signal that a paused run has not taken. It keeps its name, sender and place."""
-    run_async(_replace(run_id, message, read_json(value), target, url, Output(is_json=is_json), reason))
+    run_async(_replace(run_id, message, read_json(value), target, url, Output(is_json=is_json), reason, actor))
 
 
 async def _list(run_id: str, target: str | None, url: str | None, out: Output) -> None:
@@ -89,11 +100,14 @@ def _row(one: StoredMessage) -> tuple[str, ...]:
     return (str(one.number or one.id), one.kind, one.name, one.sender, one.value, one.problem)
 
 
-async def _drop(run_id: str, word: str, target: str | None, url: str | None, out: Output, reason: str) -> None:
-    async with opened_client(target, url, has_definitions=True) as client:
+async def _drop(
+    run_id: str, word: str, target: str | None, url: str | None, out: Output, reason: str, actor: str | None
+) -> None:
+    async with opened_client(target, url, actor, has_definitions=True) as client:
         run = client.handle(await find_run(client, run_id))
         message = _named(await run.messages(), word)
         is_told_again = await run.drop_message(message, reason)
+        audited(client.actor, "messages drop", run_id, str(message))
     if out.is_json:
         out.record({"run": run_id, "message": message, "told_again": is_told_again})
         return
@@ -102,12 +116,13 @@ async def _drop(run_id: str, word: str, target: str | None, url: str | None, out
 
 
 async def _replace(
-    run_id: str, word: str, value: Any, target: str | None, url: str | None, out: Output, reason: str
+    run_id: str, word: str, value: Any, target: str | None, url: str | None, out: Output, reason: str, actor: str | None
 ) -> None:
-    async with opened_client(target, url, has_definitions=True) as client:
+    async with opened_client(target, url, actor, has_definitions=True) as client:
         run = client.handle(await find_run(client, run_id))
         message = _named(await run.messages(), word)
         await run.replace_message(message, value, reason)
+        audited(client.actor, "messages replace", run_id, str(message))
     if out.is_json:
         out.record({"run": run_id, "message": message})
         return

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from holdfast.app import open_store, schema_of
-from holdfast.cli.options import store_options
+from holdfast.cli.options import actor_option, store_options
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import refuse_private, store_app
+from holdfast.client.audit import audited, this_user
 from holdfast.config import StoreSettings
 from holdfast.config.addresses import without_secrets
 
@@ -16,13 +17,16 @@ from holdfast.config.addresses import without_secrets
 @click.command("migrate", cls=HoldfastCommand)
 @store_options()
 @click.option("--check", "is_check", is_flag=True, help="Only check; exit code 1 if a migration is missing.")
-def command(target: str | None, url: str | None, is_json: bool, is_check: bool) -> int:
+@actor_option
+def command(target: str | None, url: str | None, is_json: bool, is_check: bool, actor: str | None) -> int:
     """Migrate the store's schema, whatever `auto_migrate` says. A missing store is created.
 
     Each migration is one transaction; two that migrate at once wait for each other.
     """
     app, _ = store_app(target, url)
     refuse_private(app.url)
+    if not is_check:
+        audited(actor or this_user(), "migrate", detail=without_secrets(app.url))
     return run_async(_migrate(app.url, Output(is_json=is_json), is_check=is_check))
 
 

@@ -1,20 +1,25 @@
-"""`holdfast pause`: stops a run until it is resumed."""
+"""`holdfast pause`: stops runs until they are resumed."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from holdfast.cli.acts import act, reason_option
-from holdfast.cli.options import store_options
+from holdfast.cli.acts import Request, act, act_options
+from holdfast.cli.options import reason_option
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.client.inspect import remarks
 
 
 @click.command("pause", cls=HoldfastCommand)
-@click.argument("run_id", metavar="RUN")
-@store_options()
+@act_options
 @reason_option
-def command(run_id: str, target: str | None, url: str | None, is_json: bool, reason: str) -> None:
-    """Pause a run until it is resumed: at once if no worker holds it, else when its running steps end."""
-    run_async(act(run_id, target, url, Output(is_json=is_json), lambda run: run.pause(reason), remarks.paused))
+def command(is_json: bool, **options: Any) -> int:
+    """Pause runs until they are resumed: at once if no worker holds them, else when their running steps end.
+
+    \b
+      holdfast pause order-42
+      holdfast pause --filter queue=slow --dry-run
+    """
+    return run_async(act(Request("pause", **options), Output(is_json=is_json)))

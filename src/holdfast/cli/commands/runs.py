@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import shlex
 import sys
+from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from holdfast.authoring.handle import RunView
+from holdfast.authoring.script.channels import Topic
+from holdfast.cli.message import channel_of
 from holdfast.cli.options import store_options
-from holdfast.cli.output import Output, Part, ago_text, status_part
-from holdfast.cli.parameters import by_name, pair, status
+from holdfast.cli.output import Output, status_part
+from holdfast.cli.parameters import by_name, pair, statuses
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.run_list import print_runs
 from holdfast.cli.targets import opened_client
-from holdfast.client.inspect.objects import at_text, run_object
+from holdfast.client.client import COUNTED, Client
+from holdfast.client.selection import filter_of_texts
 from holdfast.core.status import Status
+from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
 
 PAGE = 500
@@ -23,15 +30,29 @@ PAGE = 500
 @click.command("runs", cls=HoldfastCommand)
 @click.option("--workflow", metavar="NAME")
 @click.option("--version", metavar="VERSION", help="Version of the workflow.")
-@click.option("--status", "statuses", type=status, multiple=True, help="Repeatable.")
+@click.option(
+    "--status", type=statuses, multiple=True, metavar="STATUS,...", help=f"One or several: {', '.join(Status)}."
+)
+@click.option("--since", metavar="DURATION|INSTANT", help="Created in the last 2h, or since 2026-07-01T12:00Z.")
+@click.option("--until", metavar="DURATION|INSTANT", help="Created before then.")
 @click.option("--queue", metavar="NAME")
 @click.option("--parent", metavar="RUN", help="Children of this run.")
 @click.option("--root", metavar="RUN", help="Descendants of this run.")
 @click.option("--key", metavar="KEY", help="Runs started with this idempotency key.")
 @click.option("--worker", metavar="ID", help="Last held by this worker.")
+@click.option("--prefix", metavar="TEXT", help="Ids that begin with this.")
+@click.option("--topic", metavar="TOPIC", help="Runs that wait on this topic now.")
 @click.option(
     "--attribute", "attributes", type=pair, multiple=True, metavar="NAME=VALUE", help="Repeatable; all must match."
 )
+@click.option(
+    "--sort",
+    type=click.Choice(["-created", "created"]),
+    default="-created",
+    show_default=True,
+    help="-created: newest first. created: oldest first.",
+)
+@click.option("--count", "is_count", is_flag=True, help="Print how many there are of each status, not the runs.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="Maximum number of runs."
 )
@@ -40,9 +61,11 @@ PAGE = 500
 def command(
     target: str | None,
     url: str | None,
-    statuses: tuple[Status, ...],
-    version: str | None,
+    status: tuple[tuple[Status, ...], ...],
     attributes: tuple[tuple[str, str], ...],
+    topic: str | None,
+    sort: str,
+    is_count: bool,
     limit: int,
     after: str,
     is_json: bool,
@@ -51,30 +74,53 @@ def command(
     """List runs, newest first.
 
     On a terminal a table; in a pipe one line for each run, tab-separated: id, status, workflow, created (UTC), queue,
-    what it is doing. The cursor of the next page comes last: below the table, as {"next": …} with --json, and on
-    standard error when plain lines go into a pipe.
+    what it is doing, or why it failed. The cursor of the next page comes last: below the table, as {"next": …} with
+    --json, and on standard error when plain lines go into a pipe.
+
+    \b
+      holdfast runs --status failed,paused --since 2h
+      holdfast runs --workflow ship --count
     """
-    which = Filter(
-        statuses=statuses,
-        version=version,
-        attributes=by_name(attributes, "attribute"),
-        is_suspect=False,
-        since=None,
-        until=None,
-        ids=(),
-        **{name: text or "" for name, text in texts.items()},
-    )
-    run_async(_list(target, url, which, after, limit, Output(is_json=is_json)))
+    asked: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
+    chosen = tuple(dict.fromkeys(one for several in status for one in several))
+
+    async def work() -> None:
+        async with opened_client(target, url) as client:
+            try:
+                which = filter_of_texts(asked, by_name(attributes, "attribute"), client.store.clock.now())
+            except InvalidInput as error:
+                raise click.UsageError(str(error)) from error
+            which = replace(which, statuses=chosen, is_oldest_first=sort == "created")
+            if topic is not None:
+                waiting = await client.watching(channel_of(Topic, topic))
+                which = replace(which, ids=tuple(waiting) or ("",))
+            if is_count:
+                await _count(client, which, Output(is_json=is_json))
+            else:
+                await _list(client, which, after, limit, Output(is_json=is_json))
+
+    run_async(work())
 
 
-async def _list(target: str | None, url: str | None, which: Filter, after: str, limit: int, out: Output) -> None:
-    async with opened_client(target, url) as client:
-        views: list[RunView] = []
-        while True:
-            page, after = await client.page(which, after=after, limit=min(PAGE, limit - len(views)))
-            views += page
-            if not after or len(views) >= limit:
-                break
+async def _count(client: Client, which: Filter, out: Output) -> None:
+    counts = {status: count for status, count in (await client.count(which)).items() if count}
+    if out.is_json:
+        capped = [status.value for status, count in counts.items() if count >= COUNTED]
+        out.record({"counts": {status.value: count for status, count in counts.items()}, "capped": capped})
+        return
+    shown = [
+        (status_part(status.value), f"{count}+" if count >= COUNTED else str(count)) for status, count in counts.items()
+    ]
+    out.table(("STATUS", "RUNS"), shown)
+
+
+async def _list(client: Client, which: Filter, after: str, limit: int, out: Output) -> None:
+    views: list[RunView] = []
+    while True:
+        page, after = await client.page(which, after=after, limit=min(PAGE, limit - len(views)))
+        views += page
+        if not after or len(views) >= limit:
+            break
     print_runs(views, out)
     if out.is_json:
         out.record({"next": after})
@@ -83,34 +129,3 @@ async def _list(target: str | None, url: str | None, which: Filter, after: str, 
         more.line((f"more: --after {shlex.quote(after)}", "dim"))
     elif not views and out.is_terminal:
         out.line(("no runs match" if which != Filter() else "no runs yet", "dim"))
-
-
-def print_runs(views: list[RunView], out: Output) -> None:
-    """Runs as rows, or as objects."""
-    if out.is_json:
-        for view in views:
-            out.record(run_object(view))
-    elif out.is_terminal:
-        rows = [_row(view) for view in views]
-        if rows:
-            out.table(("RUN", "STATUS", "WORKFLOW", "AGE", "DOING"), rows)
-    else:
-        out.table(
-            (),
-            [(x.id, status_word(x), label_of(x), at_text(x.created_at), x.queue, x.waiting) for x in views],
-        )
-
-
-def status_word(view: RunView) -> str:
-    """The status, or that the run's row cannot be read in full."""
-    return "damaged" if view.damage else view.status.value
-
-
-def label_of(view: RunView) -> str:
-    """The workflow and its version."""
-    return f"{view.workflow} {view.version}" if view.version else view.workflow
-
-
-def _row(view: RunView) -> tuple[Part, ...]:
-    age = ago_text(view.seen_at - view.created_at)
-    return view.id, status_part(status_word(view)), label_of(view), age, view.waiting

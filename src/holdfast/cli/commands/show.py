@@ -7,12 +7,12 @@ from typing import Any, Protocol
 import click
 import msgspec
 
-from holdfast.cli.commands.runs import label_of, print_runs, status_word
 from holdfast.cli.entries import entry_parts, since_text
 from holdfast.cli.machine_part import MachinePart
 from holdfast.cli.options import find_run, store_options
 from holdfast.cli.output import Output, Part, standing, status_part
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.run_list import label_of, print_runs, status_word
 from holdfast.cli.targets import opened_client
 from holdfast.client.inspect.objects import at_text, event_object, run_detail, run_object, story_object
 from holdfast.client.inspect.story import Story, read_story

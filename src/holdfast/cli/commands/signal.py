@@ -8,11 +8,13 @@ import click
 
 from holdfast.authoring.script.channels import Signal
 from holdfast.cli.message import channel_of, message_id_option
-from holdfast.cli.options import find_run, store_options
+from holdfast.cli.options import actor_option, find_run, store_options
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import read_json
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
+from holdfast.client.audit import audited
+from holdfast.client.client import Client
 from holdfast.core.hints import did_you_mean
 
 
@@ -22,8 +24,16 @@ from holdfast.core.hints import did_you_mean
 @click.argument("value", metavar="JSON|@FILE|-")
 @store_options()
 @message_id_option
+@actor_option
 def command(
-    run_id: str, name: str, value: str, target: str | None, url: str | None, is_json: bool, id: str | None
+    run_id: str,
+    name: str,
+    value: str,
+    target: str | None,
+    url: str | None,
+    is_json: bool,
+    id: str | None,
+    actor: str | None,
 ) -> None:
     """Send signal NAME with a value to a run. It is kept until the run asks for it, and delivered exactly once.
 
@@ -31,16 +41,20 @@ def command(
       holdfast signal order-42 approved true
       holdfast signal order-42 comment '"well done"'
     """
-    run_async(_signal(run_id, target, url, channel_of(Signal, name), read_json(value), id, Output(is_json=is_json)))
+    channel, given, out = channel_of(Signal, name), read_json(value), Output(is_json=is_json)
+
+    async def work() -> None:
+        async with opened_client(target, url, actor, has_definitions=True) as client:
+            await _signal(client, run_id, channel, given, id, out)
+
+    run_async(work())
 
 
-async def _signal(
-    run_id: str, target: str | None, url: str | None, channel: Signal[Any], value: Any, id: str | None, out: Output
-) -> None:
-    async with opened_client(target, url, has_definitions=True) as client:
-        run = client.handle(await find_run(client, run_id))
-        awaited = [one.name for one in (await run.view()).doing.now if one.kind == "signal"]
-        await run.signal(channel, value, id=id)
+async def _signal(client: Client, run_id: str, channel: Signal[Any], value: Any, id: str | None, out: Output) -> None:
+    run = client.handle(await find_run(client, run_id))
+    awaited = [one.name for one in (await run.view()).doing.now if one.kind == "signal"]
+    await run.signal(channel, value, id=id)
+    audited(client.actor, "signal", run_id, channel.name)
     is_awaited = channel.name in awaited
     if out.is_json:
         out.record({"run": run_id, "signal": channel.name, "awaited": is_awaited})

@@ -13,11 +13,13 @@ from holdfast.app import App
 from holdfast.authoring.handle import Run
 from holdfast.authoring.script.place import place as here
 from holdfast.authoring.script.workflows import Call
+from holdfast.cli.options import actor_option
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import by_name, duration, moment, pair, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.cli.targets import CommandError, app_to_serve, refuse_private
+from holdfast.cli.targets import CommandError, app_to_serve, client_for, refuse_private
 from holdfast.client.arguments import find_workflow, from_json, from_words
+from holdfast.client.audit import audited
 from holdfast.client.run import ClientRun
 from holdfast.config import load
 from holdfast.core.specs import WorkflowSpec
@@ -53,6 +55,7 @@ from holdfast.errors import HoldfastError, InvalidInput
 )
 @click.option("--wait", "is_waiting", is_flag=True, help="Wait for the end and print the result as JSON.")
 @click.option("--timeout", type=duration, help="Maximum time to wait, with --wait.")
+@actor_option
 @click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(
     place: str,
@@ -61,6 +64,7 @@ def command(
     version: str | None,
     is_waiting: bool,
     timeout: timedelta | None,
+    actor: str | None,
     is_json: bool,
     attributes: tuple[tuple[str, str], ...],
     **options: Any,
@@ -92,13 +96,14 @@ def command(
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
     options["attributes"] = by_name(attributes, "attribute")
-    return run_async(_start(app, call, options, Output(is_json=is_json), timeout, target, is_waiting=is_waiting))
+    return run_async(_start(app, call, options, actor, Output(is_json=is_json), timeout, target, is_waiting=is_waiting))
 
 
 async def _start(
     app: App,
     call: Call[Any],
     options: dict[str, Any],
+    actor: str | None,
     out: Output,
     timeout: timedelta | None,
     target: str | None,
@@ -106,7 +111,9 @@ async def _start(
     is_waiting: bool,
 ) -> int:
     async with app:
-        run = await app.start(call, **options)
+        client = client_for(await app.client(), actor)
+        run = await client.start(call, by_hand=True, **options)
+        audited(client.actor, "start", run.id, call.spec.name)
         if not is_waiting:
             out.record({"run": run.id, "outcome": outcome_of(run)}) if out.is_json else out.line(run.id)
             return 0

@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from holdfast.cli.options import actor_option
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand
+from holdfast.client.audit import audited, this_user
 from holdfast.client.inspect.objects import at_text
 from holdfast.config import Loaded, load
 from holdfast.doors import web
@@ -35,11 +37,13 @@ def command() -> None:
 @click.argument("name")
 @click.option("--role", type=click.Choice(["read", "operate", "admin"]), required=True, help="What it may do.")
 @_FILE
+@actor_option
 @_JSON
-def add(name: str, role: str, file: str | None, is_json: bool) -> None:
+def add(name: str, role: str, file: str | None, actor: str | None, is_json: bool) -> None:
     """Make a token for NAME and print it. It is shown this once: only its hash is kept."""
     tokens = token_file(load(), file)
     made, secret = tokens.add(name, web("tokens").check_role(role))
+    audited(actor or this_user(), "tokens add", detail=f"{made.name}, {made.role}")
     out = Output(is_json=is_json)
     out.record({"name": made.name, "role": made.role, "id": made.id, "token": secret}) if is_json else out.line(secret)
 
@@ -63,9 +67,11 @@ def list_(file: str | None, is_json: bool) -> None:
 @command.command("revoke", cls=HoldfastCommand)
 @click.argument("name", metavar="NAME|ID")
 @_FILE
+@actor_option
 @_JSON
-def revoke(name: str, file: str | None, is_json: bool) -> None:
+def revoke(name: str, file: str | None, actor: str | None, is_json: bool) -> None:
     """Take a token away. Servers notice at once: its sessions and streams end."""
     gone = token_file(load(), file).revoke(name)
+    audited(actor or this_user(), "tokens revoke", detail=gone.name)
     out = Output(is_json=is_json)
     out.record({"name": gone.name, "id": gone.id}) if is_json else out.line(f"revoked {gone.name}")

@@ -16,6 +16,7 @@ from holdfast.cli.targets import opened_client
 from holdfast.client.client import Client
 from holdfast.client.differences import UNCHECKED
 from holdfast.client.verifying import damaged_workers, verify_run
+from holdfast.core.plurals import counted
 from holdfast.ports.runs import Filter, RunRow
 
 PAGE = 200
@@ -28,31 +29,31 @@ class Counting(Protocol):
 
 
 @click.command("verify", cls=HoldfastCommand)
+@click.argument("ids", metavar="[RUN]...", nargs=-1)
 @store_options()
-@click.option("--run", "run_id", metavar="RUN", help="Check only this run.")
-def command(target: str | None, url: str | None, is_json: bool, run_id: str | None) -> int:
+def command(ids: tuple[str, ...], target: str | None, url: str | None, is_json: bool) -> int:
     """Check that the store holds what it promises: of every run the checksums of its journal, one row after another,
     those of its messages and of the values it shows, that everything else that is kept of it says what its journal
-    says, and that its large payloads are there and unchanged. Nothing is changed. Exit code 1 if something does not
-    hold.
+    says, and that its large payloads are there and unchanged. RUN checks only these. Nothing is changed. Exit code 1 if
+    something does not hold.
     """
-    return run_async(_verify(target, url, run_id, Output(is_json=is_json)))
+    return run_async(_verify(target, url, ids, Output(is_json=is_json)))
 
 
-async def _verify(target: str | None, url: str | None, run_id: str | None, out: Output) -> int:
+async def _verify(target: str | None, url: str | None, ids: tuple[str, ...], out: Output) -> int:
     runs = rows = 0
     problems: list[dict[str, str]] = []
     notes: list[dict[str, str]] = []
     async with opened_client(target, url) as client:
-        total = 1 if run_id else sum((await client.store.count()).values())
+        total = len(ids) or sum((await client.store.count()).values())
         with _progress(total, is_shown=not out.is_json) as count:
-            async for row in _chosen(client, run_id):
+            async for row in _chosen(client, ids):
                 finding = await verify_run(client.store, row)
                 runs, rows = runs + 1, rows + finding.rows
                 problems += [{"run": finding.run, "problem": problem} for problem in finding.problems]
                 notes += [{"run": finding.run, "note": note} for note in finding.notes]
                 count()
-        if not run_id:
+        if not ids:
             found = damaged_workers(await client.store.workers())
             problems += [{"worker": finding.run, "problem": finding.problem} for finding in found]
     if out.is_json:
@@ -63,15 +64,17 @@ async def _verify(target: str | None, url: str | None, run_id: str | None, out: 
             out.line((f"{kind} ", "dim"), (name, "bold"), (f": {text}", "red"))
         for note in notes:
             out.line(("run ", "dim"), (note["run"], "bold"), (f": {note['note']}", "yellow"))
-        verdict = f"{len(problems)} do not hold" if problems else "all hold"
-        out.line(f"{runs} runs, {rows} journal rows: ", (verdict, "red" if problems else "green"))
+        wrong = "1 does not hold" if len(problems) == 1 else f"{len(problems)} do not hold"
+        verdict = wrong if problems else "all hold"
+        out.line(f"{counted(runs, 'run')}, {counted(rows, 'journal row')}: ", (verdict, "red" if problems else "green"))
     return 1 if problems else 0
 
 
-async def _chosen(client: Client, run_id: str | None) -> AsyncIterator[RunRow]:
+async def _chosen(client: Client, ids: tuple[str, ...]) -> AsyncIterator[RunRow]:
     """Page by page: a store may hold more runs than fit in memory."""
-    if run_id is not None:
+    for run_id in ids:
         yield await find_run(client, run_id)
+    if ids:
         return
     after = ""
     while True:

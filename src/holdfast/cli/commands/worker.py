@@ -31,6 +31,7 @@ from holdfast.cli.root import HoldfastCommand
 from holdfast.cli.targets import CommandError, app_to_serve
 from holdfast.config import Loaded, load
 from holdfast.core.durations import format_duration
+from holdfast.core.plurals import counted
 from holdfast.doors import web
 from holdfast.errors import HoldfastError
 
@@ -163,10 +164,10 @@ async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | 
             name = (await signals.wait()).name
         held = len(worker.engine.sessions)
         LOG.info(
-            "worker %s: stopping (%s), %d run(s) still held; a second signal exits at once",
+            "worker %s: stopping (%s), %s still held; a second signal exits at once",
             worker.options.id,
             name,
-            held,
+            counted(held, "run"),
             extra={"fact": "stopping", "worker": worker.options.id},
         )
     threads.shutdown(wait=False, cancel_futures=True)
@@ -203,7 +204,7 @@ def _leave_threads_behind() -> None:
             thread.join(max(0, until - time.monotonic()))
     stuck = [x.name for x in threading.enumerate() if x is not threading.current_thread() and not x.daemon]
     if stuck:
-        LOG.warning("%d thread(s) are still busy and are left behind: %s", len(stuck), ", ".join(sorted(stuck)))
+        LOG.warning("left behind, still busy: %s: %s", counted(len(stuck), "thread"), ", ".join(sorted(stuck)))
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()

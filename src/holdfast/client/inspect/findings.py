@@ -11,6 +11,7 @@ import msgspec
 from holdfast.client.client import Client
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import format_duration
+from holdfast.core.plurals import counted
 from holdfast.core.recovery import Recovery, decode_recovery
 from holdfast.core.status import Status
 from holdfast.ports.condition import Backlog, Diagnosable, FindsDamage
@@ -84,7 +85,9 @@ def clock_finding(store: datetime, here: datetime, newest: datetime | None) -> F
 def worker_findings(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator[Finding]:
     live = [worker for worker in workers if worker.is_live]
     if live:
-        names = [f"{worker.worker} ({','.join(worker.queues)}; {worker.active} runs)" for worker in live[:LISTED]]
+        names = [
+            f"{worker.worker} ({','.join(worker.queues)}; {counted(worker.active, 'run')})" for worker in live[:LISTED]
+        ]
         more = f" and {len(live) - LISTED} more" if len(live) > LISTED else ""
         yield Finding("workers", "ok", f"{len(live)} live: {', '.join(names)}{more}")
     else:
@@ -93,15 +96,15 @@ def worker_findings(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator
         if worker.damage:
             yield Finding("workers", "problem", f"the row of {worker.worker} is damaged: {'; '.join(worker.damage)}")
         if not worker.is_live and worker.active:
-            text = f"{worker.worker} has gone and holds {worker.active} runs; a live worker frees them soon"
+            text = f"{worker.worker} has gone and holds {counted(worker.active, 'run')}; a live worker frees them soon"
             yield Finding("workers", "warning", text)
     yield from _namesakes(live)
     for worker in live:
         recovery = decode_recovery(worker.recovery)
         if recovery.recent:
-            counted = ", ".join(f"{count} {kind}" for kind, count in recovery.counts.items())
+            kinds = ", ".join(f"{count} {kind}" for kind, count in recovery.counts.items())
             state, named = _met(recovery)
-            yield Finding("recovery", state, f"{worker.worker} met {counted}; {named}")
+            yield Finding("recovery", state, f"{worker.worker} met {kinds}; {named}")
         if recovery.left:
             yield Finding("threads", "warning", f"{worker.worker} {_left(recovery.left)}")
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from holdfast.client.inspect.findings import LARGE_SKEW, LISTED, Finding
 from holdfast.core.durations import format_duration
+from holdfast.core.plurals import counted
 from holdfast.errors import StoreError
 from holdfast.ports.grants import ExaminedGrants, Grants, Standing
 from holdfast.ports.store import Store
@@ -36,7 +37,9 @@ async def lease_findings(grants: Grants, store: Store) -> AsyncIterator[Finding]
 def _holders(standing: Sequence[Standing]) -> Finding:
     if not standing:
         return Finding("leases", "ok", "no worker holds a lease there")
-    named = [f"{one.worker} ({one.active} runs{'' if one.is_live else ', silent'})" for one in standing[:LISTED]]
+    named = [
+        f"{one.worker} ({counted(one.active, 'run')}{'' if one.is_live else ', silent'})" for one in standing[:LISTED]
+    ]
     more = f" and {len(standing) - LISTED} more" if len(standing) > LISTED else ""
     return Finding("leases", "ok", f"known there: {', '.join(named)}{more}")
 
@@ -65,4 +68,4 @@ async def _disagreements(holders: Mapping[str, str], store: Store) -> AsyncItera
     if len(found) > LISTED:
         yield Finding("leases", "warning", f"and {len(found) - LISTED} more disagreements")
     if not found:
-        yield Finding("leases", "ok", f"manager and store agree on {min(len(holders), COMPARED)} runs")
+        yield Finding("leases", "ok", f"manager and store agree on {counted(min(len(holders), COMPARED), 'run')}")

@@ -114,10 +114,10 @@ async def _turns(store: Store, row: RunRow, problems: list[str]) -> list[Turn]:
             try:
                 turns.append(decode_row(stored))
             except CorruptJournal as error:
-                problems.append(f"{error}. See: holdfast verify --run {row.id}")
+                problems.append(f"{error}. See: holdfast verify {row.id}")
         after = rows[-1].seq
     if not turns and not problems:
-        problems.append(f"its journal is missing. See: holdfast verify --run {row.id}")
+        problems.append(f"its journal is missing. See: holdfast verify {row.id}")
     return turns
 
 
@@ -139,7 +139,7 @@ async def _start(store: Store, row: RunRow, turns: Sequence[Turn], problems: lis
     try:
         first = (await load(store, row.no, row.id)).turns[0].events[0]
     except (CorruptJournal, BlobNotFound) as error:
-        problems.append(f"{error}. See: holdfast verify --run {row.id}")
+        problems.append(f"{error}. See: holdfast verify {row.id}")
         return None
     return first if isinstance(first, e.Started) else None
 

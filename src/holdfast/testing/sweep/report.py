@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from holdfast.core.plurals import counted
+
 
 class SweepFailed(AssertionError):
     """A workflow does not survive what a sweep did to it; the message is the whole report."""
@@ -35,7 +37,7 @@ class Finding:
         if self.point:
             said.append(f"  when: {self.point}: {self.meaning}" if self.meaning else f"  when: {self.point}")
             if self.times > 1:
-                said.append(f"        and at {self.times - 1} more point(s)")
+                said.append(f"        and at {counted(self.times - 1, 'more point')}")
         else:
             said.append("  when: always, nothing was disturbed")
         said += [f"  {line}" for line in self.details]
@@ -83,7 +85,9 @@ class SweepReport:
         self.findings.append(finding)
 
     def __str__(self) -> str:
-        head = f"{self.call}: {len(self.points)} points tried, {len(self.findings)} problem(s) found"
+        head = (
+            f"{self.call}: {counted(len(self.points), 'point')} tried, {counted(len(self.findings), 'problem')} found"
+        )
         parts = [f"{number}. " + "\n   ".join(x.lines(self.call)) for number, x in enumerate(self.findings, 1)]
         parts += [f"not tried: {text}" for text in self.skipped]
         return "\n\n".join([head, *parts])

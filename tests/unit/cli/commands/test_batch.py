@@ -71,12 +71,12 @@ def test_failed_items_are_in_the_results_and_in_the_exit_code(cli: Cli) -> None:
 
 
 def test_a_line_that_does_not_fit_starts_nothing(cli: Cli) -> None:
-    """Promise: wrong usage, with the file, the input and the path; no run is made, and no file written."""
-    for line, reason in (('{"nme": "b"}', "input 1"), ("{", "not JSON"), ("7", "object")):
-        file = inputs('{"name": "a"}', line)
+    """Promise: wrong usage, with file, line counted from 1, and path; no run is made, and no file written."""
+    for line, reason in (('{"nme": "b"}', "no argument 'nme'"), ("{", "not JSON"), ("7", "object")):
+        file = inputs('{"name": "a"}', "", line)
         answer = cli("batch", "shop:app", "hello", "--inputs", file, "--out", "out.jsonl")
         assert answer.code == 2
-        assert "in.jsonl, input 1" in answer.err
+        assert "in.jsonl, line 3: " in answer.err
         assert reason in answer.err
     assert not Path("out.jsonl").exists()
     assert cli.ok("runs") == ""

@@ -165,11 +165,11 @@ def test_a_flow_over_the_lines_of_a_file(shop: Cli) -> None:
 
 
 def test_a_line_that_does_not_fit_the_flow_starts_nothing(shop: Cli) -> None:
-    """Contract: wrong usage, with the input's number and the path; no run is made."""
+    """Contract: wrong usage, with the line and the path; no run is made."""
     for line, reason in (("{}", '"id" is a required property'), ("{", "not JSON")):
         (shop.folder / "in.jsonl").write_text(f'{{"id": 1}}\n{line}\n')
         answer = shop("flow", "batch", "order.yaml", "prices:app", "--inputs", "in.jsonl", "--out", "out.jsonl")
         assert answer.code == 2
-        assert "in.jsonl, input 1" in answer.err
+        assert "in.jsonl, line 2: " in answer.err
         assert reason in answer.err
     assert not (shop.folder / "out.jsonl").exists()

@@ -97,24 +97,28 @@ def test_a_dirty_rollback_is_shown_and_finished_by_hand(parcel: Cli) -> None:
     """Contract: show names what is left and the command; compensate undoes it once, and again says the same."""
     parcel.start("parcel", 'state={"order": "42"}', "--id", "r")
     parcel.until_waiting("r", "signal go")
-    parcel.ok("signal", "r", "go", "false", "shop:app")
+    parcel.ok("signal", "r", "go", "false", "--app", "shop:app")
     parcel.finish("r")
     shown = parcel.ok("show", "r")
     for words in ("Reserve → Asking → Pay", "not undone", "may have acted, not undone  Pay", "holdfast compensate r"):
         assert words in shown, shown
-    refused = parcel("compensate", "r", "shop:app")
+    refused = parcel("compensate", "r", "--app", "shop:app")
     assert refused.code == 1
     assert "the shelf is stuck" in refused.err
     (parcel.folder / "mended").touch()
-    assert parcel.ok("compensate", "r", "shop:app") == "undone: Reserve (run r~undo2)\n"
-    assert parcel("compensate", "r", "shop:app", "--json").json == {"run": "r", "by": "r~undo2", "undone": ["Reserve"]}
+    assert parcel.ok("compensate", "r", "--app", "shop:app") == "undone: Reserve (run r~undo2)\n"
+    assert parcel("compensate", "r", "--app", "shop:app", "--json").json == {
+        "run": "r",
+        "by": "r~undo2",
+        "undone": ["Reserve"],
+    }
 
 
 def test_compensate_refuses_what_has_nothing_to_undo(parcel: Cli) -> None:
     """Contract: one sentence, and nothing is started."""
     parcel.start("parcel", 'state={"order": "42"}', "--id", "r")
-    assert "only a run that has ended" in parcel("compensate", "r", "shop:app").error
-    assert "no run 'x'" in parcel("compensate", "x", "shop:app").error
+    assert "only a run that has ended" in parcel("compensate", "r", "--app", "shop:app").error
+    assert "no run 'x'" in parcel("compensate", "x", "--app", "shop:app").error
 
 
 def test_a_script_has_no_machine(cli: Cli) -> None:

@@ -11,6 +11,7 @@ class FlowGroup(LazyGroup):
     """The commands about flow files."""
 
     package: str = "holdfast.cli.commands.flow"
+    suggestions: Mapping[str, str] = {}
     groups: Mapping[str, Mapping[str, str]] = {
         "Commands": {
             "check": "Check a flow file and report every problem.",

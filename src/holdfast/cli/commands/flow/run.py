@@ -13,13 +13,16 @@ import msgspec
 from holdfast.app import App
 from holdfast.authoring.flow.loader import check_file
 from holdfast.authoring.flow.workflow import Flow
+from holdfast.authoring.handle import Run
 from holdfast.authoring.script.workflows import Call
 from holdfast.cli.commands.flow.file import catalog_of, flow_file
 from holdfast.cli.commands.start import end_of, outcome_of
+from holdfast.cli.options import actor_option
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import by_name, duration, pair, read_json, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.cli.targets import app_to_serve, refuse_private
+from holdfast.cli.targets import app_to_serve, client_for, refuse_private
+from holdfast.client.audit import audited
 from holdfast.config import load
 from holdfast.core.given_json import given_json
 from holdfast.errors import InvalidInput
@@ -43,6 +46,7 @@ def variable_option(function: Function) -> Function:
 @click.option("--id", metavar="ID", help="Id of the run; the same id resumes the same run.")
 @click.option("--detach", is_flag=True, help="Only start the run and print its id; a worker of the app runs it.")
 @click.option("--timeout", type=duration, help="Maximum time to wait; the run itself continues.")
+@actor_option
 @click.option("--json", "is_json", is_flag=True, help="Print one object.")
 def command(
     file: Path,
@@ -52,6 +56,7 @@ def command(
     id: str | None,
     detach: bool,
     timeout: timedelta | None,
+    actor: str | None,
     is_json: bool,
 ) -> int:
     """Run a flow FILE with the steps and workflows of an app, and print its result as JSON.
@@ -69,20 +74,35 @@ def command(
         call = flow(read_json(given, "--input"), vars=variables_of(variables))
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
-    return run_async(_run(app, call, id, Output(is_json=is_json), timeout, is_detached=detach))
+    return run_async(_run(app, call, id, actor, Output(is_json=is_json), timeout, is_detached=detach))
 
 
 async def _run(
-    app: App, call: Call[Any], id: str | None, out: Output, timeout: timedelta | None, *, is_detached: bool
+    app: App,
+    call: Call[Any],
+    id: str | None,
+    actor: str | None,
+    out: Output,
+    timeout: timedelta | None,
+    *,
+    is_detached: bool,
 ) -> int:
     async with app:
         if is_detached:
-            run = await app.start(call, id=id)
+            run = await start_by_hand(app, call, id, actor)
             out.record({"run": run.id, "outcome": outcome_of(run)}) if out.is_json else out.line(run.id)
             return 0
         async with app.worker():
-            run = await app.start(call, id=id)
+            run = await start_by_hand(app, call, id, actor)
             return await end_of(run, call.spec, out, timeout)
+
+
+async def start_by_hand(app: App, call: Call[Any], id: str | None, actor: str | None) -> Run[Any]:
+    """Starts it in the name of who types."""
+    client = client_for(await app.client(), actor)
+    run = await client.start(call, id=id, by_hand=True)
+    audited(client.actor, "start", run.id, call.spec.name)
+    return run
 
 
 def variables_of(given: tuple[tuple[str, str], ...]) -> dict[str, Any]:
