@@ -74,6 +74,7 @@ ROWS: dict[str, str] = {
     "openworkflow.O123": "discovery: recursive, ignore globs; import error, no file, no workflow, twice are errors",
     "openworkflow.O124": "the command line makes projects and runs workers",
     "openworkflow.O125": "init never overwrites; doctor; worker with a concurrency; exit codes",
+    "openworkflow.O126": "a page shows what every run does",
     "vectorbea.V1": "runs last days, have effects outside, and survive restarts",
     "vectorbea.V2": "a crashed worker never makes a run vanish",
     "vectorbea.V3": "a run's state can be rebuilt from what is stored, at any time",

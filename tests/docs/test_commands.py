@@ -42,7 +42,7 @@ def lines_of(block: Block) -> Iterator[tuple[str, list[str]]]:
 
 
 def shown() -> list[tuple[str, list[str]]]:
-    found = [("holdfast init", words) for _, line in NEXT if (words := said(line)) is not None]
+    found = [("holdfast init", words) for line in {line: None for _, line in NEXT} if (words := said(line)) is not None]
     for page in PAGES:
         for block in blocks_of(page):
             if set(block.info[:1]) & SHELL:

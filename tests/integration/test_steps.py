@@ -21,6 +21,8 @@ from holdfast import (
     step,
     workflow,
 )
+from holdfast.core.events import StepCompleted
+from holdfast.core.turn import decode_row
 from holdfast.errors import InvalidRetry
 from tests.support.world import World, crash, events, forget_programs, types
 
@@ -38,10 +40,13 @@ class Declined(Exception):
 async def test_a_run_is_its_steps_in_order(world: World) -> None:
     """Promise: steps run inline, each outcome is journaled before the next step begins, the result is the body's."""
     seen: list[str] = []
+    persisted: list[int] = []
 
     @step
     async def one(name: str) -> str:
         seen.append(name)
+        rows = await (await app.client()).store.history("in-order", after_seq=0)  # as another process reads it
+        persisted.append(sum(isinstance(event, StepCompleted) for row in rows for event in decode_row(row).events))
         return name * 2
 
     @workflow
@@ -52,6 +57,7 @@ async def test_a_run_is_its_steps_in_order(world: World) -> None:
         run = await app.start(work("a"), id="in-order")
         assert await run.result("10s") == ["aa", "bb", "cc"]
     assert seen == ["a", "b", "c"]
+    assert persisted == [0, 1, 2]
     found = await types(run)
     assert found == ["started", "claimed", "step", "done", "step", "done", "step", "done", "completed"]
 
@@ -107,8 +113,11 @@ async def test_each_key_has_its_own_budget(world: World) -> None:
         return counts
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == ["fails ValueError a 3", "fails ValueError b 3"]
+        run = await app.start(work())
+        assert await run.result("10s") == ["fails ValueError a 3", "fails ValueError b 3"]
     assert tries == ["a"] * 3 + ["b"] * 3
+    found = await types(run)
+    assert [found.count(kind) for kind in ("step", "attempt_failed", "attempt", "step_failed")] == [2, 4, 4, 2]
 
 
 @pytest.mark.spec("openworkflow.O78", "openworkflow.O79", "traps.B5")

@@ -17,6 +17,7 @@ from holdfast.core.fold import fold
 from holdfast.core.projection import project
 from holdfast.engine.session import Session
 from holdfast.errors import InvalidInput
+from holdfast.ports.runs import Filter
 from holdfast.testing.loop import VirtualLoop
 from holdfast.worker.claiming import claim_until_stopped
 from holdfast.worker.worker import Worker
@@ -106,6 +107,34 @@ async def test_concurrency_bounds_the_runs_at_work(world: World) -> None:
     assert most == 2
     with pytest.raises(InvalidInput, match="concurrency"):
         app.worker(concurrency=0)
+
+
+@pytest.mark.spec("openworkflow.O29")
+async def test_a_claim_takes_as_many_runs_as_slots_are_free(world: World) -> None:
+    """Promise: with one slot of two busy, one more run is taken of the many that wait; the others stay free."""
+    inside = 0
+    leave = asyncio.Event()
+
+    @step
+    async def busy() -> None:
+        nonlocal inside
+        inside += 1
+        await leave.wait()
+
+    @workflow
+    async def work() -> None:
+        await busy()
+
+    app, outside = world.app(work), App(store=world.store, workflows=[work])
+    async with world.worker(app, concurrency=2):
+        runs = [await app.start(work())]
+        await world.until(lambda: inside == 1)
+        runs += [await outside.start(work()) for _ in range(5)]
+        await world.until(lambda: inside == 2)
+        assert sum(bool(row.instance) for row in (await world.store.list(Filter())).runs) == 2
+        leave.set()
+        for run in runs:
+            await run.result("10s")
 
 
 @pytest.mark.spec("stem.S3")

@@ -152,6 +152,7 @@ async def fill(app: App) -> None:
     await app.start_batch(code.price, [f"sku-{number}" for number in range(20)], id="prices", concurrency=5)
 
 
+@pytest.mark.spec("openworkflow.O126")
 async def test_every_page_shows_what_is_there(page: Page, shop: Shop, app: App) -> None:
     page.set_default_timeout(SOON)
     await fill(app)

@@ -21,7 +21,8 @@ from holdfast.cli.targets import CommandError
 def command(folder: Path, is_json: bool) -> None:
     """Create a small project in DIR: an app with a workflow, its configuration, an example, a test.
 
-    DIR is created if it is missing. If one of the files already exists, nothing is written.
+    DIR is created if it is missing. If one of the files already exists, nothing is written; a `.gitignore` that
+    is there stays as it is.
     """
     _refuse_existing(folder)
     written = _write(folder)
@@ -54,20 +55,30 @@ def _last() -> list[tuple[str, str]]:
 
 NEXT = [
     ("run an order from start to end", "python example.py"),
-    ("start a worker that serves app.py until Ctrl-C", "holdfast worker"),
+    ("start a worker that serves app.py", "holdfast worker"),
     (
-        "start a run, from another terminal in this folder",
+        "start a run, from another terminal in this folder: it is charged, and waits",
         """holdfast start fulfil order='{"id": "42", "cents": 999}' --id order-42""",
     ),
-    ("send what the run waits for", "holdfast signal order-42 approved true"),
-    ("show what it did", "holdfast show order-42"),
+    ("crash the worker: it ends in the middle of things, and saves nothing", r"# press Ctrl-\ in the first terminal"),
+    (
+        "send what the run waits for: without a worker the store keeps it",
+        "holdfast signal order-42 approved true",
+    ),
+    ("start a worker again, in the first terminal: it resumes after the charge", "holdfast worker"),
+    ("show what happened: charged once, by the worker you killed", "holdfast show order-42"),
+    ("while you write code: a worker that restarts when a file changes, and a page", "holdfast dev"),
 ]
+
+
+KEPT = (".gitignore",)
+"""Files that many folders have: one that is there serves as well."""
 
 
 def _refuse_existing(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise CommandError(f"{folder} is a file; name a folder")
-    there = [str(folder / name) for name in FILES if (folder / name).exists()]
+    there = [str(folder / name) for name in FILES if name not in KEPT and (folder / name).exists()]
     if there:
         raise CommandError(
             f"nothing was written: {', '.join(there)} {'is' if len(there) == 1 else 'are'} there already"
@@ -79,6 +90,8 @@ def _write(folder: Path) -> list[Path]:
     written: list[Path] = []
     for name, text in FILES.items():
         path = folder / name
+        if name in KEPT and path.exists():
+            continue
         with path.open("x", encoding="utf-8") as file:  # created by another process meanwhile: theirs stays
             file.write(text)
         written.append(path)

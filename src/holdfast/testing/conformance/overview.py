@@ -9,6 +9,7 @@ import pytest
 from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.ports.runs import Filter
+from holdfast.testing.conformance.runs import pages
 from holdfast.testing.conformance.suite import Suite
 from holdfast.testing.conformance.world import START, World, seconds
 
@@ -33,6 +34,19 @@ def counted(found: dict[Status, int]) -> dict[str, int]:
 
 class OverviewSuite(Suite):
     """Overview: capped counts, runs over time, and what is new."""
+
+    async def test_a_list_can_begin_with_the_oldest(self, world: World) -> None:
+        """Contract: the same runs the other way round, with cursors that hold their place among equals."""
+        for name in "ab":
+            await world.make(name)
+        world.clock.advance(1)
+        for name in "cde":
+            await world.make(name)
+        for size in (1, 2, 10):
+            listed = [run for page in await pages(world, Filter(is_oldest_first=True), size) for run in page]
+            assert listed == ["a", "b", "c", "d", "e"]
+        pending = Filter(is_oldest_first=True, statuses=(Status.PENDING,), workflow="order")
+        assert await pages(world, pending, 3) == [["a", "b", "c"], ["d", "e"]]
 
     async def test_a_tally_counts_what_a_filter_lets_through(self, world: World) -> None:
         """Contract: each status on its own, up to the cap; statuses that the filter leaves out have none."""

@@ -307,19 +307,6 @@ class RunsSuite(Suite):
         assert await pages(world, Filter(), 2) == [["f", "e"], ["d", "c"], ["b", "a"]]
         assert await pages(world, Filter(), 4) == [["f", "e", "d", "c"], ["b", "a"]]
 
-    async def test_a_list_can_begin_with_the_oldest(self, world: World) -> None:
-        """Contract: the same runs the other way round, with cursors that hold their place among equals."""
-        for name in "ab":
-            await world.make(name)
-        world.clock.advance(1)
-        for name in "cde":
-            await world.make(name)
-        for size in (1, 2, 10):
-            listed = [run for page in await pages(world, Filter(is_oldest_first=True), size) for run in page]
-            assert listed == ["a", "b", "c", "d", "e"]
-        pending = Filter(is_oldest_first=True, statuses=(Status.PENDING,), workflow="order")
-        assert await pages(world, pending, 3) == [["a", "b", "c"], ["d", "e"]]
-
     async def test_a_run_made_in_the_past_takes_its_place(self, world: World) -> None:
         """Contract: lists go by the time in the first row, not by the order of arrival."""
         new = world.new("early")

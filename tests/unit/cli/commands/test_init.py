@@ -115,6 +115,23 @@ def test_other_files_are_no_hindrance_and_programs_get_a_list(cli: Cli) -> None:
     assert cli("init", "shop", "--json").json["files"] == [f"shop/{name}" for name in FILES]
 
 
+def test_a_gitignore_that_is_there_is_kept(cli: Cli) -> None:
+    """Contract: a repository just made has one; it is no hindrance, and stays as it is."""
+    (cli.folder / ".gitignore").write_text("mine\n")
+    assert ".gitignore" not in cli("init", ".", "--json").json["files"]
+    assert (cli.folder / ".gitignore").read_text() == "mine\n"
+    assert (cli.folder / "holdfast.toml").exists()
+
+
+def test_it_ends_with_a_crash_that_the_reader_causes(cli: Cli) -> None:
+    """Contract: a worker is killed between the charge and the approval; `dev` is named."""
+    words = next_commands(cli, "shop")
+    crash = next(number for number, line in enumerate(words) if line.startswith("# press Ctrl-"))
+    assert words.index("holdfast worker") < crash < words.index("holdfast signal order-42 approved true")
+    assert words[crash:].index("holdfast worker") < words[crash:].index("holdfast show order-42")
+    assert "holdfast dev" in words
+
+
 def test_a_folder_that_cannot_be_written_is_a_sentence(cli: Cli) -> None:
     (cli.folder / "in_the_way").write_text("")
     answer = cli("init", "in_the_way/shop")
