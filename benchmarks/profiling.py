@@ -85,11 +85,11 @@ class Profiles:
     def _so_far(self) -> dict[Place, tuple[int, float]]:
         found: dict[Place, tuple[int, float]] = {}
         for profile in self._profiles:
-            for place, calls, own in profile.entries():
+            for place, count, own in profile.entries():
                 if any(word in place[2] for word in WAITING):
                     continue
                 before = found.get(place, (0, 0.0))
-                found[place] = (before[0] + calls, before[1] + own)
+                found[place] = (before[0] + count, before[1] + own)
         return found
 
 
