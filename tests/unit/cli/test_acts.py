@@ -187,7 +187,7 @@ def test_wrong_usage_is_named_before_anything_is_sent(cli: Cli, words: list[str]
     assert "pending" in cli.ok("runs")
 
 
-@pytest.mark.parametrize("door", [["shop:app"], []])
+@pytest.mark.parametrize("door", [["--app", "shop:app"], []])
 def test_a_signal_of_the_wrong_type_is_refused(cli: Cli, door: list[str]) -> None:
     """Promise: also where the store alone is named, if the configuration says which app it is."""
     (cli.folder / "holdfast.toml").write_text('app = "shop:app"\n')
@@ -203,12 +203,14 @@ def test_a_stored_message_is_listed_replaced_and_dropped(cli: Cli) -> None:
     cli.start("approval", "name=x", "--id", "r")
     cli.ok("signal", "r", "approved", '"yes"', "--id", "m1")
     cli.ok("signal", "r", "approved", "true", "--id", "m2")
-    shown = cli.ok("messages", "r", "shop:app")
+    shown = cli.ok("messages", "r", "--app", "shop:app")
     assert all(word in shown for word in ("signal", "approved", "yes", "Expected `bool`")), shown
     assert "Pause the run first" in cli("messages", "replace", "r", "m1", "true").error
     cli.ok("pause", "r")
-    assert cli("messages", "replace", "r", "m1", '"no"', "shop:app").code == 1
-    assert "message 1 replaced; holdfast resume r" in cli.ok("messages", "replace", "r", "1", "false", "shop:app")
+    assert cli("messages", "replace", "r", "m1", '"no"', "--app", "shop:app").code == 1
+    assert "message 1 replaced; holdfast resume r" in cli.ok(
+        "messages", "replace", "r", "1", "false", "--app", "shop:app"
+    )
     assert cli("messages", "drop", "r", "m2", "--json").json == {"run": "r", "message": "m2", "told_again": False}
     cli.ok("resume", "r")
     cli.finish("r")

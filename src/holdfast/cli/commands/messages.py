@@ -22,11 +22,13 @@ _MESSAGE = click.argument("message", metavar="MESSAGE")
 class MessagesGroup(click.Group):
     """`holdfast messages RUN` is `holdfast messages list RUN`."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Without the name of a command it lists."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             args = ["list", *args]
-        return super().parse_args(ctx, args)
+        return super().resolve_command(ctx, args)
 
 
 @click.group("messages", cls=MessagesGroup)
