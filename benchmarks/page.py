@@ -74,15 +74,15 @@ On a busy machine with two cores, SQLite:
 | codec | 5 % | 4 % |
 | SQLite | 3 % | 4 % |
 
-The profile also counts the functions of Holdfast that are entered. A start, one step and its result enter 406 (547
-before the last cut), each further step 133 (188 before). Of a step in W3, where commits are shared, the event loop's
+The profile also counts the functions of Holdfast that are entered. A start, one step and its result enter 425 (547
+before the last cut), each further step 139 (188 before). Of a step in W3, where commits are shared, the event loop's
 thread enters 105. What is left is flat: no function takes more than 3 %. A third of it decides and performs the turn,
 a sixth is the program and its deterministic loop, a tenth is the fold and the row.
 
 - A body is a task of asyncio even if it never suspends. That costs 4 µs more than to await the body, a fiftieth of the
-step on that machine. `asyncio.timeout` and cancellation need a real task, and Python 3.11 cannot begin one at once. -
-Arguments and results are encoded, decoded and compared, so that a live run sees what a replay would see. - A sync
-workflow costs two hand-offs between threads for each step, and the thread of its body two more.
+  step on that machine. `asyncio.timeout` and cancellation need a real task, and Python 3.11 cannot begin one at once.
+- Arguments and results are encoded, decoded and compared, so that a live run sees what a replay would see.
+- A sync workflow costs two hand-offs between threads for each step, and the thread of its body two more.
 """
 
 _REPEAT = """\

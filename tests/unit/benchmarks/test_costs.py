@@ -17,8 +17,8 @@ from benchmarks.throughput import finished
 from holdfast import App, Call
 from holdfast.config import Configuration, RecoverySettings
 
-MOST_CALLS_OF_A_RUN = 430
-MOST_CALLS_OF_A_STEP = 145
+MOST_CALLS_OF_A_RUN = 460
+MOST_CALLS_OF_A_STEP = 155
 
 
 class Costs:

@@ -54,7 +54,7 @@ def test_a_run_that_another_worker_took_says_so() -> None:
     bench = Bench(available_at=LATER)
     bench.open()
     bench.take(i.Released(bench.later(), is_ours=False))
-    assert bench.effects[0] == f.Dropped("taken over", "fenced")
+    assert bench.effects[0] == f.Dropped("this worker no longer held it", "fenced")
 
 
 def test_a_clean_up_is_ended_at_the_very_moment_its_grace_is_over() -> None:
