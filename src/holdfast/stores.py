@@ -155,7 +155,7 @@ async def granting(
         await grants.close()
 
 
-async def manager_findings(settings: LeaseSettings, client: Client) -> list[Finding]:
+async def lease_service_findings(settings: LeaseSettings, client: Client) -> list[Finding]:
     """What is to be said of the lease manager that the configuration names: members, holders, clocks, disagreements
     with the store, or why it cannot be used. Nothing if there is none. It changes nothing."""
     try:

@@ -175,9 +175,9 @@ class ClientRun(Run[R]):
         if why is not None:
             raise InvalidInput(f"run {self.id}: {why} Nothing was sent.")
 
-    async def send(self, sent: Message, what: str) -> None:
+    async def send(self, message: Message, what: str) -> None:
         """Puts a message into the run's inbox."""
-        match await self._client.store.send(sent):
+        match await self._client.store.send(message):
             case Accepted():
                 return
             case Ended(status=status):

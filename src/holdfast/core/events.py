@@ -110,7 +110,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     parent_key: str = ""
     root: str = ""
     on_cancel: str = ""
-    attributes: dict[str, str] = msgspec.field(default_factory=dict)
+    attributes: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     retried_from: str = ""
     style: str = ""  # "machine": its states can be read from the journal; "flow": `code` names its definition
     keep: timedelta | None = None

@@ -16,7 +16,7 @@ from holdfast.core.status import Status
 from holdfast.ports.condition import Backlog, Diagnosable
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import Filter
-from holdfast.stores import manager_findings
+from holdfast.stores import lease_service_findings
 from holdfast.web.calls import Call
 from holdfast.web.runs import CAP, run_json
 
@@ -167,7 +167,7 @@ async def doctor(call: Call) -> dict[str, Any]:
 
     async def ask() -> dict[str, Any]:
         found = [finding async for finding in store_findings(call.client)]
-        found += await manager_findings(call.service.app.config.leases, call.client)
+        found += await lease_service_findings(call.service.app.config.leases, call.client)
         return {"ok": all(one.state != "problem" for one in found), "findings": msgspec.to_builtins(found)}
 
     return await call.service.kept("doctor", ask)

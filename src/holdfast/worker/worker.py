@@ -231,7 +231,7 @@ class Worker:
     def met(self, kind: Kind, run: str, detail: str) -> None:
         """Counts what recovery found, and logs what needs attention."""
         self.recovery = self.recovery.with_one(kind, run, detail, self.store.clock.now())
-        if kind in {"contended", "missing definition"}:
+        if kind == "contended" or kind == "missing definition":  # noqa: PLR1714 in two comparisons: type checkers narrow these
             self.telemetry.tell(RunPutOff(run, kind, detail))
 
     async def learn(self, specs: Iterable[WorkflowSpec], resources: Iterable[Resource[Any]] = ()) -> None:

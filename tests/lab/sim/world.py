@@ -401,7 +401,7 @@ def _chance(rng: random.Random) -> Generator[None]:
         with (
             patch("secrets.token_hex", lambda count=32: random.randbytes(count).hex()),
             patch("holdfast.worker.worker.resources_named_by", _no_resources),
-            patch("holdfast.adapters.memory.store.process_mark", _no_mark),
+            patch("holdfast.adapters.memory.leases.process_mark", _no_mark),
             patch("holdfast.client.batches.CHUNK_ITEMS", 2),
         ):
             yield

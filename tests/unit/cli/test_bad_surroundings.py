@@ -23,7 +23,9 @@ READING = [
     ["signal", "waits", "x", "1"],
 ]  # fmt: skip
 STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-COPIED = re.compile(r"^  .*(Traceback|File|await|raise|return|outcome|value|Error: |holdfast |pytest)|/")
+COPIED = re.compile(
+    r"^  .*(Traceback|The above exception|File|await|raise|return|outcome|value|Error: |holdfast |pytest)|/"
+)
 IDS = [" ".join(words) for words in READING]
 
 

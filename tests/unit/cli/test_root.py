@@ -12,7 +12,11 @@ from tests.unit.cli.conftest import Cli
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_json_debug_config_and_a_summary(cli: Cli, name: str) -> None:
     """Contract: `--json` on every command, and each is in the list of commands with a word on what it does."""
-    parts = {"flow": list(FlowGroup.groups["Commands"]), "tokens": ["add", "list", "revoke"]}
+    parts = {
+        "flow": list(FlowGroup.groups["Commands"]),
+        "tokens": ["add", "list", "revoke"],
+        "messages": ["list", "drop", "replace"],
+    }
     ways = [(name, part) for part in parts[name]] if name in parts else [(name,)]
     for words in ways:
         text = cli.ok(*words, "--help")

@@ -32,7 +32,7 @@ from tests.unit.core.journals import (
     step,
 )
 
-NO_EFFECT = {e.Entered, e.MessageDropped, e.MessageSent, e.Patched, e.Released, e.SendSettled}
+NO_EFFECT = {e.Entered, e.MessageSent, e.Patched, e.Released, e.SendSettled}
 """Kinds without a handler: what they say is in the journal only; a release is taken when its row ends."""
 
 

@@ -110,7 +110,7 @@ def test_the_failure_of_a_run_that_asked_for_too_much_says_what_to_do() -> None:
     assert failure.type == "StepLimitExceeded"
     assert failure.message == (
         "the run asked for attempt 1001 of all kinds, the limit is 1000. "
-        "Split the work with continue_as() or children, or lift it: App(step_limit=…)."
+        "Split the work with continue_as() or children, or raise it: @workflow(step_limit=…)."
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -63,7 +63,7 @@ class Log:
         line = LINES[type(fact)]
         said = line.args(fact)
         if not isinstance(said, Words):
-            args = said if isinstance(said, tuple) else (said,)
+            args = cast("tuple[object, ...]", said) if isinstance(said, tuple) else (said,)
             said = Words(line.level, line.words, args, line.raised(fact))
         extra: dict[str, object] = {"fact": said.name or line.name}
         extra |= {name: found for name in FIELDS if (found := getattr(fact, name, None))}

@@ -19,7 +19,7 @@ from holdfast.cli.targets import app_to_serve, refuse_missing, refuse_private, s
 from holdfast.client.inspect.findings import Finding, store_findings
 from holdfast.config import Loaded, load
 from holdfast.errors import HoldfastError
-from holdfast.stores import manager_findings
+from holdfast.stores import lease_service_findings
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
@@ -69,7 +69,7 @@ async def examine(target: str | None, url: str | None) -> AsyncIterator[Finding]
             client = await app.client()
             async for finding in store_findings(client):
                 yield finding
-            for finding in await manager_findings(app.config.leases, client):
+            for finding in await lease_service_findings(app.config.leases, client):
                 yield finding
     except (HoldfastError, click.ClickException) as error:
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)

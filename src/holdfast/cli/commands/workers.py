@@ -13,7 +13,7 @@ from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_app
 from holdfast.client.inspect.objects import at_text
 from holdfast.ports.leases import WorkerRow
-from holdfast.stores import manager_findings
+from holdfast.stores import lease_service_findings
 
 
 @click.command("workers", cls=HoldfastCommand)
@@ -34,7 +34,7 @@ async def _list(target: str | None, url: str | None, out: Output, *, is_all: boo
         client = await app.client()
         found = [x for x in await client.store.workers() if is_all or x.is_live or x.active]
         now = client.store.clock.now()
-        leases = await manager_findings(app.config.leases, client) if out.is_terminal else []
+        leases = await lease_service_findings(app.config.leases, client) if out.is_terminal else []
     if out.is_json:
         for worker in found:
             shown: dict[str, Any] = msgspec.to_builtins(worker)
