@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
+from holdfast.cli.options import Decorator
 from holdfast.errors import InvalidInput
 
-message_id_option = click.option("--id", metavar="ID", help="Id of the message; the same id counts once.")
+message_id_option: Decorator = click.option("--id", metavar="ID", help="Id of the message; the same id counts once.")
 
 
 def channel_of(kind: Any, name: str) -> Any:

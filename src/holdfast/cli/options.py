@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 
@@ -15,18 +15,25 @@ from holdfast.ports.runs import RunRow
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-dry_run_option = click.option("--dry-run", "is_dry", is_flag=True, help="Only report; change nothing.")
-keep_option = click.option(
+
+class Decorator(Protocol):
+    """Adds an option to a command."""
+
+    def __call__(self, function: Function, /) -> Function: ...
+
+
+dry_run_option: Decorator = click.option("--dry-run", "is_dry", is_flag=True, help="Only report; change nothing.")
+keep_option: Decorator = click.option(
     "--keep",
     type=duration,
     metavar="DURATION",
     help="Retention for ended runs that set none. [that of the app, 30d]",
 )
-reason_option = click.option(
+reason_option: Decorator = click.option(
     "--reason", default="", metavar="TEXT", help="Reason, recorded in the journal with your name."
 )
-actor_option = click.option("--as", "actor", metavar="NAME", help="Who does it, for the record. [USER@HOST]")
-app_option = click.option("--app", "target", metavar="MODULE:APP", help="The app. [the configured one]")
+actor_option: Decorator = click.option("--as", "actor", metavar="NAME", help="Who does it, for the record. [USER@HOST]")
+app_option: Decorator = click.option("--app", "target", metavar="MODULE:APP", help="The app. [the configured one]")
 
 
 def store_options(json_help: str = "One object.") -> Callable[[Function], Function]:

@@ -110,12 +110,12 @@ class Bucket:
     def __init__(self, connection: Connection, name: str, replicas: int) -> None:
         self.connection = connection
         self.name = name
-        self.stream = f"KV_{name}"
+        self.stream: str = f"KV_{name}"
         self._replicas = replicas
         self._base = f"$KV.{name}."
         self._offset = timedelta()
         self._making = asyncio.Lock()
-        self.has_markers = True
+        self.has_markers: bool = True
 
     # -- opening -------------------------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class Link:
         self._asked = 0
         self._inbox = ""
         self._told: list[BaseException] = []
-        self.is_lost = False
+        self.is_lost: bool = False
         self.when_lost: list[Callable[[], None]] = []
 
     # -- opening and closing -------------------------------------------------------------------------------------------

@@ -269,7 +269,7 @@ class ScriptProgram(Exchange):
     def _deliver_cancel(self, event: e.CancelRequested) -> None:
         if self.cancel is not None:
             return
-        self.cancel = event
+        self.cancel: e.CancelRequested | None = event
         self.children.cancel(event)
         if not self.past_deadline:  # else the clean-up has begun, and is not interrupted again
             cast("asyncio.Task[Any]", self._main).cancel(event.reason or "the run was cancelled")
