@@ -87,7 +87,7 @@ class Client:
         self._actor = name
 
     def acting_as(self, actor: str) -> Self:
-        """The same client, in the name of somebody else."""
+        """The same client, acting as another person."""
         other = copy.copy(self)
         other.actor = actor
         return other

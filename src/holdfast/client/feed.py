@@ -19,7 +19,7 @@ from holdfast.ports.runs import Filter, RunRow
 from holdfast.ports.store import Store
 
 GLANCE = 0.05
-"""Seconds between two glances at whether somebody wrote, which costs no question."""
+"""Seconds between two checks for writes, which cost no query."""
 
 LEAST = 0.05
 """Seconds between two looks, at least."""
@@ -84,7 +84,7 @@ class StoreNews:
 
 
 class Feed:
-    """The looks of one event loop. It looks only while somebody follows."""
+    """The looks of one event loop. It looks only while it has followers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -106,7 +106,7 @@ class Feed:
         return self._seq
 
     def add(self, run: str, news: RunNews) -> None:
-        """Somebody follows a run."""
+        """Adds a follower of one run."""
         self._runs.setdefault(run, set()).add(news)
 
     def remove(self, run: str, news: RunNews) -> None:
@@ -117,7 +117,7 @@ class Feed:
         self._rest()
 
     def add_reader(self, reader: StoreNews) -> None:
-        """Somebody follows all runs."""
+        """Adds a follower of all runs."""
         self._readers.add(reader)
 
     def remove_reader(self, reader: StoreNews) -> None:
@@ -181,7 +181,7 @@ class Feed:
 
 
 class Feeds:
-    """The feeds of a client: one for each event loop on which somebody follows."""
+    """The feeds of a client: one for each event loop that has followers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -139,7 +139,7 @@ class Stop(Asked, frozen=True):
 
 
 class ContinueAs(Asked, frozen=True):
-    """Begin anew with other arguments."""
+    """Start over with different arguments."""
 
     workflow: str
     version: str

@@ -1,4 +1,4 @@
-"""What the engine reads from the store, asked for until it answers.
+"""Store reads that retry until the store answers.
 
 Giving up would leave a run held by a live worker that forgot it; only a journal that does not hold is not asked again.
 """
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Asking:
-    """Journals, payloads and progress of runs, for whoever opens them."""
+    """Journals, payloads and progress of the runs that are opened."""
 
     def __init__(self, store: Store, settings: Settings, telemetry: Telemetry) -> None:
         self.store = store

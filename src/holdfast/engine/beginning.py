@@ -57,7 +57,7 @@ class Beginnings:
         return await answer
 
     async def _answer(self, answer: asyncio.Future[Creation], new: NewRun, *how: Any) -> None:
-        """What came of it, for whoever still waits. A future beside the task costs less than a shield around it."""
+        """Its outcome, for callers that still wait. A future beside the task costs less than a shield around it."""
         try:
             made = await self._make(new, *how)
             if not answer.done():

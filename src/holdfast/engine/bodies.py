@@ -66,7 +66,7 @@ class Body:
 
     @property
     def is_thread(self) -> bool:
-        """Whether nobody can end it but itself."""
+        """Whether only the body itself can end."""
         return self.attempt.command.spec.executor == "thread"
 
     def stop(self, reason: str) -> None:
@@ -130,7 +130,7 @@ class Bodies:
 
     @property
     def left(self) -> tuple[tuple[str, str], ...]:
-        """Run and key of each thread that still works though nobody waits for it. From any thread."""
+        """Run and key of each abandoned thread that still works. From any thread."""
         bodies = [body for body in list(self._in_threads) if body.task is not None and body.task.done()]
         return tuple(sorted((body.attempt.run, body.attempt.command.key) for body in bodies))
 

@@ -165,7 +165,7 @@ class _Elsewhere:
         self._refuse(f"{of!r}")
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """There is no loop of a worker here."""
+        """A step process has no worker loop."""
         work.close()
         self._refuse("put_blob() or get_blob()")
 
@@ -232,7 +232,7 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """The worker keeps our standard input open; when it is gone, nobody wants the answer."""
+    """The worker keeps our standard input open; when it is gone, the answer is not needed."""
     while os.read(0, 4096):
         pass
     os._exit(1)

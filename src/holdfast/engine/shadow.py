@@ -45,7 +45,7 @@ class Shadow:
             engine.telemetry.tell(Trouble("not replayed in the shadow", error, run=run_id))
 
     async def _pause(self, run: Run, error: Diverged) -> None:
-        """Whoever holds the run by now has replayed it too, and found the same."""
+        """The current holder has replayed the run too, and found the same."""
         engine = self._engine
         taken = await engine.store.take(run.id, instance=f"{engine.worker_id} (shadow replay)")
         if isinstance(taken, Over):

@@ -43,7 +43,7 @@ class Wheel:
         self._armed_for: datetime | None = None
 
     def __len__(self) -> int:
-        """Places in use, those included that nobody wants any more."""
+        """Places in use, including cancelled ones."""
         return len(self._heap)
 
     def at(self, when: datetime, callback: Callable[[], None]) -> Due:

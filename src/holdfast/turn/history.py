@@ -1,6 +1,6 @@
 """From rows to a run and the turns its program is rebuilt from: a snapshot or stand-in, and the rows after it.
 
-`Load` reads nothing. It says which blobs it needs, is given them, and goes on. A snapshot that does not hold is of no
+`Load` reads nothing. It says which blobs it needs, is given them, and continues. A snapshot that does not hold is of no
 use: the journal from its first row is needed instead. A stand-in that does not hold is a `CorruptJournal`: there is
 nothing else to read.
 """
@@ -86,7 +86,7 @@ class Load:
             self._finish(loaded)
 
     def _follow(self, past: Past, tail: list[Turn]) -> None:
-        """Goes on once the segments of the past are here."""
+        """Continues once the segments of the past are here."""
         self._past, self._tail = past, tail
         self.needs = tuple(segment.blob for segment in past.segments)
         if not self.needs:

@@ -274,7 +274,7 @@ class Machine(Writer):
         self._leave(f.Leave(is_warm, self.run.end is not None, anew, draft.blobs))
         if self.run.end is not None:
             self._effects.append(f.Ended(ended(self.run.id, self.run.end, draft.at, "")))
-        self._forget_bodies("the run has ended" if draft.is_terminal else "the run goes on without it")
+        self._forget_bodies("the run has ended" if draft.is_terminal else "the run continues without it")
 
     def _start_all(self, at: datetime) -> None:
         unstarted, self._unstarted = self._unstarted, []

@@ -34,7 +34,7 @@ def blobs_wanted(turns: Iterable[Turn]) -> set[str]:
 
 
 def blobs_named(turns: Iterable[Turn]) -> set[str]:
-    """Names of all the blobs that hold payloads of these turns, whoever reads them."""
+    """Names of all the blobs that hold payloads of these turns."""
     return {
         fact.blob
         for turn in turns

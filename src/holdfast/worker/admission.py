@@ -25,7 +25,7 @@ class Admission:
         return limit
 
     def passed(self, taken: int, limit: int) -> None:
-        """What a pass took. One that is not full left nobody in line."""
+        """What a pass took. One that is not full left no run waiting."""
         self.has_line = taken >= limit
 
     def begins(self, busy: int) -> bool:

@@ -210,7 +210,7 @@ class Worker:
     # -- recovery ------------------------------------------------------------------------------------------------------
 
     async def claim(self, limit: int, only: Sequence[str] = ()) -> Claims:
-        """Takes due runs: as the store says, or as whoever grants the leases lets it."""
+        """Takes due runs: as the store says, or as the lease manager allows."""
         max_claims = self.engine.settings.max_claims
         request = ClaimRequest(worker=self.row, limit=limit, max_claims=max_claims, only=tuple(only))
         if self.granted is not None:

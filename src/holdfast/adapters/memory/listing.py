@@ -30,7 +30,7 @@ def position(text: str) -> tuple[datetime, int]:
         at, no = base64.b64decode(text, altchars=b"-_", validate=True).split(b":")
         return instant(int(at)), int(no)
     except (ValueError, OverflowError):
-        raise InvalidInput(f"{text!r} is no cursor of this store; pass on the `next` of a page as it is") from None
+        raise InvalidInput(f"{text!r} is not a cursor of this store; pass the `next` of a page unchanged") from None
 
 
 def backlog_of(runs: Iterable[RunRow], now: datetime) -> list[Backlog]:

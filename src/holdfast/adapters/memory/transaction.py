@@ -323,7 +323,7 @@ class Transaction:
         self._change(run.no, available_at=until, bounces=run.bounces + 1, note=note)
 
     def recall(self, definitions: Iterable[tuple[str, str]]) -> None:
-        """Runs that were put off for want of one of these are available."""
+        """Runs that were put off because one of these was missing are available."""
         held = set(definitions)
         for run in list(self.tables.runs.values()):
             is_open = run.status in {Status.PENDING, Status.RUNNING}

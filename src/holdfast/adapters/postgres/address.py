@@ -63,7 +63,7 @@ def parse_address(text: str) -> Address:
     scheme, separator, rest = base.partition("://")
     if scheme not in {"postgresql", "postgres"} or not separator:
         raise InvalidInput(
-            f"{without_secrets(base)!r} is no address of a PostgreSQL store. Use postgresql://user@host/database."
+            f"{without_secrets(base)!r} is not the address of a PostgreSQL store. Use postgresql://user@host/database."
         )
     options = dict(options_in(query))
     schema = options.pop("schema", DEFAULT_SCHEMA)

@@ -57,7 +57,7 @@ class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
     patience: float = 3.0
     """Seconds an answer is waited for; these few until whoever uses it says how many: others wait for their turn."""
     is_ours: bool = False
-    """Whether the session is nobody else's between two transactions."""
+    """Whether the session is ours alone, also between two transactions."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -174,7 +174,7 @@ class Dialler:
             return (
                 f"transactions are {isolation!r} there by default, Holdfast needs {ISOLATION!r}, and behind a pooler "
                 f"it cannot choose. Let the server do it (ALTER ROLE {connection.info.user} SET "
-                f"default_transaction_isolation = {ISOLATION!r}), and the pooler connect anew."
+                f"default_transaction_isolation = {ISOLATION!r}), and restart the pooler's connections."
             )
         if isolation != ISOLATION:
             connection.execute(SET_ISOLATION)

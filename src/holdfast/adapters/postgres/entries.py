@@ -151,7 +151,7 @@ class Entrance:
         entry, answer = alone
         try:
             came = self._entries.now(entry) if isinstance(entry, NewEntry) else entry
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        except Exception as error:  # noqa: BLE001 - raised for the waiter
             if not answer.done():
                 answer.set_exception(error)
             return

@@ -35,6 +35,6 @@ class Gathered(Generic[A]):
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:
-    """Its error is raised where it was asked for; if nobody waits there any more, it is nobody's."""
+    """Its error is raised in the caller; without a caller left, it is dropped."""
     if not task.cancelled():
         task.exception()

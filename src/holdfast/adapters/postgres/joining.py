@@ -183,7 +183,7 @@ def _check_place(found: Sequence[Any], entry: NewEntry, home: Home) -> None:
         raise InvalidInput("connection= is in a read-only transaction. Begin one that may write.")
     if isolation != "read committed" and entry.new.started.key:
         raise InvalidInput(
-            f"key= in a transaction of isolation {isolation!r}: it does not see a run that somebody else starts under "
+            f"key= in a transaction of isolation {isolation!r}: it does not see a run that another one starts under "
             "the same key meanwhile. Use id=, or READ COMMITTED."
         )
 

@@ -1,4 +1,4 @@
-"""Asking a function that may want to know something first.
+"""Calls a SQL function that may raise HF001 to ask for what only the client can encode, then retries with it.
 
 The end of a run, as whoever waits for it reads it, is an event, and events are written by the core. Most turns need
 none of it, so it is not sent along: a function that needs it refuses with what it wants, and is asked again.
@@ -25,7 +25,7 @@ NEEDS = "HF001"
 
 
 class Asks(Protocol):
-    """Whoever a question can be put to."""
+    """What takes questions: a link or a connection."""
 
     def ask(self, statement: str, values: Values = ()) -> list[Any]:
         """All rows."""

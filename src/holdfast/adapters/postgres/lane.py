@@ -58,7 +58,7 @@ class Lane(Generic[W]):
         return await future
 
     def put(self, work: W, answer: asyncio.Future[Any]) -> None:
-        """As `ask`, for somebody who waits already."""
+        """As `ask`, for a caller that already waits."""
         with self._gate:
             if not self._is_closed:
                 self._queue.put(_Request(work, answer))
@@ -75,7 +75,7 @@ class Lane(Generic[W]):
 
     def _serve(self) -> None:
         if self._begin is not None:
-            with suppress(Exception):  # whoever asks for something meets it again; a lane does not end by it
+            with suppress(Exception):  # the next caller meets it again; a lane survives it
                 self._begin()
         is_last = False
         while not is_last:
@@ -83,7 +83,7 @@ class Lane(Generic[W]):
             if requests:
                 try:
                     answers = self._perform([request.work for request in requests])
-                except Exception as error:  # noqa: BLE001 - whoever waits gets it
+                except Exception as error:  # noqa: BLE001 - raised for the waiter
                     answers = [error] * len(requests)
                 for request, answer in zip(requests, answers, strict=True):
                     request.answer = answer
@@ -109,7 +109,7 @@ def _tell(requests: list[_Request[Any]]) -> None:
     for request in requests:
         by_loop.setdefault(request.future.get_loop(), []).append(request)
     for loop, answered in by_loop.items():
-        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        with suppress(RuntimeError):  # the loop was closed meanwhile: no waiter is left
             loop.call_soon_threadsafe(_answer_all, answered)
 
 
@@ -124,5 +124,5 @@ def _answer_all(requests: list[_Request[Any]]) -> None:
 
 
 def closed() -> StoreUnavailable:
-    """What anybody is told who comes too late."""
+    """The error for callers that come after the close."""
     return StoreUnavailable("this store was closed. Open it again to go on.")

@@ -29,7 +29,7 @@ _MICROSECOND = timedelta(microseconds=1)
 def register(
     link: Link, moments: Moments, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver
 ) -> tuple[list[str], list[str]]:
-    """The runs of earlier instances, which are free now, and those that somebody now can run."""
+    """The runs of earlier instances, which are free now, and those that a worker can now run."""
     boot, _ = moments.clock.boot()
     siblings = link.ask(sql.SIBLINGS, (worker.worker, worker.instance)) if takes_over != "none" else ()
     replaced = [

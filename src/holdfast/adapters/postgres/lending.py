@@ -111,7 +111,7 @@ class Lending(ABC):
                 return dialled
 
     def _unwanted(self, begun: asyncio.Future[TimedConnection]) -> None:
-        """Whoever asked has given up meanwhile."""
+        """The caller has given up meanwhile."""
         if not begun.cancelled() and begun.exception() is None:
             begun.result().close()
         self._slots.give_back()

@@ -1,4 +1,4 @@
-"""A transaction that is lent: begun on a connection of the store, used by somebody's code, settled here.
+"""A transaction that is lent: begun on a connection of the store, used by the caller's code, settled here.
 
 The borrower gets a connection object of their own kind, async or not, around the connection that we dialled. While they
 use it we do not, and after the end theirs leads nowhere. All we ask is asked over ours, in a thread, so there is one
@@ -184,7 +184,7 @@ class LentTransaction:
     # -- in a thread ---------------------------------------------------------------------------------------------------
 
     def _cancel(self) -> None:
-        if not self._is_open:  # what runs on the connection now is somebody else's
+        if not self._is_open:  # the connection now runs something else
             return
         with suppress(psycopg.Error):
             self._dialled.cancel_safe(timeout=5)
@@ -197,7 +197,7 @@ class LentTransaction:
             if status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
                 self._dialled.patience = PATIENCE
                 self._dialled.execute(self._texts[sql.ROLLBACK])
-            else:  # in the middle of an answer: nobody will read the rest
+            else:  # in the middle of an answer: the rest is never read
                 self._dialled.close()
         except psycopg.Error:
             self._dialled.close()  # the server rolls back when it notices
@@ -251,7 +251,7 @@ class LentTransaction:
         return RolledBack(error) if turn is None else self._found_out(turn, error)
 
     def _found_out(self, turn: Commit, error: psycopg.Error) -> Settlement:
-        """COMMIT was sent, and its answer lost: the journal knows, once nobody holds the run's lock any more."""
+        """COMMIT was sent and its reply lost: the journal tells, once the run's lock is free."""
         row = turn.row
         link = self._link()
         pause = FIRST_PAUSE

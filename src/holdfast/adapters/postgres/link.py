@@ -23,7 +23,7 @@ _TRIES = 4
 
 
 class Owed:
-    """The answer to a question that nobody waited for: its rows, once they were read. None for ever if it is lost."""
+    """The late answer to a question: its rows, once they are read. Stays None if it is lost."""
 
     __slots__ = ("rows",)
 
@@ -49,7 +49,7 @@ class Link:
         self, statement: str, values: Values = (), *, patience: float = PATIENCE, bears_repeating: bool = True
     ) -> list[Any]:
         """All rows. A lost connection or a deadlock is met by asking the same again, so the question must bear that;
-        values that depend on `is_again` are made for each try. If it does not, whoever asked hears of a lost answer."""
+        values that depend on `is_again` are made for each try. If not, the caller learns that the reply was lost."""
         self.is_again = False
         deadline = time.monotonic() + patience
         tries = _TRIES

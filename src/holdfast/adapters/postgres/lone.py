@@ -1,4 +1,4 @@
-"""What one caller asks for while nobody else does: put to the server by whoever asks, without a thread in between.
+"""Fast path: with an idle queue, run the statement on the caller's thread, for at most 5 ms.
 
 An event loop stands still for it, so it waits for milliseconds at most. What does not come by then goes through the
 lane as well, whose functions recognise what was written meanwhile.
@@ -20,7 +20,7 @@ PASSES = 20
 
 
 class Lone:
-    """The link of a lane, for those who are alone. `turn` is held by whoever uses the link."""
+    """The link of a lane, for a lone caller. Hold `turn` while using the link."""
 
     def __init__(self, link: Link) -> None:
         self.turn: threading.Lock = threading.Lock()

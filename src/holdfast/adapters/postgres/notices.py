@@ -95,7 +95,7 @@ class Notices:
             except (psycopg.Error, OSError) as error:
                 self._report(NoticesLost(error))
                 pause = FIRST_PAUSE if self.is_listening else pause
-            except Exception as error:  # noqa: BLE001 - nobody would begin again
+            except Exception as error:  # noqa: BLE001 - nothing would restart it
                 self._report(StoreTrouble("notices failed, only polls for now", error, is_known=False))
             self.is_listening = False
             if self._is_closing.wait(pause * random.uniform(0.5, 1)):

@@ -22,7 +22,7 @@ _GONE = ("08", "57P")  # connection exceptions; the server is shutting down, has
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection broke, so that nobody knows what became of the last question."""
+    """Whether the connection broke, so that the outcome of the last statement is unknown."""
     if isinstance(error, pg.ReadOnlySqlTransaction | pg.InvalidSqlStatementName):
         return True  # the server became a standby: ask for the primary; somebody threw away what was prepared
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):

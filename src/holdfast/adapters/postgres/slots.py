@@ -31,13 +31,13 @@ class Slots:
             raise
 
     def give_back(self) -> None:
-        """One is free: for whoever waits longest."""
+        """One is free: the longest waiter gets it."""
         with self._lock:
             while self._waiting:
                 turn = self._waiting.popleft()
                 try:
                     turn.get_loop().call_soon_threadsafe(self._grant, turn)
-                except RuntimeError:  # its loop was closed: nobody waits there any more
+                except RuntimeError:  # its loop was closed: no waiter is left there
                     continue
                 return
             self._free += 1

@@ -126,14 +126,14 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Lending):
         self._claimers = Claimers()
         self._notices = Notices(address, dialler, lambda: self._listeners.tell((OTHERS,)), telemetry.tell)
         first = Link(dialler, self._texts, connection)
-        self._links = [first]  # all of them: whoever lost one, closing the store closes its connection
+        self._links = [first]  # all of them, so that closing the store closes every connection
         self._idle = [first]  # append and pop are atomic
         self._threads = ThreadPoolExecutor(max(1, max_connections - _OTHERS), thread_name_prefix="holdfast-store")
         self._rows_by_id: Gathered[RunRow] = Gathered(self._get_all)
         self._turns: Turns | None = None
         self._turns_lane: Lane[Sequence[Commit]] | None = None
         self._entrance: Entrance | None = None
-        self._making = threading.Lock()  # one lane of a kind, whoever comes first, and none after the end
+        self._making = threading.Lock()  # one lane of a kind, and none after the end
         self._is_closed = False
 
     def __repr__(self) -> str:

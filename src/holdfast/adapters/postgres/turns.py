@@ -2,7 +2,7 @@
 
 A lone turn that brings nothing is one statement (`COMMIT_PLAIN`). If that does not find the run as the turn expects it,
 the function says why. The outcome of a lost answer is found by sending the same again: the function recognises a turn
-by its checksum. So a lone turn may also be written by whoever asks, without a thread in between (`lone`).
+by its checksum. So a lone turn may also be written on the caller's thread (`lone`).
 
 Somebody's lock on a run is waited for once, by all who share the transaction; from then on turns of that run are apart
 from others, and are not sent while its row is held.
@@ -33,7 +33,7 @@ class Turns:
         self._moments = moments
         self._tell = tell
         self._lone = Lone(link)
-        self._suspects: set[int] = set()  # runs of which a turn met somebody's lock
+        self._suspects: set[int] = set()  # runs of which a turn met a lock
 
     def connect(self) -> None:
         """Opens the connection before the first turn comes, which then finds the session as the second would."""
@@ -86,7 +86,7 @@ class Turns:
             if len(commits) == 1 and (no := commits[0].no) in self._suspects:
                 ((is_locked,),) = self._link.ask(sql.IS_LOCKED, (no, no))
                 if is_locked:
-                    raise StoreContended(f"somebody still has the row of run {commits[0].row.run} locked. Try again.")
+                    raise StoreContended(f"the row of run {commits[0].row.run} is still locked. Try again.")
             plain = wire.plain(commits[0]) if len(commits) == 1 and self._link.takes_plain else None
             if plain is not None:
                 verdict = self._committed(commits[0], self._link.ask(sql.COMMIT_PLAIN, plain))
@@ -104,7 +104,7 @@ class Turns:
 def _answered(outcomes: Sequence[Verdict | Exception]) -> Any:
     try:
         return answered(outcomes)
-    except Exception as error:  # noqa: BLE001 - whoever waits gets it
+    except Exception as error:  # noqa: BLE001 - raised for the waiter
         return error
 
 

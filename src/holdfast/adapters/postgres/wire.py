@@ -32,7 +32,7 @@ CONSUMES, ENDS, CLEARS, LEAVES, IS_OPEN = 1, 2, 4, 8, 16
 _NOT_BEGUN: Sequence[Any] = (None, None, None, None)
 
 _encoder = msgspec.json.Encoder()  # bytes become base64
-_HOLE = secrets.token_hex(16)  # of this process, so nobody's data can hold it
+_HOLE = secrets.token_hex(16)  # of this process, so no data can contain it
 _QUOTED_HOLE = f'"{_HOLE}"'.encode()
 _STATUS, _MISSING = b'"status":', b'"status":"missing"'  # a quote within a text is escaped, so no text holds these
 

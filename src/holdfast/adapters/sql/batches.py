@@ -19,7 +19,7 @@ def settle(
     """
     try:
         return list(perform(work))
-    except Exception as error:  # noqa: BLE001 - whoever waits gets it
+    except Exception as error:  # noqa: BLE001 - raised for the waiter
         if len(work) == 1 or not is_of_one(error):
             return [error] * len(work)
     return [answer for each in work for answer in settle([each], perform, is_of_one)]

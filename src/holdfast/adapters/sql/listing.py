@@ -120,5 +120,5 @@ def position(text: str) -> tuple[int, int]:
     except ValueError:
         found = (_WIDEST, 0)
     if not all(-_WIDEST <= number < _WIDEST for number in found):
-        raise InvalidInput(f"{text!r} is no cursor of this store; pass on the `next` of a page as it is") from None
+        raise InvalidInput(f"{text!r} is not a cursor of this store; pass the `next` of a page unchanged") from None
     return found

@@ -1,6 +1,6 @@
 """One transaction for the work of several callers, and what to do when it breaks.
 
-- Work that is refused (`HoldfastError`) has written nothing; the rest goes on.
+- Work that is refused (`HoldfastError`) has written nothing; the rest continues.
 - Anything unexpected rolls everything back, and each piece is then tried alone: none can spoil another.
 - An error of the file (a failed fsync, say) leaves the outcome unknown: the connection is opened anew and the same
   work is done again. It is made for that: a turn is recognised by its checksum, a run by its first row.

@@ -58,7 +58,7 @@ class Board:
         self._usual = _USUAL[0]
 
     def is_empty(self) -> bool:
-        """Whether nobody waits."""
+        """Whether no process waits."""
         return not _ahead(self._read(), time.monotonic_ns())
 
     def enter(self) -> None:

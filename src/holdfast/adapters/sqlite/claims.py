@@ -1,6 +1,6 @@
 """Claiming: which runs are there for a worker, found in the two partial indexes, and the lease on them.
 
-A queue is met definition by definition, so neither a million rows nor a backlog of somebody else's workflows makes a
+A queue is met definition by definition, so neither a million rows nor a backlog of unserved workflows makes a
 claim dearer. What has come due is promoted from one index to the other, a bounded number at a time.
 """
 
@@ -81,7 +81,7 @@ class ClaimRuns:
         self._suspects: set[int] = set()
 
     def __call__(self, transaction: Transaction) -> Claims:
-        """Promotes what is due, takes what is ready, puts off what nobody can run."""
+        """Promotes what is due, takes what is ready, puts off what no worker can run."""
         if transaction.is_again and (kept := self._taken_before(transaction)):
             return Claims(kept, None)
         if self._only:
@@ -178,7 +178,7 @@ class ClaimRuns:
 
 
 class DueRuns(ClaimRuns):
-    """`Leases.due`: a claim that takes nothing. (It promotes, and puts off what nobody can run.)"""
+    """`Leases.due`: a claim that takes nothing. (It promotes, and puts off what no worker can run.)"""
 
     def _take(self, transaction: Transaction, no: int) -> RunRow:
         return run_row(transaction.row(sql.RUN_BY_NO, (no,)))

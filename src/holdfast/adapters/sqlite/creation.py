@@ -91,7 +91,7 @@ def stored_row(no: int, row: Row) -> tuple[int, int, int, int, int, bytes, bytes
 
 
 def start_child(transaction: Transaction, new: NewRun, ordinal: int) -> None:
-    """Makes the child of a turn. A run that is there already is adopted: whoever waits is told of its end."""
+    """Makes the child of a turn. A run that exists already is adopted: its parent is told of its end."""
     if insert_run(transaction, new) is not None or new.watcher is None:
         return
     watcher, key = new.watcher

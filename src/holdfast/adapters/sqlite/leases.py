@@ -119,7 +119,7 @@ class Renew(msgspec.Struct, frozen=True):
         return freed, min(expiries, default=None)
 
     def _holders(self, transaction: Transaction) -> list[tuple[str]]:
-        """Who holds runs. A run of a holder whose name is no text is freed: nobody could renew its lease."""
+        """Who holds runs. A run of a holder whose name is no text is freed: no worker could renew its lease."""
         try:
             return transaction.rows(sql.HOLDERS)
         except NotText:
@@ -129,7 +129,7 @@ class Renew(msgspec.Struct, frozen=True):
             return transaction.rows(sql.HOLDERS)
 
     def _quiet_until(self, transaction: Transaction) -> int | None:
-        """When the next run of its queues comes due, at most a lease from now; None of an instance nobody knows."""
+        """When the next run of its queues comes due, at most a lease from now; None for an unknown instance."""
         known = transaction.row(sql.QUEUES, (self.instance,))
         if known is None:
             return None
@@ -152,7 +152,7 @@ class Take:
         self._taken: RunRow | None = None
 
     def __call__(self, transaction: Transaction) -> Taking:
-        """The lease with the next epoch, unless the run is over or somebody live holds it."""
+        """The lease with the next epoch, unless the run has ended or a live worker holds it."""
         found = transaction.row(sql.RUN_BY_ID, (self._run,))
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""A transaction that is lent: the one place of the writer, used by somebody's code on a connection of its own.
+"""A transaction that is lent: the one place of the writer, used by the caller's code on a connection of its own.
 
 ::
 
@@ -46,7 +46,7 @@ _TRIES = 5000
 
 
 class _Order:
-    """What the borrower wants done. No `answer`: nobody waits for it."""
+    """What the borrower wants done. No `answer`: the borrower does not wait."""
 
     __slots__ = ("answer", "is_commit", "turn")
 
@@ -149,7 +149,7 @@ class LentTransaction:
         if isinstance(answer, Committed):
             self._on_commit(self._transaction.hints)
         _tell(order.answer, answer)
-        while not self._orders.empty():  # somebody gave up at the same moment
+        while not self._orders.empty():  # a caller gave up at the same moment
             _tell(self._orders.get().answer, None)
 
     def _note_end(self) -> None:
@@ -230,7 +230,7 @@ class LentTransaction:
 
 
 def _tell(future: asyncio.Future[Any] | None, answer: object, *, unwanted: Callable[[], None] = lambda: None) -> bool:
-    """Answers on the loop of whoever waits; False if that loop is gone."""
+    """Answers on the waiter's loop; False if that loop is gone."""
 
     def tell() -> None:
         assert future is not None

@@ -17,7 +17,7 @@ from holdfast.ports.facts import CheckpointFailed, CheckpointWorks, StoreLogGrew
 from holdfast.ports.telemetry import Tell
 
 CHECKPOINT_PAGES = 1000
-"""The write-ahead log is copied into the file once it has so many pages (of 4 kB)."""
+"""Pages (of 4 kB) after which the write-ahead log is copied into the file."""
 
 URGENT_PAGES = 8 * CHECKPOINT_PAGES
 """From here on writers of other processes have to wait for it, so that the log stays bounded."""
@@ -57,7 +57,7 @@ class Link:
         self.board.close()
 
     def changes(self) -> int:
-        """How often it was seen that somebody but this connection had written."""
+        """Changes whenever another connection has written."""
         before = self._version_seen
         try:
             ((version,),) = fetch(self.connected(), sql.DATA_VERSION)

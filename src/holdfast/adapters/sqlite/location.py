@@ -95,12 +95,12 @@ def filesystem_of(path: Path, mounts: str) -> str:
 def _path_in(text: str) -> str:
     if not text.startswith("sqlite:"):
         if not text or "://" in text:
-            raise InvalidInput(f"{text!r} is no address of a SQLite store. Use sqlite:///file.db or a path.")
+            raise InvalidInput(f"{text!r} is not the address of a SQLite store. Use sqlite:///file.db or a path.")
         return text
     path = text.removeprefix(_PREFIX)
     if path == text or not path:
         raise InvalidInput(
-            f"{text!r} is no address of a SQLite store. Use sqlite:///file.db for a file in the current folder, "
+            f"{text!r} is not the address of a SQLite store. Use sqlite:///file.db for a file in the current folder, "
             "sqlite:////folder/file.db for an absolute path, or sqlite:///:memory: for a store of this process only."
         )
     if "?" in path:

@@ -1,7 +1,7 @@
 """The schema, as the sum of its migrations. Forward only: each is one transaction, and the file says how far it got.
 
-Two processes that start at once both come here; the second waits for the first, finds the work done, and goes on. A
-file of a newer Holdfast, or of somebody else, is refused before anything is written.
+Two processes that start at once both come here; the second waits for the first, finds the work done, and continues. A
+file of a newer Holdfast, or of another program, is refused before anything is written.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from holdfast.adapters.sqlite.transaction import Operation
 
 
 class Request(Work):
-    """Work that somebody waits for on an event loop, through `future` once it cannot be done at once."""
+    """Work whose caller waits on an event loop, through `future` if it cannot be done at once."""
 
     __slots__ = ("future", "is_large")
 
@@ -33,7 +33,7 @@ class Request(Work):
         return (self,)
 
     def answer(self) -> None:
-        """Tells whoever waits. On the thread of their loop."""
+        """Tells the waiter, on the thread of its loop."""
         if self.future.done():  # cancelled meanwhile; what was written stays written
             return
         try:

@@ -288,7 +288,7 @@ WHERE bounces > 0 AND workflow = ?2 AND version = ?3 AND status IN ('pending', '
 RETURNING id
 """
 
-# release: fenced by epoch. Locks runs. Whoever can release was not killed by the run, so the claim is not counted.
+# release: fenced by epoch. Locks runs. A worker that releases was not killed by the run, so the claim is not counted.
 RELEASE = """
 UPDATE runs SET instance = '', claims = max(0, claims - 1), deaths = 0, note = ?1, bounces = bounces + (?1 <> ''),
     available_at = CASE WHEN inbox_last > ?2 THEN ?4 ELSE ?3 END,
@@ -348,7 +348,7 @@ RENEW = """
 UPDATE workers SET boot = ?, expires = ?, has_ended = 0, seen_at = ?, progress = ?, recovery = ? WHERE instance = ?
 """
 END_WORKER = "UPDATE workers SET has_ended = 1, seen_at = ? WHERE instance = ?"
-# forget: instances nobody has heard of for long and that hold nothing. Locks workers.
+# forget: instances that were silent for long and hold nothing. Locks workers.
 FORGET_WORKERS = """
 DELETE FROM workers WHERE seen_at < ?1 AND (has_ended = 1 OR boot <> ?2 OR expires <= ?3)
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.instance = workers.instance AND runs.instance <> '')

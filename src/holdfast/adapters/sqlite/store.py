@@ -367,7 +367,7 @@ class SqliteStore(Keeping, Looking):
         return open_writable(self._location.path, self._durability)
 
     def _check_writable(self) -> None:
-        """Whoever has borrowed the only write transaction would wait for themselves."""
+        """A caller that has borrowed the only write transaction would wait for itself."""
         self._check_process()
         held, lent = holding.get(), self._writer.lent
         if held is not None and lent is not None and lent.is_open and held.connection is lent.connection:

@@ -1,4 +1,4 @@
-"""The one writer of this process: whoever waits shares a transaction, and with it an fsync.
+"""The one writer of this process: waiting callers share a transaction, and with it an fsync.
 
 ::
 
@@ -8,7 +8,7 @@
 An outbox is emptied one turn of its event loop later, so requests made together travel together, and a lone one saves
 the hops to the thread and back (0.1 ms). While requests keep coming one by one they do not even wait that turn. The
 inline path tries once and never waits: if another process writes, the request goes to the thread, which may wait.
-Whoever holds `_lock` owns the connection. Answers are given only after COMMIT. There is no timer: while one transaction
+The holder of `_lock` owns the connection. Answers are given only after COMMIT. There is no timer: while one transaction
 is synced, the next one gathers. A transaction that is lent waits in the same queue, and then the others wait for it.
 """
 
@@ -34,7 +34,7 @@ from holdfast.ports.clock import Clock
 T = TypeVar("T")
 
 _ENOUGH = 500
-"""Requests for one transaction: with so many it begins, whoever else waits."""
+"""Maximum number of requests in one transaction."""
 
 
 class _OfThread(threading.local):
@@ -102,7 +102,7 @@ class Writer:
         return result
 
     async def lend(self, connect: Callable[[], apsw.Connection]) -> LentTransaction:
-        """A write transaction on a connection of its own, once it has begun. Until it ends nobody else writes here."""
+        """A write transaction on a connection of its own, once it has begun. Others wait until it ends."""
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         loan = LentTransaction(connect, self._clock, self._on_commit, granted)
         with self._gate:
@@ -113,7 +113,7 @@ class Writer:
         return loan
 
     def changes(self) -> int:
-        """Rises when somebody else has written; while the connection is busy, what was seen last."""
+        """Rises when another connection has written; while the connection is busy, the last value seen."""
         if not self._lock.acquire(blocking=False):
             return self._link.changes_seen
         try:
@@ -122,7 +122,7 @@ class Writer:
             self._lock.release()
 
     def flush(self) -> None:
-        """What this thread's event loop has gathered goes on its way now."""
+        """Sends what this thread's event loop has gathered."""
         outbox = self._of_thread.outbox
         if outbox is not None:
             self._hand_over(outbox.emptied())
@@ -225,7 +225,7 @@ def _answer(requests: list[Request]) -> None:
     for request in requests:
         by_loop.setdefault(request.future.get_loop(), []).append(request)
     for loop, answered in by_loop.items():
-        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        with suppress(RuntimeError):  # the loop was closed meanwhile: no waiter is left
             loop.call_soon_threadsafe(_answer_all, answered)
 
 
