@@ -34,6 +34,8 @@ export function phrase(o: Occupation, now: number): string {
       return `paused (${o.name})${why}`;
     case 'cancelling':
       return `cleaning up after a cancel${o.name ? ` (${o.name})` : ''}${rest}`;
+    case 'idle':
+      return `waiting for a timeout of its own${until === null ? '' : `, or for its deadline${rest}; nothing else can wake it`}`;
     case 'overdue':
       return `cleaning up after its deadline${rest}`;
     default:
