@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.machine.joins import Join
     from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
     from holdfast.authoring.machine.observers import LoggingObserver, Observer
+    from holdfast.authoring.schedule import Schedule
     from holdfast.authoring.script.channels import RunVar, Signal, Topic
     from holdfast.authoring.script.children import start
     from holdfast.authoring.script.receipts import Receipt
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.workflows import Call, remote, workflow
     from holdfast.client.batches import Batch
     from holdfast.client.items import Item
+    from holdfast.client.schedules import ScheduleHandle, ScheduleView
     from holdfast.core.machine_log import LogRow
     from holdfast.core.manifest import Manifest, ManifestEntry
     from holdfast.core.references import BlobRef
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
         RunFailed,
         RunFinished,
         RunNotFound,
+        ScheduleNotFound,
         StateFailed,
         StepFailed,
         StepLimitExceeded,
@@ -127,6 +130,10 @@ __all__ = [
     "RunNotFound",
     "RunVar",
     "RunView",
+    "Schedule",
+    "ScheduleHandle",
+    "ScheduleNotFound",
+    "ScheduleView",
     "Signal",
     "StateFailed",
     "Status",
@@ -169,6 +176,7 @@ _HOMES = {
     "holdfast.authoring.machine.joins": "Join",
     "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
     "holdfast.authoring.machine.observers": "LoggingObserver Observer",
+    "holdfast.authoring.schedule": "Schedule",
     "holdfast.authoring.script.channels": "RunVar Signal Topic",
     "holdfast.authoring.script.receipts": "Receipt",
     "holdfast.authoring.script.children": "start",
@@ -181,6 +189,7 @@ _HOMES = {
     "holdfast.authoring.script.workflows": "Call remote workflow",
     "holdfast.client.batches": "Batch",
     "holdfast.client.items": "Item",
+    "holdfast.client.schedules": "ScheduleHandle ScheduleView",
     "holdfast.core.machine_log": "LogRow",
     "holdfast.core.manifest": "Manifest ManifestEntry",
     "holdfast.core.references": "BlobRef",
@@ -190,8 +199,8 @@ _HOMES = {
     "holdfast.standalone.machine": "Machine",
     "holdfast.errors": (
         "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed NotInRun "
-        "OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound StateFailed "
-        "StepFailed StepLimitExceeded"
+        "OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound "
+        "ScheduleNotFound StateFailed StepFailed StepLimitExceeded"
     ),
 }
 """Where each public name lives."""

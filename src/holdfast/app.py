@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
@@ -17,6 +17,7 @@ from holdfast.adapters.telemetry.hooks import heard_by
 from holdfast.authoring.handle import Run
 from holdfast.authoring.hook import Hook, check_hooks
 from holdfast.authoring.registry import Registry, serve
+from holdfast.authoring.schedule import Schedule, definitions_of
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
@@ -24,12 +25,14 @@ from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.client import Client, IfExists
 from holdfast.client.holder import ClientHolder
 from holdfast.client.questions import Questions
+from holdfast.client.verbs import BatchVerbs, ScheduleVerbs
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.plurals import counted
 from holdfast.core.retry import Retry
+from holdfast.core.schedule import Definition
 from holdfast.core.specs import Settings, check_limits
 from holdfast.doors import web
 from holdfast.errors import NotAllowedHere, UnknownWorkflow
@@ -41,7 +44,6 @@ from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from holdfast.client.batches import Batch
     from holdfast.client.machine_logs import MachineLogs
     from holdfast.core.manifest import Manifest
 
@@ -51,12 +53,13 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class App(ClientHolder, Questions):
+class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
     """The workflows to serve and the store that keeps their runs.
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; default: that of the
     configuration, `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
-    definitions, modules, or names of modules; also steps, which flows may call by name. `keep` says how long ended runs
+    definitions, modules, or names of modules; also steps, which flows may call by name. `schedules` start workflows by
+    themselves, once there is a worker. `keep` says how long ended runs
     are kept (None: forever; a workflow may set its own), `snapshot_every` and `compact_after` how many journal rows
     of a run lie between two snapshots and before it is compacted: defaults come from `[upkeep]` of the
     configuration. `blobs` says where large payloads are kept: in the "store", in a folder that all workers share
@@ -73,6 +76,7 @@ class App(ClientHolder, Questions):
         workflows: Iterable[AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str] = (),
         resources: Iterable[Resource[Any]] = (),
         hooks: Iterable[Hook] = (),
+        schedules: Iterable[Schedule[Any]] = (),
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
@@ -92,6 +96,7 @@ class App(ClientHolder, Questions):
         self.resources: list[Resource[Any]] = list(resources)
         self.hooks: tuple[Hook, ...] = check_hooks(hooks)
         self.telemetry: Telemetry = heard_by(self.hooks)
+        self.declared: dict[str, Definition] = definitions_of(schedules)
         check_limits(step_limit, snapshot_every, compact_after)
         if keep is not UNSET and keep is not None:
             keep = parse_duration(keep, what="keep", most=LONGEST_KEPT)
@@ -193,6 +198,7 @@ class App(ClientHolder, Questions):
                     grants=grants,
                     telemetry=self.telemetry,
                     hooks=self.hooks,
+                    schedules=self.declared,
                 )
                 await worker.start()
                 previous = client.serve(worker)
@@ -281,47 +287,6 @@ class App(ClientHolder, Questions):
     async def get(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Run[Any]:
         """The run with that id; `RunNotFound` if there is none."""
         return await (await self.client()).get(id, workflow)
-
-    async def start_batch(
-        self,
-        workflow: AnyWorkflow[Concatenate[T, ...], R],
-        inputs: Iterable[T | Call[R]] | AsyncIterable[T | Call[R]],
-        *,
-        concurrency: int = 10,
-        order: Literal["depth", "breadth"] = "depth",
-        id: str | None = None,
-        key: str | None = None,
-        delay: Duration | None = None,
-        deadline: Duration | datetime | None = None,
-        queue: str = "default",
-        priority: int = 0,
-        attributes: Mapping[str, str] | None = None,
-        if_exists: IfExists | None = None,
-    ) -> Batch[R]:
-        """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time.
-
-        Inputs are read one by one, checked, and stored in chunks, so there may be very many; one that does not fit
-        (`InvalidItem`) starts nothing. If an item takes several arguments, pass calls of the workflow.
-        Items are finished one after the other; with `order="breadth"` every item runs its first step before any runs
-        its second, in groups of 500. The same id returns the existing batch; different inputs raise `Conflict`.
-        `deadline` is the whole batch's; the rest is as for `start`.
-        """
-        from holdfast.client.batches import start_batch
-
-        return await start_batch(
-            await self.client(), workflow, inputs, concurrency=concurrency, order=order, id=id, key=key, delay=delay,
-            deadline=deadline, queue=queue, priority=priority, attributes=attributes, if_exists=if_exists,
-        )  # fmt: skip
-
-    @overload
-    async def batch(self, id: str) -> Batch[Any]: ...
-    @overload
-    async def batch(self, id: str, workflow: AnyWorkflow[..., R]) -> Batch[R]: ...
-    async def batch(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Batch[Any]:
-        """The batch with that id; `RunNotFound` if there is none."""
-        from holdfast.client.batches import get_batch
-
-        return await get_batch(await self.client(), id, workflow)
 
     def logs(self) -> MachineLogs:
         """Keeps the logs of standalone machines in this app's store: `machine.run(…, store=app.logs(), id=…)`."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.client.client import Client
-from holdfast.client.inspect.findings import Finding
+from holdfast.client.inspect.finding import Finding
 from holdfast.client.inspect.managers import lease_findings
 from holdfast.config import LeaseSettings, StoreSettings
 from holdfast.errors import HoldfastError, InvalidInput

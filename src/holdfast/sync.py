@@ -21,6 +21,7 @@ from holdfast.app import App as AsyncApp
 from holdfast.authoring.handle import JournalEvent, RunView, StoredMessage
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
+from holdfast.authoring.schedule import Schedule
 from holdfast.authoring.script.blocking import each, gather, get_blob, put_blob, saga, sleep, wait
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.channels import SyncSignal as Signal
@@ -41,9 +42,10 @@ from holdfast.authoring.script.verbs import (
     uuid4,
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call, remote, workflow
-from holdfast.client.blocking import Batch, BlockingQuestions, Portal, iterate
+from holdfast.client.blocking import Batch, BlockingQuestions, Portal, ScheduleActs, iterate
 from holdfast.client.client import IfExists
 from holdfast.client.loop_thread import LoopThread
+from holdfast.client.schedules import ScheduleView
 from holdfast.client.transactions import borrow, settle
 from holdfast.core.durations import Duration
 from holdfast.core.manifest import Manifest
@@ -60,6 +62,8 @@ __all__ = [
     "Retry",
     "Run",
     "RunVar",
+    "Schedule",
+    "ScheduleHandle",
     "Signal",
     "Topic",
     "continue_as",
@@ -164,6 +168,14 @@ class Run(Generic[R_co]):
         return iterate(self._run.follow(after=after), self._call)
 
 
+class ScheduleHandle(ScheduleActs, Generic[R_co]):
+    """A handle on a schedule, blocking."""
+
+    def trigger(self) -> Run[R_co]:
+        """Starts a run now, beside the timetable."""
+        return Run(self._call(self._schedule.trigger()), self._portal)
+
+
 class App(BlockingQuestions):
     """`holdfast.App`, blocking. Wraps an existing app, or creates one.
 
@@ -176,6 +188,7 @@ class App(BlockingQuestions):
         workflows: Iterable[AnyWorkflow[..., Any] | ModuleType | str] = (),
         resources: Iterable[Resource[Any]] = (),
         hooks: Iterable[Hook] = (),
+        schedules: Iterable[Schedule[Any]] = (),
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
@@ -192,6 +205,7 @@ class App(BlockingQuestions):
                 workflows=workflows,
                 resources=resources,
                 hooks=hooks,
+                schedules=schedules,
                 step_retry=step_retry,
                 step_limit=step_limit,
                 cancel_grace=cancel_grace,
@@ -337,6 +351,23 @@ class App(BlockingQuestions):
         """The run with that id; `RunNotFound` if there is none."""
         got = self.app.get(id) if workflow is None else self.app.get(id, workflow)
         return Run(self._portal.call(got), self._portal)
+
+    def schedule(self, schedule: Schedule[R]) -> ScheduleHandle[R]:
+        """Makes a schedule, or changes the one of that name; durable when this returns."""
+        return ScheduleHandle(self._portal.call(self.app.schedule(schedule)), self._portal)
+
+    def schedules(self) -> Iterator[ScheduleView]:
+        """Every schedule of the store, by name."""
+        return iterate(self.app.schedules(), self._portal.call)
+
+    @overload
+    def get_schedule(self, name: str) -> ScheduleHandle[Any]: ...
+    @overload
+    def get_schedule(self, name: str, workflow: AnyWorkflow[..., R]) -> ScheduleHandle[R]: ...
+    def get_schedule(self, name: str, workflow: AnyWorkflow[..., Any] | None = None) -> ScheduleHandle[Any]:
+        """The schedule of that name; `ScheduleNotFound` if there is none."""
+        got = self.app.get_schedule(name) if workflow is None else self.app.get_schedule(name, workflow)
+        return ScheduleHandle(self._portal.call(got), self._portal)
 
     def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run waiting on the topic now; returns the ids of those it woke."""

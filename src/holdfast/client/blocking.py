@@ -1,4 +1,4 @@
-"""Batches and questions for plain `def` code: each call is handed to an event loop and waited for here."""
+"""Batches, schedules and questions for plain `def` code: each call is handed to an event loop and waited for here."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from holdfast.core.durations import Duration
 from holdfast.core.status import Status
 
 if TYPE_CHECKING:
-    from holdfast.client import batches
+    from holdfast.client import batches, schedules
     from holdfast.client.items import Item
     from holdfast.client.questions import Questions
+    from holdfast.client.schedules import ScheduleView, Slot
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -81,6 +82,39 @@ class Batch(Generic[R]):
     def retry(self, *, id: str | None = None, concurrency: int | None = None) -> Batch[R]:
         """Starts a new batch of the items that did not complete."""
         return Batch(self._call(self._batch.retry(id=id, concurrency=concurrency)), self._portal)
+
+
+class ScheduleActs:
+    """A handle on a schedule, blocking; what it starts is left to the handle that knows blocking runs."""
+
+    def __init__(self, schedule: schedules.ScheduleHandle[Any], portal: Portal) -> None:
+        self._schedule = schedule
+        self._portal = portal
+        self._call = portal.call
+        self.name: str = schedule.name
+
+    def __repr__(self) -> str:
+        return repr(self._schedule)
+
+    def view(self) -> ScheduleView:
+        """The schedule as it is now."""
+        return self._call(self._schedule.view())
+
+    def pause(self, reason: str = "") -> None:
+        """Takes no slot until it is resumed. Runs that are open continue."""
+        self._call(self._schedule.pause(reason))
+
+    def resume(self) -> None:
+        """Takes slots again, from now on: those of the pause are not made up for."""
+        self._call(self._schedule.resume())
+
+    def remove(self) -> None:
+        """Forgets the schedule; its runs stay."""
+        self._call(self._schedule.remove())
+
+    def backfill(self, since: datetime, until: datetime, *, most: int = 100) -> Iterator[Slot]:
+        """Starts the slots of a range as if they were due now, and says what became of each."""
+        return iterate(self._schedule.backfill(since, until, most=most), self._call)
 
 
 def iterate(items: AsyncIterator[T], call: Callable[[Coroutine[Any, Any, T]], T]) -> Iterator[T]:

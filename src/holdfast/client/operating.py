@@ -7,32 +7,22 @@ back: the earlier holder is fenced from there on.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 
 import msgspec
 
 from holdfast.client.access import Access, Addressee
 from holdfast.core import events as e
-from holdfast.core.fold import fold
 from holdfast.core.ids import check_id, check_text
 from holdfast.core.messages import encode_event
 from holdfast.core.passes import last_start, settled_prefix
-from holdfast.core.run import Run as Fold
 from holdfast.core.status import Status
 from holdfast.core.trace import trace_now
-from holdfast.core.turn import decode_rows
-from holdfast.errors import Conflict, CorruptJournal, RunFinished, RunNotFound
+from holdfast.errors import Conflict, RunFinished, RunNotFound
 from holdfast.ports.inbox import Message
-from holdfast.ports.journal import Committed, Park, sole_verdict
-from holdfast.ports.leases import Taken
 from holdfast.ports.runs import Made, RunRow
-from holdfast.turn.commit import finish
-from holdfast.turn.draft import Draft
-from holdfast.turn.history import run_of_row
 from holdfast.turn.source import load
 from holdfast.turn.start import new_run
-
-TRIES = 5
+from holdfast.upkeep import imposition
 
 
 async def cancel(client: Access, run: Addressee, reason: str) -> None:
@@ -43,7 +33,7 @@ async def cancel(client: Access, run: Addressee, reason: str) -> None:
         return
     if row.status is Status.PENDING:
         end: list[e.AnyEvent] = [e.Cancelled(reason=reason, actor=client.actor)]
-        if await _append(client, run.id, lambda _: end, steal=False, only=Status.PENDING):
+        if await imposition.impose(client.store, run.id, lambda _: end, steal=False, only=Status.PENDING):
             return
     message = f"cancel {secrets.token_hex(8)}"
     trace = trace_now(client.current_trace)
@@ -58,13 +48,7 @@ async def cancel(client: Access, run: Addressee, reason: str) -> None:
 async def kill(client: Access, run_id: str, reason: str) -> None:
     """Ends the run at once, even if another worker holds it; lists what was left undone."""
     check_text(reason, "reason")
-
-    def end(run: Fold) -> list[e.AnyEvent]:
-        left = tuple(step.key for step in run.in_flight)
-        undone = tuple(run.undoable)
-        return [e.Cancelled(reason=reason, actor=client.actor, left=left, undone=undone, imposed=True)]
-
-    if not await _append(client, run_id, end, steal=True):
+    if not await imposition.kill(client.store, run_id, reason=reason, actor=client.actor):
         row = await _row(client, run_id)
         if row.status is not Status.CANCELLED:
             raise RunFinished(
@@ -78,7 +62,7 @@ async def pause(client: Access, run: Addressee, reason: str) -> None:
     event = e.Paused(reason="operator", detail=reason, actor=client.actor)
     if (await _row(client, run.id)).status is Status.PAUSED:
         return
-    if await _append(client, run.id, lambda _: [event], steal=False):
+    if await imposition.impose(client.store, run.id, lambda _: [event], steal=False):
         return
     message = f"pause {secrets.token_hex(8)}"
     await run.send(Message(run=run.id, id=message, kind="pause", body=encode_event(event)), "pause")
@@ -95,7 +79,9 @@ async def resume(client: Access, run_id: str) -> None:
             status=row.status.value,
         )
     if row.status is Status.PAUSED:  # a paused run has no holder, and a running one is not disturbed
-        await _append(client, run_id, lambda _: [e.Resumed(actor=client.actor)], steal=False, only=Status.PAUSED)
+        await imposition.impose(
+            client.store, run_id, lambda _: [e.Resumed(actor=client.actor)], steal=False, only=Status.PAUSED
+        )
 
 
 async def retry(client: Access, run_id: str, new_id: str | None) -> str:
@@ -139,7 +125,7 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
 
 async def append(client: Access, run_id: str, events: list[e.AnyEvent], *, only: Status) -> bool:
     """Writes what an operator did to a run of that status. False if it has left that status."""
-    return await _append(client, run_id, lambda _: events, steal=False, only=only)
+    return await imposition.impose(client.store, run_id, lambda _: events, steal=False, only=only)
 
 
 async def _row(client: Access, run_id: str) -> RunRow:
@@ -147,49 +133,3 @@ async def _row(client: Access, run_id: str) -> RunRow:
     if row is None:
         raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
     return row
-
-
-async def _append(
-    client: Access, run_id: str, events: Callable[[Fold], list[e.AnyEvent]], *, steal: bool, only: Status | None = None
-) -> bool:
-    """Takes the lease, appends, gives it back. False if a live worker holds it, it has ended, or it moved on."""
-    for _ in range(TRIES):
-        taken = await client.store.take(run_id, instance=f"operator-{secrets.token_hex(8)}", steal=steal)
-        if taken is None:
-            raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
-        if not isinstance(taken, Taken):
-            return False
-        row = taken.run
-        run = await _fold(client, row)
-        if run.status.is_terminal:  # its row said otherwise
-            await client.store.release(row.no, epoch=row.epoch, until=None, inbox_seen=row.inbox_last)
-            raise RunFinished(
-                f"run {run_id} has {run.status.value} by its journal, and its row is damaged: nothing was changed. "
-                f"Look at it: holdfast verify {run_id}",
-                run_id=run_id,
-                status=run.status.value,
-            )
-        if only is not None and run.status is not only:
-            await client.store.release(row.no, epoch=row.epoch, until=row.available_at, inbox_seen=row.inbox_read)
-            return False
-        outputs = events(run)
-        at = max(client.store.clock.now(), run.updated_at or client.store.clock.now())
-        is_end = isinstance(outputs[-1], e.TERMINAL)
-        draft = Draft(at, [], outputs) if is_end else Draft(at, outputs)
-        park = Park(max(at, run.available_at or at)) if isinstance(outputs[-1], e.Resumed) else Park(None)
-        commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=park)
-        verdict = sole_verdict(await client.store.commit([commit]))
-        if isinstance(verdict, Committed):
-            return True
-    return False
-
-
-async def _fold(client: Access, row: RunRow) -> Fold:
-    """The run; if its journal does not hold, or rows are missing at its end, as much of it as its row says: an operator
-    can still end it."""
-    stored = (await client.store.read({row.no: 1}))[row.no]
-    try:
-        run = fold(row.id, decode_rows(stored))
-    except CorruptJournal:
-        return run_of_row(row, stored)
-    return run_of_row(row, stored) if run.ordinal < row.next_ordinal - 1 else run

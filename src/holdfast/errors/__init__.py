@@ -11,7 +11,7 @@
     │   └── DefinitionError           an invalid definition of a step, workflow, signal, machine or app
     │       └── InvalidFlow           everything that is wrong with a flow, each with file, line and column
     ├── InvalidInput (ValueError)     a value was rejected before anything was written
-    │   ├── InvalidDuration · InvalidId · InvalidRetry · InvalidArguments
+    │   ├── InvalidDuration · InvalidId · InvalidRetry · InvalidArguments · InvalidSchedule
     │   ├── InvalidExpression         an expression of a flow that does not parse; carries its place in the text
     │   ├── InvalidItem               an input of a batch was rejected; carries its index and path
     │   ├── InvalidConfig             names the file or variable, and the key
@@ -19,7 +19,7 @@
     │   ├── NotDecodable              stored bytes do not fit the annotation
     │   └── PayloadTooLarge
     ├── Conflict                      the id or key belongs to something else
-    ├── RunNotFound · UnknownWorkflow · BlobNotFound
+    ├── RunNotFound · ScheduleNotFound · UnknownWorkflow · BlobNotFound
     ├── RunFinished                   a signal, cancel or pause for a run that has ended
     ├── ItemsFailed                   a batch has ended, and some of its items failed
     ├── RunFailed · RunCancelled      how a run ended, seen from result() or a parent
@@ -67,6 +67,7 @@ from holdfast.errors.run import (
     RunFailed,
     RunFinished,
     RunNotFound,
+    ScheduleNotFound,
     StepFailed,
     StepLimitExceeded,
     Stuck,
@@ -108,6 +109,7 @@ from holdfast.errors.value import (
     InvalidInput,
     InvalidItem,
     InvalidRetry,
+    InvalidSchedule,
     NotDecodable,
     NotEncodable,
     PayloadTooLarge,
@@ -135,6 +137,7 @@ __all__ = [
     "InvalidInput",
     "InvalidItem",
     "InvalidRetry",
+    "InvalidSchedule",
     "InvalidState",
     "ItemsFailed",
     "NeverWaits",
@@ -154,6 +157,7 @@ __all__ = [
     "RunFailed",
     "RunFinished",
     "RunNotFound",
+    "ScheduleNotFound",
     "SplitFailed",
     "StateFailed",
     "StepFailed",

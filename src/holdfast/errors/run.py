@@ -13,6 +13,10 @@ class RunNotFound(HoldfastError):
     """No run of that id in this store."""
 
 
+class ScheduleNotFound(HoldfastError):
+    """No schedule of that name in this store."""
+
+
 class UnknownWorkflow(HoldfastError):
     """No workflow of that name (and version) is known to this app."""
 

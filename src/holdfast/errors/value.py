@@ -21,6 +21,10 @@ class InvalidRetry(InvalidInput):
     """An invalid retry policy."""
 
 
+class InvalidSchedule(InvalidInput):
+    """A schedule that does not make sense: a cron expression that never comes, an unknown zone, a period of zero."""
+
+
 class InvalidArguments(InvalidInput):
     """Arguments that do not fit the signature of a step or workflow."""
 

@@ -21,18 +21,21 @@ from holdfast.app import App
 from holdfast.authoring.handle import JournalEvent, RunView
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.registry import Registry
+from holdfast.authoring.schedule import Schedule
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.resources import Resource, resources_named_by
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
+from holdfast.client import schedules
 from holdfast.client.client import Client, IfExists
 from holdfast.client.run import ClientRun, events_of
 from holdfast.config import RecoverySettings
 from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.plurals import counted
+from holdfast.core.schedule import Definition
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import Turn
@@ -139,6 +142,7 @@ class Sim:
         self._resources: list[Resource[Any]] = []
         self._steps: dict[Any, StepSpec] = {}
         self._values: dict[int, Any] = {}
+        self._schedules: dict[str, Definition] = {}
         self._faked: dict[tuple[str, str], WorkflowSpec] = {}
         self._numbers: dict[str, Iterator[int]] = {}
         self._told_stuck: set[str] = set()
@@ -147,6 +151,7 @@ class Sim:
             inner = app.app if isinstance(app, sync.App) else app
             self._settings, self._resources = inner.settings, list(inner.resources)
             self._hooks, self._telemetry = inner.hooks, inner.telemetry
+            self._schedules = inner.declared
             self._registry.components.update(inner.registry.components)
             self._learn(list(inner.registry))
 
@@ -244,6 +249,13 @@ class Sim:
     def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run waiting on the topic now; returns the ids of those it woke."""
         return self.call(self._client.publish(topic, value, id=id or self.next_id("message")))
+
+    def schedule(self, schedule: Schedule[R]) -> sync.ScheduleHandle[R]:
+        """Makes a schedule, or changes the one of that name. Its slots come with `advance`."""
+        self._check()
+        if isinstance(schedule, Schedule):
+            self._learn([schedule.call.spec])
+        return sync.ScheduleHandle(self.call(schedules.make(self._client, schedule)), self)
 
     def advance(self, by: Duration) -> None:
         """Lets time pass: every timer, timeout and retry within it happens, each at its own time."""
@@ -372,6 +384,7 @@ class Sim:
             replaced=self._values,
             telemetry=self._telemetry,
             hooks=self._hooks,
+            schedules=self._schedules,
         )
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:

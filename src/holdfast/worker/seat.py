@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.core.recovery import Kind
+from holdfast.core.schedule import Definition
 from holdfast.engine.engine import Engine
 from holdfast.ports.leases import Beat, Claims, WorkerRow
 from holdfast.ports.store import Store
@@ -38,6 +39,8 @@ class Seat(Protocol):
     last_beat: Beat | None
     own_runs: list[str]
     telemetry: Telemetry
+    schedules: Mapping[str, Definition]
+    has_declared: bool
     is_stopping: bool
     is_stopped: bool
 

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from holdfast.config import RecoverySettings
 from holdfast.core.durations import format_duration
 from holdfast.core.events import ChildEnded
 from holdfast.core.recovery import Kind, Recovery, encode_recovery
+from holdfast.core.schedule import Definition
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
 from holdfast.engine.engine import Engine
@@ -48,6 +49,7 @@ from holdfast.worker.granting import Granted
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.hints import Hints
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.schedules import fire_until_stopped
 from holdfast.worker.sweeping import sweep_until_stopped
 from holdfast.worker.watchdog import Watchdog
 from holdfast.worker.watching import watch_until_stopped
@@ -74,6 +76,7 @@ class Worker:
         grants: Grants | None = None,
         telemetry: Telemetry | None = None,
         hooks: Sequence[Hook] = (),
+        schedules: Mapping[str, Definition] | None = None,
     ) -> None:
         self.store = store
         self.telemetry: Telemetry = logged() if telemetry is None else telemetry
@@ -109,6 +112,9 @@ class Worker:
         self.last_beat: Beat | None = None
         self.own_runs: list[str] = []
         """Runs of its earlier instance that it has not yet tried to take back."""
+        self.schedules: Mapping[str, Definition] = schedules or {}
+        self.has_declared: bool = False
+        """Whether the store knows what this worker declares."""
         self.granted: Granted | None = None if grants is None else Granted(grants, self)
         self.is_stopping: bool = False
         self.is_stopped: bool = False
@@ -165,6 +171,7 @@ class Worker:
             self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
             self._loop.create_task(sweep_until_stopped(self), name="holdfast-sweeping"),
+            self._loop.create_task(fire_until_stopped(self), name="holdfast-schedules"),
         ]
         if self.granted is not None:
             self._tasks.append(self._loop.create_task(self.granted.watch(), name="holdfast-orphans"))
@@ -373,6 +380,7 @@ class Worker:
         registering recalls them. Others may have taken what we held."""
         try:
             await self.store.register(self.row, self.options.ttl, takes_over="none")
+            self.has_declared = False
             await self._report_namesake()
         except StoreError as error:
             self._trouble("runs that were put off are not recalled yet", error)

@@ -30,6 +30,7 @@ from holdfast.ports.inbox import Delivery, Message, Publication
 from holdfast.ports.journal import Answer, Commit, Verdict
 from holdfast.ports.leases import TakeOver, WorkerRow
 from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.schedules import Move, Moving
 from holdfast.ports.store import Store
 from holdfast.ports.transactions import OpenTransaction, Settlement
 from holdfast.ports.upkeep import Collected
@@ -113,6 +114,7 @@ class _HousedStore:
         self.take_duty, self.drop_duty = inner.take_duty, inner.drop_duty
         self.expired, self.remove, self.held_only_by = inner.expired, inner.remove, inner.held_only_by
         self.contents, self.space = inner.contents, inner.space
+        self.schedule, self.schedules, self.due_schedules = inner.schedule, inner.schedules, inner.due_schedules
         self.subscribe, self.changes = inner.subscribe, inner.changes
 
     @property
@@ -194,6 +196,13 @@ class _HousedStore:
         if publication.blobs:
             publication = msgspec.structs.replace(publication, blobs=await self._stubs(publication.blobs))
         return await self._inner.publish(publication)
+
+    async def move_schedule(self, move: Move) -> Moving:
+        """See `ports.schedules`."""
+        runs = [
+            msgspec.structs.replace(new, blobs=await self._stubs(new.blobs)) if new.blobs else new for new in move.runs
+        ]
+        return await self._inner.move_schedule(msgspec.structs.replace(move, runs=tuple(runs)))
 
     async def put_snapshot(
         self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData], references: Sequence[str]

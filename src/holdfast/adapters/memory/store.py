@@ -14,6 +14,7 @@ from typing import TypeAlias
 from holdfast.adapters.memory.leases import Leases
 from holdfast.adapters.memory.listing import cursor, matches, place, position
 from holdfast.adapters.memory.overview import Looking
+from holdfast.adapters.memory.schedules import Scheduled
 from holdfast.adapters.memory.transaction import watching
 from holdfast.core.checksums import checked_shown
 from holdfast.core.status import Status
@@ -28,7 +29,7 @@ __all__ = ["MemoryStore"]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore(Leases, Looking):
+class MemoryStore(Leases, Looking, Scheduled):
     """A `ports.store.Store` in memory."""
 
     # -- journal -------------------------------------------------------------------------------------------------------

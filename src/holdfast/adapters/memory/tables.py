@@ -14,6 +14,7 @@ from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Kind
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import RunRow
+from holdfast.ports.schedules import StoredSchedule
 
 __all__ = ["Adoption", "Blob", "Duty", "Letter", "Registration", "Source", "Tables", "Watch"]
 
@@ -108,6 +109,7 @@ class Tables:
     references: dict[int, dict[Source, frozenset[str]]] = field(default_factory=dict[int, dict[Source, frozenset[str]]])
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
+    schedules: dict[str, StoredSchedule] = field(default_factory=dict[str, StoredSchedule])
     workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
     freed: dict[int, tuple[str, Weight]] = field(default_factory=dict[int, tuple[str, Weight]])
     """Of each run the dead instance it was last freed from, and what that death added."""

@@ -45,7 +45,8 @@ def _texts(*names: str) -> tuple[str, ...]:
 def migrations() -> tuple[Migration, ...]:
     """All of them, in order; the first has number 1. Functions hold no data: the last number replaces all of them."""
     functions = _texts(*(f"0001_pre_{part}.sql" for part in ("turns", "transactions", "leases", "upkeep")))
-    return (Migration(_texts("0001_pre_tables.sql")), Migration((*_texts("0002_pre_tables.sql"), *functions)))
+    second = (*_texts("0002_pre_tables.sql"), *functions, *_texts("0002_pre_schedules.sql"))
+    return (Migration(_texts("0001_pre_tables.sql")), Migration(second))
 
 
 # state: what is there. Locks nothing. A schema without `meta` and `settle` is new, or somebody else's: others too may

@@ -31,6 +31,7 @@ from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrating import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.overview import Looking
+from holdfast.adapters.postgres.schedules import Scheduled
 from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, counted, run_row
@@ -103,7 +104,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(LeaseVerbs, Keeping, Looking, Lending):
+class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(

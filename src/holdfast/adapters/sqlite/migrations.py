@@ -267,7 +267,22 @@ CREATE INDEX run_blobs_by_blob ON run_blobs (blob);
 ALTER TABLE exposed ADD COLUMN refers INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _REFERENCES)
+_SCHEDULES = """
+-- Schedules. `body` is what `core.schedule` knows of it; the columns are what the store is asked by. A schedule that
+-- nothing is due of has no `next_at`, and no place in the index.
+CREATE TABLE schedules (
+    name TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL,
+    next_at INTEGER,
+    workflow TEXT NOT NULL,
+    body BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
+"""
+
+_FIFTH = _REFERENCES + _SCHEDULES
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

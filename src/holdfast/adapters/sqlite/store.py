@@ -35,6 +35,7 @@ from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.opening import discard, prepare
 from holdfast.adapters.sqlite.overview import Looking
 from holdfast.adapters.sqlite.readers import Readers
+from holdfast.adapters.sqlite.schedules import Scheduled
 from holdfast.adapters.sqlite.starting import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
@@ -85,7 +86,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), chosen, max_connections, tell)
 
 
-class SqliteStore(Keeping, Looking):
+class SqliteStore(Keeping, Looking, Scheduled):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(

@@ -16,7 +16,8 @@ from holdfast.cli.options import store_options
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import app_to_serve, refuse_missing, refuse_private, store_app
-from holdfast.client.inspect.findings import Finding, store_findings
+from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.findings import store_findings
 from holdfast.config import Loaded, load
 from holdfast.errors import HoldfastError
 from holdfast.stores import lease_service_findings

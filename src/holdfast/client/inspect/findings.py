@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-import msgspec
-
 from holdfast.client.client import Client
+from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.schedules import schedule_findings
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import format_duration
 from holdfast.core.plurals import counted
@@ -21,14 +21,6 @@ from holdfast.ports.runs import Filter
 LONG_WAIT = timedelta(minutes=1)
 LARGE_SKEW = timedelta(seconds=1)
 LISTED = 5
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """What one look gave."""
-
-    check: str
-    state: Literal["ok", "warning", "problem"]
-    text: str
 
 
 async def store_findings(client: Client) -> AsyncIterator[Finding]:
@@ -56,6 +48,8 @@ async def store_findings(client: Client) -> AsyncIterator[Finding]:
     if isinstance(store, Diagnosable):
         for finding in _waiting(await store.backlog(), workers, store.clock.now()):
             yield finding
+    async for finding in schedule_findings(client, workers):
+        yield finding
     async for finding in _suspects(client):
         yield finding
     async for finding in _paused(client):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from holdfast.client.inspect.findings import LARGE_SKEW, LISTED, Finding
+from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.findings import LARGE_SKEW, LISTED
 from holdfast.core.durations import format_duration
 from holdfast.core.plurals import counted
 from holdfast.errors import StoreError

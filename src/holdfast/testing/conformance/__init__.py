@@ -24,8 +24,8 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blob_home blobs checksums children claims damage grants hints inbox journal leases machine_logs overview "
-    "ownership parking receipts references runs shares snapshots suite suspects transactions trees turn_rows "
-    "turn_table upkeep world"
+    "ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
+    "turn_rows turn_table upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -48,6 +48,7 @@ from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
 from holdfast.testing.conformance.receipts import ReceiptsSuite  # noqa: E402
 from holdfast.testing.conformance.references import ReferencesSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
+from holdfast.testing.conformance.schedules import SchedulesSuite  # noqa: E402
 from holdfast.testing.conformance.shares import SharesSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
@@ -77,6 +78,7 @@ __all__ = [
     "ReceiptsSuite",
     "ReferencesSuite",
     "RunsSuite",
+    "SchedulesSuite",
     "SharesSuite",
     "SnapshotSuite",
     "StoreGrants",
@@ -100,6 +102,7 @@ class StoreSuite(
     ChildrenSuite,
     TreesSuite,
     RunsSuite,
+    SchedulesSuite,
     OverviewSuite,
     InboxSuite,
     ReceiptsSuite,

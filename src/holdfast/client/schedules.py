@@ -1,0 +1,251 @@
+"""Schedules as a client sees them: made, changed, watched and used by hand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from holdfast.authoring.handle import Run
+from holdfast.authoring.schedule import Schedule, check_schedule_name
+from holdfast.authoring.script.workflows import AnyWorkflow
+from holdfast.client.run import ClientRun
+from holdfast.core.declaration import is_declared, made_by_hand
+from holdfast.core.instants import kept_instant
+from holdfast.core.schedule import Fate, Overlap, Pause, Pending, ScheduleState, add, next_slot
+from holdfast.core.specs import WorkflowSpec
+from holdfast.errors import Conflict, InvalidInput, InvalidSchedule
+from holdfast.ports.schedules import StoredSchedule
+from holdfast.schedules import book
+from holdfast.schedules.due import live_instances
+
+if TYPE_CHECKING:
+    from holdfast.client.client import Client
+
+R = TypeVar("R")
+
+MOST_SLOTS = 10_000
+"""Slots that one backfill starts at most."""
+
+SHOWN = 5
+PAGE = 100
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it is now. `next` and `last` are slots; `upcoming` are the next few."""
+
+    name: str
+    workflow: str
+    in_words: str
+    next: datetime | None
+    upcoming: tuple[datetime, ...]
+    last: datetime | None
+    last_run: str
+    fired: int
+    """Slots that were started."""
+    missed: int
+    """Slots that passed while no worker lived, or too many at once, and that were not made up for."""
+    skipped: int
+    """Slots and starts by hand that were left out because an earlier run was open."""
+    buffered: int
+    overlap: Overlap
+    paused: bool
+    reason: str
+    """Why it is paused."""
+    declared_by: str
+    """The worker, or the person, that gave the definition which counts."""
+    by_hand: bool
+    """Whether a person made it, with `app.schedule`."""
+    is_declared: bool = True
+    """Whether a live worker declares it, or a person made it."""
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A slot that a backfill decided: its instant, its run, and what became of it."""
+
+    at: datetime
+    run: str
+    fate: Fate
+
+
+class ScheduleHandle(Generic[R]):
+    """A handle on a schedule, from `app.schedule` or `app.get_schedule`. None of its verbs needs a worker."""
+
+    def __init__(self, client: Client, name: str, spec: WorkflowSpec | None) -> None:
+        self.name: str = name
+        self._client = client
+        self._spec = spec
+
+    def __repr__(self) -> str:
+        return f"<ScheduleHandle {self.name}>"
+
+    async def view(self) -> ScheduleView:
+        """The schedule as it is now."""
+        store = self._client.store
+        stored = await store.schedule(self.name)
+        if stored is None:
+            raise book.missing(store, self.name)
+        return view_of(stored, await live_instances(store))
+
+    async def pause(self, reason: str = "") -> None:
+        """Takes no slot until it is resumed. Runs that are open continue."""
+        actor = self._client.actor
+
+        def decide(state: ScheduleState, now: datetime) -> ScheduleState:
+            return state if state.paused else msgspec.structs.replace(state, paused=Pause(now, reason, actor))
+
+        await self._change(decide)
+
+    async def resume(self) -> None:
+        """Takes slots again, from now on: those of the pause are not made up for."""
+
+        def decide(state: ScheduleState, now: datetime) -> ScheduleState:
+            if state.paused is None:
+                return state
+            return msgspec.structs.replace(state, paused=None, cursor=max(now, state.cursor))
+
+        await self._change(decide)
+
+    async def remove(self) -> None:
+        """Forgets the schedule; its runs stay. One that an app declares comes back with the next worker that starts."""
+        await book.remove(self._client.store, self.name)
+
+    async def trigger(self) -> Run[R]:
+        """Starts a run now, beside the timetable; `Conflict` if an earlier one is open and `overlap` is "skip".
+
+        With "buffer_one", "buffer_all" and "cancel" it begins when the earlier run has ended, and is not found before.
+        """
+        at = self._client.store.clock.now()
+        slot = await self._add(at, f"{self.name}@trigger:{at.isoformat()}")
+        if slot.fate == "skipped":
+            raise Conflict(
+                f"schedule {self.name}: an earlier run is open, and overlap= says to start no other. Wait for its end, "
+                "cancel it, or start the workflow with app.start(…)."
+            )
+        return ClientRun(self._client, slot.run, self._spec)
+
+    async def backfill(self, since: datetime, until: datetime, *, most: int = 100) -> AsyncIterator[Slot]:
+        """Starts the slots from `since` until before `until` as if they were due now, one after the other, and says
+        what became of each. They have runs of their own, and `overlap` counts; the same slot is backfilled once.
+
+        More slots than `most` are an `InvalidSchedule`, and none is started.
+        """
+        if isinstance(most, bool) or not 1 <= most <= MOST_SLOTS:
+            raise InvalidInput(f"most={most!r}: a number of slots from 1 to {MOST_SLOTS:,}")
+        state = await self._state()
+        begin, end = kept_instant(since, "since"), kept_instant(until, "until")
+        slots = list(islice(_between(state, begin, end), most + 1))
+        if len(slots) > most:
+            raise InvalidSchedule(
+                f"schedule {self.name}: more than {most:,} slots lie between {begin.isoformat()} and "
+                f"{end.isoformat()}. Nothing was started. Take less at a time, or raise most= (up to {MOST_SLOTS:,})."
+            )
+        for slot in slots:
+            yield await self._add(slot, f"{self.name}@backfill:{slot.isoformat()}")
+
+    async def _add(self, at: datetime, run: str) -> Slot:
+        """One start beside the timetable. The same run is started once, whatever answer was lost."""
+        store = self._client.store
+        for _ in range(book.TRIES):
+            stored = await store.schedule(self.name)
+            if stored is None:
+                raise book.missing(store, self.name)
+            state, now = book.state_of(stored), store.clock.now()
+            if any(one.run == run for one in state.buffered):
+                return Slot(at, run, "buffered")
+            if await store.get(run) is not None:
+                return Slot(at, run, "started")
+            step, fate = add(self.name, state, now, Pending(run, at, is_slot=False), await book.open_runs(store, state))
+            if await book.write(store, self.name, stored.revision, step, now, by_hand=True):
+                return Slot(at, run, fate)
+        raise book.contended(self.name)
+
+    async def _state(self) -> ScheduleState:
+        stored = await self._client.store.schedule(self.name)
+        if stored is None:
+            raise book.missing(self._client.store, self.name)
+        return book.state_of(stored)
+
+    async def _change(self, decide: Callable[[ScheduleState, datetime], ScheduleState]) -> None:
+        store = self._client.store
+
+        def change(state: ScheduleState | None, now: datetime) -> ScheduleState:
+            if state is None:
+                raise book.missing(store, self.name)
+            return decide(state, now)
+
+        await book.change(store, self.name, change)
+
+
+async def make(client: Client, schedule: Schedule[R]) -> ScheduleHandle[R]:
+    """`app.schedule`."""
+    if not isinstance(schedule, Schedule):
+        raise InvalidInput(f"app.schedule takes a Schedule(…), got {schedule!r}")
+
+    def decide(state: ScheduleState | None, now: datetime) -> ScheduleState:
+        return made_by_hand(state, schedule.definition, by=client.actor, now=now)
+
+    await book.change(client.store, schedule.name, decide, replaces=True)
+    return ScheduleHandle(client, schedule.name, schedule.call.spec)
+
+
+async def get(client: Client, name: str, workflow: AnyWorkflow[..., Any] | None) -> ScheduleHandle[Any]:
+    """`app.get_schedule`."""
+    stored = await client.store.schedule(check_schedule_name(name))
+    if stored is None:
+        raise book.missing(client.store, name)
+    if workflow is not None and workflow.name != stored.workflow:
+        raise Conflict(f"schedule {name!r} starts workflow {stored.workflow!r}, not {workflow.name!r}")
+    work = book.state_of(stored).definition.work
+    spec = workflow.spec if workflow is not None else client.registry.declared(work.workflow, work.version)
+    return ScheduleHandle(client, name, spec)
+
+
+async def views(client: Client) -> AsyncIterator[ScheduleView]:
+    """`app.schedules`."""
+    live = await live_instances(client.store)
+    after = ""
+    while page := await client.store.schedules(after=after, limit=PAGE):
+        for stored in page:
+            yield view_of(stored, live)
+        after = page[-1].name
+
+
+def view_of(stored: StoredSchedule, live: set[str]) -> ScheduleView:
+    """A schedule's row, for people."""
+    state = book.state_of(stored)
+    definition, counts = state.definition, state.definition.digest
+    declared = next((one for one in state.declared if one.digest == counts), None)
+    first = None if state.paused else next_slot(state)
+    upcoming = (first, *islice(definition.timetable.slots(first), SHOWN - 1)) if first is not None else ()
+    if definition.times is not None:
+        upcoming = upcoming[: max(0, definition.times - state.fired)]
+    return ScheduleView(
+        name=stored.name,
+        workflow=stored.workflow,
+        in_words=definition.timetable.words(),
+        next=first,
+        upcoming=upcoming,
+        last=None if state.last is None else state.last.at,
+        last_run="" if state.last is None else state.last.run,
+        fired=state.fired,
+        missed=state.missed,
+        skipped=state.skipped,
+        buffered=len(state.buffered),
+        overlap=definition.overlap,
+        paused=state.paused is not None,
+        reason="" if state.paused is None else state.paused.reason,
+        declared_by="" if declared is None else declared.by,
+        by_hand=declared is not None and declared.by_hand,
+        is_declared=is_declared(state, live),
+    )
+
+
+def _between(state: ScheduleState, since: datetime, until: datetime) -> Iterator[datetime]:
+    for slot in state.definition.timetable.slots(since - timedelta(microseconds=1)):
+        if slot >= until:
+            return
+        yield slot

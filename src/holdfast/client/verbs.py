@@ -1,0 +1,115 @@
+"""Verbs of an app that are a client's own: batches and schedules. What they need is imported when they are used."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar, overload
+
+from holdfast.authoring.schedule import Schedule
+from holdfast.authoring.script.workflows import AnyWorkflow, Call
+from holdfast.core.durations import Duration
+
+if TYPE_CHECKING:
+    from holdfast.client.batches import Batch
+    from holdfast.client.client import Client, IfExists
+    from holdfast.client.schedules import ScheduleHandle, ScheduleView
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class BatchVerbs(ABC):
+    """The part of an app that is about batches."""
+
+    @abstractmethod
+    async def client(self) -> Client:
+        """The client of its store."""
+
+    async def start_batch(
+        self,
+        workflow: AnyWorkflow[Concatenate[T, ...], R],
+        inputs: Iterable[T | Call[R]] | AsyncIterable[T | Call[R]],
+        *,
+        concurrency: int = 10,
+        order: Literal["depth", "breadth"] = "depth",
+        id: str | None = None,
+        key: str | None = None,
+        delay: Duration | None = None,
+        deadline: Duration | datetime | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+        if_exists: IfExists | None = None,
+    ) -> Batch[R]:
+        """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time.
+
+        Inputs are read one by one, checked, and stored in chunks, so there may be very many; one that does not fit
+        (`InvalidItem`) starts nothing. If an item takes several arguments, pass calls of the workflow.
+        Items are finished one after the other; with `order="breadth"` every item runs its first step before any runs
+        its second, in groups of 500. The same id returns the existing batch; different inputs raise `Conflict`.
+        `deadline` is the whole batch's; the rest is as for `start`.
+        """
+        from holdfast.client.batches import start_batch
+
+        return await start_batch(
+            await self.client(),
+            workflow,
+            inputs,
+            concurrency=concurrency,
+            order=order,
+            id=id,
+            key=key,
+            delay=delay,
+            deadline=deadline,
+            queue=queue,
+            priority=priority,
+            attributes=attributes,
+            if_exists=if_exists,
+        )
+
+    @overload
+    async def batch(self, id: str) -> Batch[Any]: ...
+    @overload
+    async def batch(self, id: str, workflow: AnyWorkflow[..., R]) -> Batch[R]: ...
+    async def batch(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Batch[Any]:
+        """The batch with that id; `RunNotFound` if there is none."""
+        from holdfast.client.batches import get_batch
+
+        return await get_batch(await self.client(), id, workflow)
+
+
+class ScheduleVerbs(ABC):
+    """The part of an app that is about schedules."""
+
+    @abstractmethod
+    async def client(self) -> Client:
+        """The client of its store."""
+
+    async def schedule(self, schedule: Schedule[R]) -> ScheduleHandle[R]:
+        """Makes a schedule, or changes the one of that name; durable when this returns.
+
+        It counts until a worker declares a newer definition of that name. With the same timetable, slots that were
+        missed are still made up for; a new timetable begins now.
+        """
+        from holdfast.client.schedules import make
+
+        return await make(await self.client(), schedule)
+
+    async def schedules(self) -> AsyncIterator[ScheduleView]:
+        """Every schedule of the store, by name."""
+        from holdfast.client.schedules import views
+
+        async for view in views(await self.client()):
+            yield view
+
+    @overload
+    async def get_schedule(self, name: str) -> ScheduleHandle[Any]: ...
+    @overload
+    async def get_schedule(self, name: str, workflow: AnyWorkflow[..., R]) -> ScheduleHandle[R]: ...
+    async def get_schedule(self, name: str, workflow: AnyWorkflow[..., Any] | None = None) -> ScheduleHandle[Any]:
+        """The schedule of that name; `ScheduleNotFound` if there is none, `Conflict` if it is of another workflow."""
+        from holdfast.client.schedules import get
+
+        return await get(await self.client(), name, workflow)

@@ -1,0 +1,112 @@
+"""One schedule moved from one revision to the next. Whoever comes second looks again and decides anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from holdfast.core.schedule import Advance, ScheduleState, next_look
+from holdfast.errors import CorruptJournal, ScheduleNotFound, StoreContended
+from holdfast.ports.schedules import Move, Moved, StoredSchedule
+from holdfast.ports.store import Store
+from holdfast.schedules.slot_run import cancel_of, run_of
+from holdfast.upkeep import imposition
+
+TRIES = 20
+_decode = msgspec.json.Decoder(ScheduleState).decode
+
+
+def state_of(stored: StoredSchedule) -> ScheduleState:
+    """What is known of it; `CorruptJournal` if that cannot be read."""
+    try:
+        return _decode(stored.body)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise CorruptJournal(
+            f"schedule {stored.name}: its row cannot be read ({error}). Make it again: app.schedule(…)."
+        ) from error
+
+
+def readable_state(stored: StoredSchedule) -> ScheduleState | None:
+    """The same for whoever makes it again: nothing is known of what cannot be read."""
+    try:
+        return state_of(stored)
+    except CorruptJournal:
+        return None
+
+
+async def open_runs(store: Store, state: ScheduleState) -> set[str]:
+    """Which of its runs have not ended."""
+    rows = [(run, await store.get(run)) for run in state.open]
+    return {run for run, row in rows if row is not None and not row.status.is_terminal}
+
+
+async def write(
+    store: Store, name: str, revision: int, advance: Advance, now: datetime, *, by_hand: bool = False
+) -> bool:
+    """Writes what was decided; False if another process was quicker. What is to be killed is killed first: whoever
+    decides again after a crash finds it ended."""
+    for run in advance.kills:
+        reason = f"schedule {name}: the next run is due"
+        await imposition.kill(store, run, reason=reason, actor=f"schedule {name}")
+    state = advance.state
+    work = state.definition.work
+    successor = next(iter((*advance.starts, *state.buffered)), None)
+    cause = "" if successor is None else successor.run
+    moving = await store.move_schedule(
+        Move(
+            name=name,
+            revision=revision,
+            next_at=advance.next_at,
+            workflow=work.workflow,
+            body=msgspec.json.encode(state),
+            runs=tuple(run_of(name, work, start, now) for start in advance.starts),
+            messages=tuple(cancel_of(name, run, cause) for run in advance.cancels),
+            by_hand=by_hand,
+        )
+    )
+    return isinstance(moving, Moved)
+
+
+async def change(
+    store: Store,
+    name: str,
+    decide: Callable[[ScheduleState | None, datetime], ScheduleState | None],
+    *,
+    replaces: bool = False,
+) -> ScheduleState | None:
+    """Changes a schedule by hand: `decide` says what it is to be from what it is (None: not there; nothing to change).
+    Returns what it is now. `replaces`: one that cannot be read counts as not there."""
+    for _ in range(TRIES):
+        stored = await store.schedule(name)
+        now = store.clock.now()
+        state = None if stored is None else (readable_state if replaces else state_of)(stored)
+        wanted = decide(state, now)
+        if wanted is None or wanted == state:
+            return state
+        advance = Advance(state=wanted, next_at=next_look(name, wanted, now))
+        if await write(store, name, 0 if stored is None else stored.revision, advance, now, by_hand=True):
+            return wanted
+    raise contended(name)
+
+
+async def remove(store: Store, name: str) -> None:
+    """Forgets a schedule; its runs stay."""
+    for _ in range(TRIES):
+        stored = await store.schedule(name)
+        if stored is None:
+            raise missing(store, name)
+        if isinstance(await store.move_schedule(Move(name=name, revision=stored.revision, by_hand=True)), Moved):
+            return
+    raise contended(name)
+
+
+def missing(store: Store, name: str) -> ScheduleNotFound:
+    """There is none of that name."""
+    return ScheduleNotFound(f"no schedule {name!r} in {store.url}; list what is there: holdfast schedules")
+
+
+def contended(name: str) -> StoreContended:
+    """It changes faster than we can."""
+    return StoreContended(f"schedule {name}: other processes changed it {TRIES} times meanwhile. Try again.")

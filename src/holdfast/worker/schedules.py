@@ -1,0 +1,119 @@
+"""The schedule loop: decides the slots that are due, if no other worker is at it.
+
+A duty in the store that runs out by itself says which worker; the schedule's revision sees to it that two never decide
+one slot. The loop sleeps until the next slot of any schedule, and wakes when a schedule was changed by
+hand, or a run has ended that a buffered slot waits for. With nothing due, a look is one read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+from holdfast.errors import HoldfastError
+from holdfast.ports.schedules import SCHEDULES
+from holdfast.schedules.due import DUTY, declare, fire_buffered, fire_due
+from holdfast.worker.seat import Seat
+
+LOG = logging.getLogger("holdfast.worker")
+LOOK = 5
+"""A worker looks every so many polls, in case that another process made a schedule."""
+
+SPREAD = 0.2
+"""Seconds by which a worker that another was quicker than comes later, by chance: they need not all come at once."""
+
+SOME = 20
+"""Schedules with a buffered slot that one pass looks at without having heard of a run's end."""
+
+PAUSE = 2.0
+"""Seconds after a failure."""
+
+
+class Awaited:
+    """Runs whose end a buffered slot waits for, and hints of them. Heard from any thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._runs: dict[str, frozenset[str]] = {}
+        self._all: frozenset[str] = frozenset({SCHEDULES})
+        self._heard: set[str] = set()
+        self.hinted: asyncio.Event = asyncio.Event()
+
+    def hear(self, run: str) -> None:
+        """A write concerns that run."""
+        if run in self._all and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._note, run)
+
+    def _note(self, run: str) -> None:
+        self._heard.add(run)
+        self.hinted.set()
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def learn(self, schedule: str, runs: frozenset[str]) -> None:
+        """What it waits for now. It is the last to be looked at again."""
+        if not runs and schedule not in self._runs:
+            return
+        self._runs.pop(schedule, None)
+        if runs:
+            self._runs[schedule] = runs
+        self._all = frozenset({SCHEDULES}).union(*self._runs.values())
+
+    def take(self) -> list[str]:
+        """The schedules to look at: those that were heard of, and some more, in case that nobody said anything."""
+        self.hinted.clear()
+        heard, self._heard = self._heard, set()
+        hinted = [schedule for schedule, runs in self._runs.items() if runs & heard]
+        return list(dict.fromkeys((*hinted, *list(self._runs)[:SOME])))
+
+
+async def fire_until_stopped(worker: Seat) -> None:
+    """One pass after another, as long as the worker takes work."""
+    awaited = Awaited(asyncio.get_running_loop())
+    unsubscribe = worker.store.subscribe(awaited.hear)
+    try:
+        while not worker.is_stopping:
+            try:
+                wait = await _pass(worker, awaited)
+            except HoldfastError as error:
+                LOG.warning("firing schedules failed, retrying in %.0f s: %s", PAUSE, error)
+                wait = PAUSE
+            except Exception:
+                LOG.exception("firing schedules failed unexpectedly, retrying in %.0f s", PAUSE)
+                wait = PAUSE
+            await _hint_or(awaited.hinted, wait)
+    finally:
+        unsubscribe()
+        if not worker.is_stopped:
+            await worker.store.drop_duty(DUTY, holder=worker.options.instance)
+
+
+async def _pass(worker: Seat, awaited: Awaited) -> float:
+    """Decides what there is to decide; seconds until there may be more."""
+    instance = worker.options.instance
+    if not worker.has_declared:
+        await declare(worker.store, worker.schedules, instance=instance, by=worker.options.id)
+        worker.has_declared = True
+    for schedule in awaited.take():
+        awaited.learn(schedule, await fire_buffered(worker.store, schedule))
+    poll = worker.options.poll.total_seconds()
+    fired = await fire_due(worker.store, holder=instance)
+    if fired is None:
+        return poll + random.uniform(0, SPREAD)
+    for schedule, runs in fired.awaited.items():
+        awaited.learn(schedule, runs)
+    look = poll if awaited else poll * LOOK
+    return look if fired.wait is None else min(look, fired.wait.total_seconds())
+
+
+async def _hint_or(hint: asyncio.Event, seconds: float) -> None:
+    if hint.is_set() or seconds <= 0:
+        await asyncio.sleep(0)
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await hint.wait()
+    except TimeoutError:
+        return
