@@ -48,7 +48,7 @@ class Page:
         return FOLDER / f"{self.module.removeprefix('holdfast.')}.md"
 
 
-NOT_MADE = {"Run", "Batch", "Call", "SimRun", "Step", "SyncStep", "SyncWorkflow"}
+NOT_MADE = {"Run", "Batch", "ScheduleHandle", "Call", "SimRun", "Step", "SyncStep", "SyncWorkflow"}
 """Classes whose objects users get and do not make."""
 
 HIDDEN = {
@@ -86,6 +86,12 @@ PAGES = (
             Section("Messages", ("Signal", "Topic", "RunVar")),
             Section("Applications", ("App", "Run", "Call", "Status", "RunView", "JournalEvent")),
             Section("Hooks", ("Hook", "Fact")),
+            Section(
+                "Schedules",
+                ("Schedule", "ScheduleHandle", "ScheduleView"),
+                "",
+                (("Slot", "holdfast.client.schedules"),),
+            ),
             Section("Batches", ("Batch", "Item", "Counts")),
             Section("What an app can run", ("Manifest", "ManifestEntry"), "", tuple((x, MANIFEST) for x in PARTS)),
             Section(
@@ -114,7 +120,7 @@ PAGES = (
         (
             Section("In a workflow", ("sleep", "gather", "each", "wait", "saga", "Signal", "Topic")),
             Section("In a step", ("put_blob", "get_blob")),
-            Section("Applications", ("App", "Run", "Batch")),
+            Section("Applications", ("App", "Run", "Batch", "ScheduleHandle")),
         ),
         rest="The same as in holdfast",
     ),

@@ -31,6 +31,9 @@ from holdfast import (
     RetryAfter,
     Run,
     RunVar,
+    Schedule,
+    ScheduleHandle,
+    ScheduleView,
     Signal,
     Status,
     Topic,
@@ -359,6 +362,30 @@ async def use_machines(order: Order) -> None:
     assert_type(run, Run[Delivered | Refused])
     assert_type(await app.get("run-42", parcel), Run[Delivered | Refused])
     assert_type(parcel.diagram("svg"), str)
+
+
+@workflow
+async def charge_all(count: int) -> str:
+    return str(count)
+
+
+by_night = Schedule("nightly", charge_all(3), cron="0 3 * * *", tz="Europe/Berlin")
+
+
+async def use_schedules() -> None:
+    assert_type(by_night, Schedule[str])
+    Schedule("pulse", charge_all(1), every="15m", jitter="30s", overlap="buffer_one", missed="all", catch_up="2h")
+    App("memory://", schedules=[by_night])
+    handle = await app.schedule(Schedule("once", charge_all(2), at=[datetime(2026, 12, 24, tzinfo=UTC)], times=1))
+    assert_type(handle, ScheduleHandle[str])
+    await handle.pause(reason="stock-taking")
+    assert_type(await handle.trigger(), Run[str])
+    assert_type(await (await app.get_schedule("nightly", charge_all)).trigger(), Run[str])
+    async for slot in handle.backfill(datetime.now(UTC), datetime.now(UTC), most=10):
+        assert_type(slot.run, str)
+    async for view in app.schedules():
+        assert_type(view, ScheduleView)
+        assert_type(view.next, datetime | None)
 
 
 anything = load_flow("order.yaml")
