@@ -16,6 +16,7 @@ from holdfast.authoring.script.workflows import Call
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name
 from holdfast.core.instants import LONGEST_KEPT
+from holdfast.core.references import references_in
 from holdfast.core.schedule import Definition, Missed, Overlap, Work
 from holdfast.core.timetable import make_timetable
 from holdfast.errors import DefinitionError, InvalidSchedule
@@ -174,6 +175,11 @@ def _work(call: Call[Any], queue: str) -> Work:
         raise InvalidSchedule(
             f"the arguments of {call.spec.name} take {len(call.args):,} bytes; a schedule keeps at most "
             f"{MOST_ARGUMENTS:,}. Give the workflow a name to look the rest up by."
+        )
+    if references_in(call.args):
+        raise InvalidSchedule(
+            f"the arguments of {call.spec.name} refer to a blob, which would be collected before the schedule ends. "
+            "Store the blob in the workflow, or give the bytes themselves."
         )
     spec = call.spec
     return Work(

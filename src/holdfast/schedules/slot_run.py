@@ -24,7 +24,7 @@ def run_of(name: str, work: Work, start: Pending, now: datetime) -> NewRun:
     """As `app.start` would make it now."""
     blobs: dict[str, bytes] = {}
     args = bytes(work.args)
-    value, blob = carry(args, blobs)
+    value, blob, refs = carry(args, blobs)
     if work.flow:
         blobs[work.code] = DefinitionBytes(work.flow)
     started = e.Started(
@@ -38,6 +38,7 @@ def run_of(name: str, work: Work, start: Pending, now: datetime) -> NewRun:
         attributes={ATTRIBUTE: name},
         value=value,
         blob=blob,
+        refs=refs,
     )
     new, _ = new_run(start.run, started, now, blobs=blobs, input_hash=input_hash(args))
     return new

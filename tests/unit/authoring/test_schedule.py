@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Schedule, workflow
+from holdfast import App, BlobRef, Schedule, workflow
 from holdfast.errors import DefinitionError, HoldfastError, InvalidDuration, InvalidId, InvalidInput, InvalidSchedule
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -17,6 +17,11 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 @workflow
 async def report(day: str = "today") -> str:
     return day
+
+
+@workflow
+async def attach(file: BlobRef) -> int:
+    return file.size
 
 
 @pytest.mark.parametrize(
@@ -68,6 +73,12 @@ def test_what_is_not_a_call_is_refused() -> None:
         Schedule("s", wrong(1, 2, 3), every="1h")
     with pytest.raises(InvalidSchedule, match="a schedule keeps at most"):
         Schedule("s", report("x" * 300_000), every="1h")
+
+
+def test_arguments_that_refer_to_a_blob_are_refused() -> None:
+    """Promise: nothing keeps a blob for a schedule, so a run of it would miss the blob."""
+    with pytest.raises(InvalidSchedule, match="refer to a blob"):
+        Schedule("s", attach(BlobRef("0" * 64, 3, "json")), every="1h")
 
 
 def test_an_app_has_one_schedule_of_a_name() -> None:
