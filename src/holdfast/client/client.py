@@ -35,7 +35,7 @@ from holdfast.core.trace import CurrentTrace, no_trace, trace_now
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.facts import RunStarted
 from holdfast.ports.inbox import publication
-from holdfast.ports.runs import Existing, Filter, Lacking, RunRow
+from holdfast.ports.runs import Existing, Filter, Lacking, Made, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
 from holdfast.turn.start import new_run
@@ -177,11 +177,8 @@ class Client:
             made = await local.make(new, turn, key_since=now - KEY_WINDOW, is_named=id is not None)
         else:
             made = await self.store.create(new, key_since=now - KEY_WINDOW)
-        if isinstance(made, Existing):
-            _check_existing(made, spec, new.input_hash, if_exists)
-            return ClientRun(self, made.run.id, spec)
-        if isinstance(made, Lacking):
-            raise BlobNotFound(_LACKING)
+        if not isinstance(made, Made):
+            return ClientRun(self, _existing_id(made, spec, new.input_hash, if_exists), spec)
         run.is_new = True
         if RunStarted in self.telemetry.wanted:
             self.telemetry.tell(RunStarted(run_id, spec.name, spec.version, started.queue))
@@ -295,8 +292,10 @@ def _check_topic(channel: Channel[Any], verb: str) -> None:
     raise NotAllowedHere(f"app.{verb}({channel.name}): {channel.name} is a Signal, which goes to one run: {advice}")
 
 
-def _check_existing(made: Existing, spec: WorkflowSpec, digest: str, if_exists: IfExists | None) -> None:
-    """Whether the run that has the id or key may be returned."""
+def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, digest: str, if_exists: IfExists | None) -> str:
+    """The run that has the id or key, if it may be returned. Else an error: nothing was started."""
+    if isinstance(made, Lacking):
+        raise BlobNotFound(_LACKING)
     row = made.run
     name = f"key {row.key!r} was used less than 24 h ago for run {row.id}" if made.by_key else f"run {row.id!r} exists"
     if if_exists == "reject":
@@ -309,6 +308,7 @@ def _check_existing(made: Existing, spec: WorkflowSpec, digest: str, if_exists: 
             f"{name}, with different input: nothing was started. Use a different {'key' if made.by_key else 'id'} for "
             'a different request, or if_exists="return" to get that run whatever its input'
         )
+    return row.id
 
 
 def _check_if_exists(value: object) -> None:

@@ -10,6 +10,7 @@
         assert run.result() == "shipped"
 
     sim.py    the world of one test: memory store, worker, clock
+    run.py    a run in it
     fake.py   what stands for a step, a resource, a workflow
     loop.py   an event loop that jumps instead of waiting
     sweep/    a crash at every point, for users' workflows
@@ -19,7 +20,8 @@
 
 from holdfast.testing.fake import Fake
 from holdfast.testing.replaying import Problem, ReplayFailed, ReplayReport, replay
-from holdfast.testing.sim import Sim, SimRun
+from holdfast.testing.run import SimRun
+from holdfast.testing.sim import Sim
 from holdfast.testing.sweep import Finding, SweepFailed, SweepReport, crash_sweep
 
 __all__ = [

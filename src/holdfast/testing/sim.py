@@ -11,14 +11,14 @@ import itertools
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from holdfast import sync
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.app import App
-from holdfast.authoring.handle import JournalEvent, RunView
+from holdfast.authoring.handle import RunView
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.schedule import Schedule
@@ -30,7 +30,6 @@ from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client import schedules
 from holdfast.client.client import Client, IfExists
-from holdfast.client.run import ClientRun, events_of
 from holdfast.config import RecoverySettings
 from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, parse_duration
@@ -38,19 +37,18 @@ from holdfast.core.plurals import counted
 from holdfast.core.schedule import Definition
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
-from holdfast.core.turn import Turn
-from holdfast.errors import DefinitionError, HoldfastError, ResultTimeout, Stuck, UnknownWorkflow
+from holdfast.errors import DefinitionError, HoldfastError, Stuck, UnknownWorkflow
 from holdfast.ports.runs import Filter
 from holdfast.ports.telemetry import Telemetry
 from holdfast.testing.advice import way_on
 from holdfast.testing.fake import Fake
 from holdfast.testing.loop import VirtualLoop, refuse_nesting
+from holdfast.testing.run import SimRun
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
 
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 BEGINNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -74,51 +72,6 @@ class SimWorker(Worker):
     """The real worker, without the one thing in it that runs by the real clock."""
 
     heartbeat: type[Heartbeat] = _Still
-
-
-class SimRun(sync.Run[R_co]):
-    """A run in a simulation: the verbs of `holdfast.sync.Run`, none of which waits."""
-
-    def __init__(self, run: Any, sim: Sim) -> None:
-        super().__init__(run, sim)
-        self._sim = sim
-
-    @property
-    def waiting(self) -> str:
-        """What the run is doing now, as a sentence; empty when it has ended."""
-        return self.view().waiting
-
-    def result(self, timeout: Duration | None = None) -> R_co:
-        """The result, or raises the error the run ended with. If it has not ended, the error says what it waits for;
-        with a `timeout`, time may pass before that."""
-        if self.wait(timeout) is None:
-            view = self.view()
-            raise ResultTimeout(f"run {self.id} has not ended: {view.waiting}. {self._sim.advice(view)}")
-        return super().result()
-
-    def wait(self, timeout: Duration | None = None) -> Status | None:
-        """How it ended; None if it has not. With a `timeout`, up to that much time passes first."""
-        if timeout is not None:
-            self._sim.pass_time(timeout, until_end_of=self.id)
-        status = self.status()
-        return status if status.is_terminal else None
-
-    def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
-        """Sends a signal, and lets the run take it."""
-        super().signal(channel, value, id=id or self._sim.next_id("signal"))
-
-    def retry(self, *, id: str | None = None) -> SimRun[R_co]:
-        """Starts a new run that takes over what this one has completed."""
-        made = self._sim.call(self._run.retry(id=id or self._sim.next_id("run")))
-        return SimRun(made, self._sim)
-
-    def follow(self, *, after: int | JournalEvent = 0) -> Iterator[JournalEvent]:
-        """The journal so far. It does not wait for more."""
-        turns: list[Turn] = self._sim.call(cast("ClientRun[R_co]", self._run).history())
-        root = self.view().root
-        every = [event for turn in turns for event in events_of(turn, root)]
-        seen = (after.seq, after.index) if isinstance(after, JournalEvent) else (after + 1, -1)
-        return iter([event for event in every if (event.seq, event.index) > seen])
 
 
 class Sim:

@@ -1,0 +1,66 @@
+"""A run of a simulation: what a test does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from holdfast import sync
+from holdfast.authoring.handle import JournalEvent
+from holdfast.authoring.script.channels import Channel
+from holdfast.client.run import ClientRun, events_of
+from holdfast.core.durations import Duration
+from holdfast.core.status import Status
+from holdfast.core.turn import Turn
+from holdfast.errors import ResultTimeout
+
+if TYPE_CHECKING:
+    from holdfast.testing.sim import Sim
+
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+
+class SimRun(sync.Run[R_co]):
+    """A run in a simulation: the verbs of `holdfast.sync.Run`, none of which waits."""
+
+    def __init__(self, run: Any, sim: Sim) -> None:
+        super().__init__(run, sim)
+        self._sim = sim
+
+    @property
+    def waiting(self) -> str:
+        """What the run is doing now, as a sentence; empty when it has ended."""
+        return self.view().waiting
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """The result, or raises the error the run ended with. If it has not ended, the error says what it waits for;
+        with a `timeout`, time may pass before that."""
+        if self.wait(timeout) is None:
+            view = self.view()
+            raise ResultTimeout(f"run {self.id} has not ended: {view.waiting}. {self._sim.advice(view)}")
+        return super().result()
+
+    def wait(self, timeout: Duration | None = None) -> Status | None:
+        """How it ended; None if it has not. With a `timeout`, up to that much time passes first."""
+        if timeout is not None:
+            self._sim.pass_time(timeout, until_end_of=self.id)
+        status = self.status()
+        return status if status.is_terminal else None
+
+    def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
+        """Sends a signal, and lets the run take it."""
+        super().signal(channel, value, id=id or self._sim.next_id("signal"))
+
+    def retry(self, *, id: str | None = None) -> SimRun[R_co]:
+        """Starts a new run that takes over what this one has completed."""
+        made = self._sim.call(self._run.retry(id=id or self._sim.next_id("run")))
+        return SimRun(made, self._sim)
+
+    def follow(self, *, after: int | JournalEvent = 0) -> Iterator[JournalEvent]:
+        """The journal so far. It does not wait for more."""
+        turns: list[Turn] = self._sim.call(cast("ClientRun[R_co]", self._run).history())
+        root = self.view().root
+        every = [event for turn in turns for event in events_of(turn, root)]
+        seen = (after.seq, after.index) if isinstance(after, JournalEvent) else (after + 1, -1)
+        return iter([event for event in every if (event.seq, event.index) > seen])
