@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Conflict, Schedule, ScheduleNotFound, Status, sleep, sync, workflow
+from holdfast import App, Conflict, Fact, Hook, Schedule, ScheduleNotFound, Status, facts, sleep, sync, workflow
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.sqlite import open_sqlite
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.client import schedules
 from holdfast.client.client import Client
 from holdfast.client.inspect.findings import store_findings
@@ -25,9 +26,11 @@ from holdfast.ports.store import Store
 from holdfast.schedules.due import declare, fire_due
 from holdfast.testing import Sim
 from holdfast.testing.conformance.world import World as StoreWorld
+from holdfast.testing.sim import at_once
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+TELL = logged().tell
 
 
 @workflow
@@ -168,6 +171,49 @@ def test_at_and_times() -> None:
         assert (thrice.view().fired, thrice.view().next, thrice.view().upcoming) == (3, None, ())
 
 
+class Ear(Hook):
+    """Hears of runs that schedules start."""
+
+    def __init__(self) -> None:
+        self.heard: list[Fact] = []
+
+    def on(self, fact: Fact) -> None:
+        if isinstance(fact, facts.RunStarted):
+            self.heard.append(fact)
+
+
+def test_hooks_hear_of_each_slot_that_is_started() -> None:
+    """Promise: by the name of its schedule, also of one that was buffered."""
+    ear = Ear()
+    hourly = Schedule("hourly", slow(), every="1h", overlap="buffer_one", times=2)
+    with Sim(App("memory://", workflows=[slow], schedules=[hourly], hooks=[ear]), now=NOON) as sim:
+        sim.advance("3h")
+        assert ear.heard == [facts.RunStarted(run, "slow", "", "default", "hourly") for run in ids(sim)]
+        assert len(ear.heard) == 2
+
+
+async def test_hooks_hear_of_a_run_that_is_triggered() -> None:
+    """Promise: without a worker too. A reason that no store can keep is refused, and nothing is paused."""
+    ear = Ear()
+    async with App("memory://", workflows=[quick], hooks=[ear]) as app:
+        handle = await app.schedule(Schedule("s", quick(), every="1h"))
+        run = await handle.trigger()
+        assert ear.heard == [facts.RunStarted(run.id, "quick", "", "default", "s")]
+        with pytest.raises(InvalidInput, match="reason"):
+            await handle.pause("\0")
+        assert not (await handle.view()).paused
+
+
+def test_a_worker_that_stops_leaves_the_duty_to_the_next() -> None:
+    """Promise: another worker fires at once, and need not wait until the duty has run out."""
+    with Sim(now=NOON) as sim:
+        sim.schedule(Schedule("s", quick(), every="1h"))
+        sim.advance("1h")
+        assert len(ids(sim)) == 1
+        assert not at_once(sim.store.take_duty("schedules", holder="next", ttl=timedelta(seconds=10)))
+    assert at_once(sim.store.take_duty("schedules", holder="next", ttl=timedelta(seconds=10)))
+
+
 # -- on real stores ----------------------------------------------------------------------------------------------------
 
 
@@ -217,10 +263,10 @@ async def test_no_slot_twice_and_none_lost_whatever_crashes(store: Any, rng: ran
     clock: VirtualClock = store.clock
     for _ in range(30):
         clock.advance(timedelta(seconds=rng.choice([5, 60, 200])))
-        workers = (fire_due(store, holder=f"i{number}") for number in range(4))
+        workers = (fire_due(store, holder=f"i{number}", tell=TELL) for number in range(4))
         await asyncio.gather(*workers, return_exceptions=True)
     del store.move_schedule
-    while (fired := await fire_due(store, holder="i1")) is not None and not fired.wait:
+    while (fired := await fire_due(store, holder="i1", tell=TELL)) is not None and not fired.wait:
         pass
     minutes = int((clock.now() - NOON) / timedelta(minutes=1))
     assert await runs_of(store) == [f"s@{(NOON + timedelta(minutes=n)).isoformat()}" for n in range(1, minutes + 1)]
@@ -232,15 +278,15 @@ async def test_one_worker_at_a_time_has_the_duty(store: Any) -> None:
     due, nobody writes."""
     await declare(store, {"s": Schedule("s", quick(), every="1m").definition}, instance="i1", by="w1")
     clock: VirtualClock = store.clock
-    idle = await fire_due(store, holder="i2")
+    idle = await fire_due(store, holder="i2", tell=TELL)
     assert idle is not None
     assert idle.wait == timedelta(minutes=1)
     clock.advance(timedelta(minutes=1))
     assert await store.take_duty("schedules", holder="i1", ttl=timedelta(seconds=10))
-    assert await fire_due(store, holder="i2") is None
+    assert await fire_due(store, holder="i2", tell=TELL) is None
     assert await runs_of(store) == []
     clock.advance(timedelta(seconds=11))
-    assert await fire_due(store, holder="i2") is not None
+    assert await fire_due(store, holder="i2", tell=TELL) is not None
     assert len(await runs_of(store)) == 1
 
 
@@ -253,7 +299,7 @@ async def test_a_schedule_that_cannot_be_decided_hurts_no_other(store: Any, capl
         Move(name="b", revision=broken.revision, next_at=NOON, workflow="quick", body=b'{"cursor":1}')
     )
     store.clock.advance(timedelta(minutes=1))
-    await fire_due(store, holder="i1")
+    await fire_due(store, holder="i1", tell=TELL)
     assert [run[0] for run in await runs_of(store)] == ["a", "c"]
     assert "schedule b" in caplog.text
     put_off = await store.schedule("b")

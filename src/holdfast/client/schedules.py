@@ -14,6 +14,7 @@ from holdfast.authoring.schedule import Schedule, check_schedule_name
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.client.run import ClientRun
 from holdfast.core.declaration import is_declared, made_by_hand
+from holdfast.core.ids import check_text
 from holdfast.core.instants import kept_instant
 from holdfast.core.schedule import Fate, Overlap, Pause, Pending, ScheduleState, add, next_slot
 from holdfast.core.specs import WorkflowSpec
@@ -93,6 +94,7 @@ class ScheduleHandle(Generic[R]):
     async def pause(self, reason: str = "") -> None:
         """Takes no slot until it is resumed. Runs that are open continue."""
         actor = self._client.actor
+        check_text(reason, "reason")
 
         def decide(state: ScheduleState, now: datetime) -> ScheduleState:
             return state if state.paused else msgspec.structs.replace(state, paused=Pause(now, reason, actor))
@@ -160,6 +162,7 @@ class ScheduleHandle(Generic[R]):
                 return Slot(at, run, "started")
             step, fate = add(self.name, state, now, Pending(run, at, is_slot=False), await book.open_runs(store, state))
             if await book.write(store, self.name, stored.revision, step, now, by_hand=True):
+                book.tell_starts(self.name, step, self._client.telemetry.tell)
                 return Slot(at, run, fate)
         raise book.contended(self.name)
 

@@ -29,12 +29,14 @@ class _RunFact(_Fact, frozen=True):
 
 
 class RunStarted(_Fact, frozen=True):
-    """A client of this process started a run; it is durable."""
+    """A client of this process started a run, or a worker of it the run of a schedule's slot; it is durable.
+    `schedule` is the name of that schedule, also if it was triggered by hand."""
 
     run: str
     workflow: str
     version: str
     queue: str
+    schedule: str = ""
 
 
 class RunClaimed(_RunFact, frozen=True):

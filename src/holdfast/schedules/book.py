@@ -9,8 +9,10 @@ import msgspec
 
 from holdfast.core.schedule import Advance, ScheduleState, next_look
 from holdfast.errors import CorruptJournal, ScheduleNotFound, StoreContended
+from holdfast.ports.facts import RunStarted
 from holdfast.ports.schedules import Move, Moved, StoredSchedule
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Tell
 from holdfast.schedules.slot_run import cancel_of, run_of
 from holdfast.upkeep import imposition
 
@@ -67,6 +69,13 @@ async def write(
         )
     )
     return isinstance(moving, Moved)
+
+
+def tell_starts(name: str, advance: Advance, tell: Tell) -> None:
+    """Tells of the runs that were made."""
+    work = advance.state.definition.work
+    for start in advance.starts:
+        tell(RunStarted(start.run, work.workflow, work.version, work.queue, name))
 
 
 async def change(

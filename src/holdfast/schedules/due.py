@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -12,11 +11,12 @@ from holdfast.core.declaration import declared, has_rivals, settled
 from holdfast.core.instants import later
 from holdfast.core.schedule import Advance, Definition, ScheduleState, advance, next_look
 from holdfast.errors import CorruptJournal, StoreError
+from holdfast.ports.facts import Trouble
 from holdfast.ports.schedules import Move, StoredSchedule
 from holdfast.ports.store import Store
-from holdfast.schedules.book import TRIES, open_runs, readable_state, state_of, write
+from holdfast.ports.telemetry import Tell
+from holdfast.schedules.book import TRIES, open_runs, readable_state, state_of, tell_starts, write
 
-LOG = logging.getLogger("holdfast.worker")
 DUTY = "schedules"
 TTL = timedelta(seconds=10)
 """How long a worker has the duty after each pass. If it dies, another fires this much later at most."""
@@ -36,7 +36,7 @@ class Fired(msgspec.Struct):
     awaited: dict[str, frozenset[str]] = {}
 
 
-async def fire_due(store: Store, *, holder: str) -> Fired | None:
+async def fire_due(store: Store, *, holder: str, tell: Tell) -> Fired | None:
     """Decides what is due; None if another worker has the duty. Without anything due it only reads."""
     due = await store.due_schedules(limit=LIMIT)
     fired = Fired(wait=None if due.next_at is None else max(due.next_at - due.now, timedelta(0)))
@@ -46,11 +46,12 @@ async def fire_due(store: Store, *, holder: str) -> Fired | None:
         return None
     for stored in due.schedules:
         try:
-            state = await _fire(store, stored, due.now)
+            state = await _fire(store, stored, due.now, tell)
         except Exception as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
-            LOG.exception("schedule %s: its slots were not decided, trying again in a minute", stored.name)
+            what = f"schedule {stored.name}: its slots were not decided, trying again in a minute"
+            tell(Trouble(what, error, is_known=False, is_bug=True))
             put_off = later(due.now, PUT_OFF)
             await store.move_schedule(
                 Move(
@@ -67,7 +68,7 @@ async def fire_due(store: Store, *, holder: str) -> Fired | None:
     return fired
 
 
-async def fire_buffered(store: Store, name: str) -> frozenset[str]:
+async def fire_buffered(store: Store, name: str, *, tell: Tell) -> frozenset[str]:
     """A run ended that a buffered slot of this schedule may wait for. Returns the runs it waits for now."""
     stored = await store.schedule(name)
     if stored is None:
@@ -76,10 +77,11 @@ async def fire_buffered(store: Store, name: str) -> frozenset[str]:
     step = advance(name, state, now, await open_runs(store, state))
     if step.starts and await write(store, name, stored.revision, step, now):
         state = step.state
+        tell_starts(name, step, tell)
     return frozenset(state.open) if state.buffered else frozenset()
 
 
-async def _fire(store: Store, stored: StoredSchedule, now: datetime) -> ScheduleState | None:
+async def _fire(store: Store, stored: StoredSchedule, now: datetime, tell: Tell) -> ScheduleState | None:
     """Decides one schedule. None: another process was quicker."""
     state = state_of(stored)
     if has_rivals(state):
@@ -87,8 +89,7 @@ async def _fire(store: Store, stored: StoredSchedule, now: datetime) -> Schedule
     step = advance(stored.name, state, now, await open_runs(store, state))
     if not await write(store, stored.name, stored.revision, step, now):
         return None
-    for start in step.starts:
-        LOG.info("schedule %s: started %s", stored.name, start.run, extra={"event": "scheduled", "run": start.run})
+    tell_starts(stored.name, step, tell)
     return step.state
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
@@ -15,6 +15,7 @@ from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.ids import check_name
 from holdfast.core.instants import LONGEST_WAIT
 from holdfast.errors import InvalidInput
+from holdfast.ports.leases import WorkerRow
 
 
 class WorkerOptions(msgspec.Struct, frozen=True):
@@ -38,6 +39,18 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     recovery: RecoverySettings = msgspec.field(default_factory=RecoverySettings)
     on_loss: Literal["store", "stop"] = "store"
     """What a worker goes by while the lease manager that it has does not answer."""
+
+    def row(self, definitions: tuple[tuple[str, str], ...], started_at: datetime) -> WorkerRow:
+        """How the store knows a worker of this process that begins now."""
+        return WorkerRow(
+            instance=self.instance,
+            worker=self.id,
+            queues=self.queues,
+            definitions=definitions,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            started_at=started_at,
+        )
 
 
 def worker_options(

@@ -8,15 +8,14 @@ hand, or a run has ended that a buffered slot waits for. With nothing due, a loo
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 
 from holdfast.errors import HoldfastError
+from holdfast.ports.facts import Trouble
 from holdfast.ports.schedules import SCHEDULES
 from holdfast.schedules.due import DUTY, declare, fire_buffered, fire_due
 from holdfast.worker.seat import Seat
 
-LOG = logging.getLogger("holdfast.worker")
 LOOK = 5
 """A worker looks every so many polls, in case that another process made a schedule."""
 
@@ -78,10 +77,11 @@ async def fire_until_stopped(worker: Seat) -> None:
             try:
                 wait = await _pass(worker, awaited)
             except HoldfastError as error:
-                LOG.warning("firing schedules failed, retrying in %.0f s: %s", PAUSE, error)
+                worker.telemetry.tell(Trouble(f"firing schedules failed, retrying in {PAUSE:.0f} s", error))
                 wait = PAUSE
-            except Exception:
-                LOG.exception("firing schedules failed unexpectedly, retrying in %.0f s", PAUSE)
+            except Exception as error:  # noqa: BLE001 the loop must not end
+                what = f"firing schedules failed unexpectedly, retrying in {PAUSE:.0f} s"
+                worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))
                 wait = PAUSE
             await _hint_or(awaited.hinted, wait)
     finally:
@@ -97,9 +97,9 @@ async def _pass(worker: Seat, awaited: Awaited) -> float:
         await declare(worker.store, worker.schedules, instance=instance, by=worker.options.id)
         worker.has_declared = True
     for schedule in awaited.take():
-        awaited.learn(schedule, await fire_buffered(worker.store, schedule))
+        awaited.learn(schedule, await fire_buffered(worker.store, schedule, tell=worker.telemetry.tell))
     poll = worker.options.poll.total_seconds()
-    fired = await fire_due(worker.store, holder=instance)
+    fired = await fire_due(worker.store, holder=instance, tell=worker.telemetry.tell)
     if fired is None:
         return poll + random.uniform(0, SPREAD)
     for schedule, runs in fired.awaited.items():

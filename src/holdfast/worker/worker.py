@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -95,15 +93,7 @@ class Worker:
             freed=self._freed,
             met=self.met,
         )
-        self.row: WorkerRow = WorkerRow(
-            instance=options.instance,
-            worker=options.id,
-            queues=options.queues,
-            definitions=registry.held,
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            started_at=store.clock.now(),
-        )
+        self.row: WorkerRow = options.row(registry.held, store.clock.now())
         self.work_hinted: asyncio.Event = asyncio.Event()
         self.admission: Admission = Admission(options.concurrency, options.batch)
         self.others_wrote: Callable[[], None] = lambda: None
@@ -169,9 +159,9 @@ class Worker:
         self._unsubscribe = self.store.subscribe(self._hints.hear)
         self._tasks = [
             self._loop.create_task(claim_until_stopped(self), name="holdfast-claiming"),
+            self._loop.create_task(fire_until_stopped(self), name="holdfast-schedules"),
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
             self._loop.create_task(sweep_until_stopped(self), name="holdfast-sweeping"),
-            self._loop.create_task(fire_until_stopped(self), name="holdfast-schedules"),
         ]
         if self.granted is not None:
             self._tasks.append(self._loop.create_task(self.granted.watch(), name="holdfast-orphans"))
@@ -307,7 +297,9 @@ class Worker:
         until = asyncio.get_running_loop().time() + limit
         self.engine.drain()
         if self._tasks:
-            await asyncio.wait([self._tasks[0]], timeout=limit)
+            claiming, firing = self._tasks[:2]
+            firing.cancel()  # it gives its duty up: another worker fires from now on
+            await asyncio.wait([claiming, firing], timeout=limit)
         self._all_quiet.clear()
         try:
             async with asyncio.timeout_at(until):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from holdfast import Schedule, workflow
 from tests.unit.cli.conftest import Cli
 
@@ -22,15 +24,19 @@ def make(cli: Cli) -> None:
     asyncio.run(put())
 
 
-def test_schedules_are_listed_and_acted_upon(cli: Cli) -> None:
-    """Contract: a line each with state, slots and words; pause with a reason, resume, trigger, backfill, remove."""
+def test_schedules_are_listed_and_acted_upon(cli: Cli, caplog: pytest.LogCaptureFixture) -> None:
+    """Contract: a line each with state, slots and words; pause with a reason, resume, trigger, backfill, remove. Who
+    did it is recorded."""
     make(cli)
     name, state, following, last, missed, _, served, words = cli.ok("schedules").rstrip("\n").split("\t")
     assert (name, state, last, missed, served) == ("nightly", "active", "", "0", "hello")
     assert words == "At 03:00 every day (Europe/Berlin)"
     assert following.endswith(":00:00.000Z")
     assert json.loads(cli.ok("schedules", "--json"))["next"] == following
-    assert "paused: stock-taking" in cli.ok("schedules", "pause", "nightly", "--reason", "stock-taking")
+    with caplog.at_level("INFO", "holdfast.audit"):
+        paused = cli.ok("schedules", "pause", "nightly", "--reason", "stock-taking", "--as", "ann")
+    assert "paused: stock-taking" in paused
+    assert "ann: schedules pause (nightly)" in caplog.messages
     assert cli.ok("schedules", "list").split("\t")[1] == "paused: stock-taking"
     assert f"active, next {following}" in cli.ok("schedules", "resume", "nightly")
     run = cli.ok("schedules", "trigger", "nightly").strip()
