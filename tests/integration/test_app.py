@@ -15,7 +15,7 @@ import pytest
 from holdfast import App, Retry, Status, remote, step, workflow
 from holdfast.app import open_store
 from holdfast.client.client import Client
-from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
+from holdfast.errors import Conflict, DefinitionError, InvalidInput, NotAllowedHere, UnknownWorkflow
 from tests.support.world import World
 
 
@@ -42,11 +42,14 @@ def test_run_of_a_workflow_the_app_does_not_serve() -> None:
 
 
 def test_run_is_idempotent_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Promise: the address comes from the environment; the same id gives the same result."""
+    """Promise: the address comes from the environment; the same id and input give the same result, and different
+    input is refused."""
     monkeypatch.setenv("HOLDFAST_URL", f"sqlite:///{tmp_path / 'here.db'}")
     app = App(workflows=[hello])
     assert app.run(hello("world"), id="first", timeout="10s") == "hello world"
-    assert app.run(hello("again"), id="first") == "hello world"
+    assert app.run(hello("world"), id="first") == "hello world"
+    with pytest.raises(Conflict, match="different input"):
+        app.run(hello("again"), id="first")
     assert (tmp_path / "here.db").exists()
     assert repr(app) == f"<App sqlite:///{tmp_path / 'here.db'} with 1 workflow>"
     assert not app.is_open

@@ -324,7 +324,7 @@ async def test_an_end_by_grace_takes_the_file_from_a_body_in_a_transaction(tmp_p
     @workflow
     async def work() -> None:
         try:
-            await asyncio.Event().wait()
+            await asyncio.sleep(3600)
         finally:
             await tidy()
 
