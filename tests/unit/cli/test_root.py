@@ -16,6 +16,7 @@ def test_every_command_has_json_debug_config_and_a_summary(cli: Cli, name: str) 
         "flow": list(FlowGroup.groups["Commands"]),
         "tokens": ["add", "list", "revoke"],
         "messages": ["list", "drop", "replace"],
+        "schedules": ["list", "pause", "resume", "trigger", "backfill", "remove"],
     }
     ways = [(name, part) for part in parts[name]] if name in parts else [(name,)]
     for words in ways:
