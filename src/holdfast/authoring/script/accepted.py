@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, cast
+from typing import Any
 
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.functions import is_a
@@ -30,7 +30,8 @@ def check_accepts(accepts: Accepts | None, what: str) -> tuple[Channel[Any], ...
     for one in declared:
         if not is_a(one, Channel) or one.kind != "signal":
             raise DefinitionError(f"{what}(accepts=…) takes signals such as Signal[bool]('approved'), got {one!r}")
-        _: Shape[Any] = cast("Channel[Any]", one).shape  # a signal without a type is refused here
+    for one in declared:
+        _: Shape[Any] = one.shape  # a signal without a type is refused here
     names = [one.name for one in declared]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
