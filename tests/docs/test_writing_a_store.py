@@ -19,5 +19,5 @@ def test_every_suite_is_named() -> None:
 def test_every_port_has_its_row() -> None:
     """Contract: the table says the gist of each."""
     ports = [port.__name__ for port in (*Store.__bases__, Store) if port.__module__.startswith("holdfast.")]
-    assert len(ports) == 9
+    assert len(ports) == 10
     assert [name for name in ports if f"| `{name}` |" not in PAGE] == []

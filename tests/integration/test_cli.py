@@ -155,7 +155,7 @@ START = ("start", "cli_app:app")
         (["runs", "--url", "memory://"], 1, ["memory of one process"]),
         (["runs", "--url", "mysql://me:secret@host/x"], 1, ["no store for 'mysql://'"]),
         (["runs", "--url", "postgresql://me:secret@127.0.0.1:1/x"], 1, ["no connection to the store", "127.0.0.1"]),
-        (["runs", "cli_app:app", "--url", "memory://"], 2, ["not both"]),
+        (["runs", "--app", "cli_app:app", "--url", "memory://"], 2, ["not both"]),
         (["runs", "--status", "done"], 2, ["unknown status 'done'", "completed"]),
         (["show", "x", "--url", "sqlite:///nowhere.db"], 1, ["no store"]),
     ],

@@ -115,7 +115,8 @@ def served(*flows: Any, **options: Any) -> App:
 def test_a_flow_runs_like_any_workflow() -> None:
     """Contract: declared steps are the plan: started, waited for and asked like code, its result is the output."""
     with Sim(served(ORDER)) as sim:
-        run = sim.start(ORDER({"id": 2, "lines": [{"sku": "a"}, {"sku": "b"}, {"sku": "c"}]}), id="order-2")
+        call = ORDER({"id": 2, "lines": [{"sku": "a"}, {"sku": "b"}, {"sku": "c"}]})
+        run = sim.start(call, id="order-2")
         assert "waiting for signal approved, 3 d left" in run.waiting
         run.signal(approved, True)
         assert run.result() == {
@@ -124,7 +125,7 @@ def test_a_flow_runs_like_any_workflow() -> None:
             "sent": "3 shipped",
             "ok": True,
         }
-        assert sim.start(ORDER({"id": 2}), id="order-2").result() == run.result()
+        assert sim.start(call, id="order-2").result() == run.result()
 
 
 def test_a_wait_that_times_out_gives_its_default() -> None:
@@ -267,7 +268,7 @@ def test_a_failure_names_flow_and_step_and_what_is_completed_stays() -> None:
     )
     with Sim(served(fails)) as sim:
         run = sim.start(fails(None))
-        with pytest.raises(RunFailed, match=r"flow fails: step q failed after 1 attempt\(s\): .*Permanent: cents 3000"):
+        with pytest.raises(RunFailed, match=r"flow fails: step q failed after 1 attempt: .*Permanent: cents 3000"):
             run.result()
         again = run.retry()
         assert again.wait() is not None

@@ -365,7 +365,7 @@ async def test_a_run_that_fails_or_pauses_is_heard_by_default(world: World, capl
         leave.set()
         await world.until(lambda: "run p: paused" in caplog.text)
     [said] = [x.getMessage() for x in caplog.records if x.getMessage().startswith("run f: failed")]
-    assert "step pay failed after 1 attempt(s): ValueError: declined" in said
+    assert "step pay failed after 1 attempt: ValueError: declined" in said
     assert f"({__file__}:" in said
     assert said.endswith("More: holdfast show f")
     assert "look first. More: holdfast show p" in caplog.text

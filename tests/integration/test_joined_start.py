@@ -133,7 +133,7 @@ async def test_conflicts_leave_the_transaction_usable(shared: World) -> None:
     async with app.connection() as connection:
         same = await app.start(greet("ann"), id="used", connection=connection)
         assert same.id == "used"
-        with pytest.raises(Conflict, match="belongs to a run of workflow 'greet'"):
+        with pytest.raises(Conflict, match="is of workflow 'greet'"):
             await app.start(other("ann"), id="used", connection=connection)
         with pytest.raises(Conflict, match="key 'k0'"):
             await app.start(greet("bea"), key="k0", connection=connection)

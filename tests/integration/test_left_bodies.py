@@ -152,7 +152,7 @@ async def test_an_end_by_grace_that_is_refused_begins_no_body_again(tmp_path: Pa
     @workflow
     async def work() -> None:
         try:
-            await asyncio.Event().wait()
+            await asyncio.sleep(3600)
         finally:
             await tidy()
 
@@ -213,7 +213,7 @@ async def test_bodies_are_stopped_after_the_end_is_durable(world: World) -> None
     async def slow() -> None:
         entered.set()
         try:
-            await asyncio.Event().wait()
+            await asyncio.sleep(3600)
         finally:
             stopped.append("slow")
 

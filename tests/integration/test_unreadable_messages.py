@@ -135,7 +135,7 @@ async def test_an_unreadable_message_holds_up_no_other_run(world: World, caplog:
             await run.signal(go, number)
     async with world.worker(app):
         assert [await run.result("10s") for run in runs[1:]] == [1, 2, 3, 4, 5]
-        await paused(world, runs[0], "holdfast drop r0 1")
+        await paused(world, runs[0], "holdfast messages drop r0 1")
     assert "run r0: message 1 in its inbox does not decode" in caplog.text
 
 

@@ -96,7 +96,7 @@ def test_the_wheel_is_called_holdfast_workflows(wheel: Path) -> None:
 def test_it_works_in_an_empty_environment(python: Path, tmp_path: Path) -> None:
     """Promise: help, a first workflow and `init` need nothing but the wheel."""
     holdfast = python.with_name("holdfast")
-    assert "Commands" in run(holdfast, "--help", cwd=tmp_path).stdout
+    assert "Durable workflows" in run(holdfast, "--help", cwd=tmp_path).stdout
     (tmp_path / "hello.py").write_text(HELLO)
     said = run(python, "hello.py", cwd=tmp_path)
     assert (said.stdout, said.returncode) == ("hello world\n", 0), said.stderr

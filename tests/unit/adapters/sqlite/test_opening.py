@@ -170,7 +170,7 @@ async def test_an_absolute_address(path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["", "sqlite:", "sqlite://", "sqlite:///", "sqlite://host/x.db", "postgres://x/y"])
 async def test_an_address_that_is_none(address: str) -> None:
-    with pytest.raises(InvalidInput, match="no address of a SQLite store"):
+    with pytest.raises(InvalidInput, match="not the address of a SQLite store"):
         await open_sqlite(address)
 
 

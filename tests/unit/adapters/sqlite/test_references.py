@@ -56,6 +56,7 @@ def _as_before(path: Path, run: int) -> None:
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX run_blobs_by_blob ON run_blobs (blob);
         ALTER TABLE exposed DROP COLUMN refers;
+        DROP TABLE schedules;
         """
     )
     connection.execute("INSERT INTO run_blobs (run, blob) VALUES (?, ?)", (run, bytes.fromhex(hash_of(INNER))))  # pyright: ignore[reportUnknownMemberType]
