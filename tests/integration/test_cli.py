@@ -400,7 +400,7 @@ def test_a_story_is_told(place: Place) -> None:
     assert re.search(r"^children\npar/hello\tcompleted\thello\t", par, re.MULTILINE)
     whole = json.loads(place.ok("show", "bad", "--json"))
     assert whole["failure"]["message"].endswith("ValueError: boo")
-    assert whole["timeline"][0]["text"] == "started fails"
+    assert whole["timeline"][0]["text"].startswith("started fails (by ")
     assert whole["events"][-1]["type"] == "failed"
     assert [child["id"] for child in json.loads(place.ok("show", "par", "--json"))["children"]] == ["par/hello"]
 

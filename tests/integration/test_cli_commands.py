@@ -22,6 +22,7 @@ EXERCISED = {
     "init", "worker", "start", "runs", "show", "follow", "signal", "publish", "cancel", "kill", "pause", "resume",
     "retry", "workers", "doctor", "lint", "verify", "config", "migrate", "completion", "version",  # a day in the life
     "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space", "messages",  # the rest
+    "schedules",  # the rest
     "tokens", "dashboard",  # the rest, and test_http_server.py
     "demo", "dev",  # test_demo.py, test_cli_dev.py
 }  # fmt: skip
@@ -106,8 +107,8 @@ FLOW = {
 
 
 def test_the_rest_of_the_commands(project: Place) -> None:
-    """Promise: batch, manifest, flow, export, import, compensate, gc, compact, space and messages work, each as a
-    process; with the day in the life, `demo` and `dev` (in tests of their own) that is every command there is."""
+    """Promise: batch, manifest, flow, export, import, compensate, gc, compact, space, messages and schedules work, each
+    as a process; with the day in the life, `demo` and `dev` (in tests of their own) that is every command there is."""
     (project.folder / "quick.py").write_text(QUICK)
     (project.folder / "in.jsonl").write_text('{"number": 4}\n')
     project.run("batch", "quick:app", "double", "--inputs", "in.jsonl", "--out", "out.jsonl").check_returncode()
@@ -122,6 +123,9 @@ def test_the_rest_of_the_commands(project: Place) -> None:
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
     refused = project.run("messages", "drop", "a", "1")
     assert (refused.returncode, "no message 1 waits" in refused.stderr) == (1, True), refused.stderr
+    refused = project.run("schedules", "pause", "nightly")
+    assert (refused.returncode, "nightly" in refused.stderr) == (1, True), refused.stderr
+    assert "Pause a schedule" in project.ok("schedules", "--help")
     project.ok("export", "a", "-o", "a.json")
     other = f"sqlite:///{project.folder / 'other.db'}"
     project.ok("migrate", "--url", other)

@@ -236,7 +236,7 @@ def test_a_store_that_does_not_count_claims_is_found_out() -> None:
 
 
 def test_a_refused_turn_that_leaves_a_message_is_found_out() -> None:
-    assert first_problem(Chatty, first=380).startswith("S3")
+    assert first_problem(Chatty, first=895).startswith("S3")
 
 
 def test_a_worker_that_begins_what_kills_it_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_a_worker_that_blames_everybody_aboard_is_found_out(monkeypatch: pytest.
     """After some deaths every run is quarantined that was there, whoever killed them."""
     monkeypatch.setattr(transaction, "after_death", _without_suspects)
     monkeypatch.setattr(engine, "is_convicted", _convicted_by_claims)
-    assert "lost its workers" in first_problem(MemoryStore, first=39)
+    assert "lost its workers" in first_problem(MemoryStore, first=20)
 
 
 def test_a_count_that_begins_anew_without_progress_is_found_out() -> None:
@@ -322,7 +322,7 @@ def _never_convicted(suspicion: Suspicion, claims: int, max_claims: int) -> bool
 
 
 def _convicted_by_claims(suspicion: Suspicion, claims: int, max_claims: int) -> bool:
-    return claims >= 5
+    return claims >= 3
 
 
 def _without_suspects(before: Suspicion, claims: int, added: int) -> Suspicion:

@@ -29,7 +29,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "First steps": {
         "demo": "Watch a worker get killed and another finish its run.",
         "init": "Create a small working project.",
-        "dev": "Run a worker that restarts when the code changes.",
+        "dev": "Run a worker and the page; both restart when the code changes.",
     },
     "Run workflows": {
         "worker": "Run a worker until it is stopped.",
@@ -126,7 +126,8 @@ class HoldfastCommand(click.Command):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params.extend(_common_options())
-        self.short_help: str | None = COMMANDS.get(self.name or "", self.short_help)
+        if self.callback is not None and self.callback.__name__ == "command":  # not a part of a group
+            self.short_help: str | None = COMMANDS.get(self.name or "", self.short_help)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's, with a hint where an app stands as an argument."""

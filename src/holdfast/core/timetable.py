@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
+from typing import cast
 
 import msgspec
 
@@ -137,9 +138,12 @@ def _instants(at: object) -> tuple[datetime, ...]:
         at = [at]
     if not isinstance(at, list | tuple) or not at:
         raise InvalidSchedule(f"at={at!r}: give a list of aware datetimes.")
-    if len(at) > MOST_INSTANTS:
-        raise InvalidSchedule(f"at= has {len(at):,} instants, at most {MOST_INSTANTS:,} are kept. Use cron= or every=.")
-    return tuple(sorted({kept_instant(one, "at=") for one in at}))
+    given = cast("Sequence[datetime]", at)
+    if len(given) > MOST_INSTANTS:
+        raise InvalidSchedule(
+            f"at= has {len(given):,} instants, at most {MOST_INSTANTS:,} are kept. Use cron= or every=."
+        )
+    return tuple(sorted({kept_instant(one, "at=") for one in given}))
 
 
 def _check_jitter(made: Timetable) -> None:

@@ -80,6 +80,7 @@ class Threads:
         future, work = found
         if not future.cancelled():
             value, error = _outcome(work)
+            del found, work  # before the caller hears of the end, and may look at once
             self._tell(future, value, error)
         return True
 
