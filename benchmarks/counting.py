@@ -14,7 +14,7 @@ import apsw
 import psycopg
 
 from holdfast.adapters.postgres.binary import Statement
-from holdfast.adapters.postgres.dialling import TimedConnection
+from holdfast.adapters.postgres.connections import TimedConnection
 
 
 class Connections:

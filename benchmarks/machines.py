@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from holdfast import LogRow, Machine
-from holdfast.core.machine_log import rehydrate
+from holdfast.core.machine_history import rehydrate
 from holdfast.testing.machines import MemoryLog
 
 TRANSITIONS = 10_000

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from urllib.parse import quote
 
 from holdfast import Conflict, LogRow
-from holdfast.core.machine_log import decode_log_row, encode_log_row
+from holdfast.core.machine_history import decode_log_row, encode_log_row
 
 
 class FileLog:

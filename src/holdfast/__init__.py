@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from holdfast.app import App
-    from holdfast.authoring.batch.plan import Counts
+    from holdfast.authoring.batch.batch_plan import Counts
     from holdfast.authoring.flow.builder import FlowBuilder
-    from holdfast.authoring.flow.opening import load_flow
+    from holdfast.authoring.flow.flow_file import load_flow
     from holdfast.authoring.flow.workflow import Flow
     from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
     from holdfast.authoring.hook import Hook
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from holdfast.client.batches import Batch
     from holdfast.client.items import Item
     from holdfast.client.schedules import ScheduleHandle, ScheduleView
-    from holdfast.core.machine_log import LogRow
+    from holdfast.core.machine_history import LogRow
     from holdfast.core.manifest import Manifest, ManifestEntry
     from holdfast.core.references import BlobRef
     from holdfast.core.retry import Retry
@@ -166,11 +166,11 @@ __all__ = [
 
 _HOMES = {
     "holdfast.app": "App",
-    "holdfast.authoring.batch.plan": "Counts",
+    "holdfast.authoring.batch.batch_plan": "Counts",
     "holdfast.authoring.handle": "JournalEvent Run RunView StoredMessage",
     "holdfast.authoring.hook": "Hook",
     "holdfast.authoring.flow.builder": "FlowBuilder",
-    "holdfast.authoring.flow.opening": "load_flow",
+    "holdfast.authoring.flow.flow_file": "load_flow",
     "holdfast.authoring.flow.workflow": "Flow",
     "holdfast.authoring.machine.breaker": "Breaker",
     "holdfast.authoring.machine.joins": "Join",
@@ -190,7 +190,7 @@ _HOMES = {
     "holdfast.client.batches": "Batch",
     "holdfast.client.items": "Item",
     "holdfast.client.schedules": "ScheduleHandle ScheduleView",
-    "holdfast.core.machine_log": "LogRow",
+    "holdfast.core.machine_history": "LogRow",
     "holdfast.core.manifest": "Manifest ManifestEntry",
     "holdfast.core.references": "BlobRef",
     "holdfast.core.retry": "Retry",

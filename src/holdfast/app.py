@@ -254,12 +254,14 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
         attributes: Mapping[str, str] | None = None,
         connection: object | None = None,
         if_exists: IfExists | None = None,
+        unique: str | None = None,
     ) -> Run[R]:
-        """Starts a run; it is durable when this returns. The same id, or key within 24 h, returns the existing run if
-        its input is the same, and raises `Conflict` if it is not.
+        """Starts a run; it is durable when this returns. The same id, key within 24 h, or unique value returns the
+        existing run if its input is the same, and raises `Conflict` if it is not.
 
         - `id`: names the run for as long as it is kept (see `keep`); then the id is free again
         - `key`: an idempotency key for 24 h
+        - `unique`: at most one open run of the workflow has this value; it is free again when the run ends
         - `if_exists`: "return" returns the existing run whatever its input, "reject" raises `Conflict` for any
         - `delay`: begins later
         - `deadline`: ends a run that takes longer; instead of the workflow's own
@@ -270,7 +272,7 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
         """
         return await (await self.client()).start(
             call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
-            attributes=attributes, connection=connection, if_exists=if_exists,
+            attributes=attributes, connection=connection, if_exists=if_exists, unique=unique,
         )  # fmt: skip
 
     def asgi(
@@ -296,7 +298,7 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
 
     async def compensate(self, id: str) -> Run[list[str]]:
         """Starts the run that undoes what the ended run of a machine left undone; its result names the states."""
-        from holdfast.client.compensating import compensate
+        from holdfast.client.compensation import compensate
 
         return await compensate(await self.client(), id)
 

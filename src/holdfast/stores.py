@@ -170,7 +170,7 @@ async def lease_service_findings(settings: LeaseSettings, client: Client) -> lis
 async def schema_of(url: str) -> Schema | None:
     """The schema of the store at an address, without changing it; None for a store that has none."""
     if url.startswith("sqlite:"):
-        from holdfast.adapters.sqlite.opening import schema_of as sqlite_schema
+        from holdfast.adapters.sqlite.open_checks import schema_of as sqlite_schema
 
         return await asyncio.to_thread(sqlite_schema, url)
     if url.startswith(("postgresql:", "postgres:")):

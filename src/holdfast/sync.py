@@ -22,7 +22,7 @@ from holdfast.authoring.handle import JournalEvent, RunView, StoredMessage
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.schedule import Schedule
-from holdfast.authoring.script.blocking import each, gather, get_blob, put_blob, saga, sleep, wait
+from holdfast.authoring.script.blocking_verbs import each, gather, get_blob, put_blob, saga, sleep, wait
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.channels import SyncSignal as Signal
 from holdfast.authoring.script.channels import SyncTopic as Topic
@@ -42,7 +42,7 @@ from holdfast.authoring.script.verbs import (
     uuid4,
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call, remote, workflow
-from holdfast.client.blocking import Batch, BlockingQuestions, Portal, ScheduleActs, iterate
+from holdfast.client.blocking_batches import Batch, BlockingQuestions, Portal, ScheduleActs, iterate
 from holdfast.client.client import IfExists
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.schedules import ScheduleView
@@ -138,6 +138,10 @@ class Run(Generic[R_co]):
     def kill(self, reason: str = "") -> None:
         """Ends the run at once: none of its code runs, nothing is undone."""
         self._call(self._run.kill(reason))
+
+    def delete(self) -> int:
+        """Deletes the ended run with its whole tree; returns how many runs went."""
+        return self._call(self._run.delete())
 
     def pause(self, reason: str = "") -> None:
         """Pauses the run until it is resumed."""
@@ -279,6 +283,7 @@ class App(BlockingQuestions):
         attributes: Mapping[str, str] | None = None,
         connection: object | None = None,
         if_exists: IfExists | None = None,
+        unique: str | None = None,
     ) -> Run[R]:
         """Starts a run; it is durable when this returns. Everything is as for `holdfast.App.start`."""
         checked_call(call, "app.start")
@@ -291,7 +296,7 @@ class App(BlockingQuestions):
             )
         made = self.app.start(
             call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
-            attributes=attributes, connection=connection, if_exists=if_exists,
+            attributes=attributes, connection=connection, if_exists=if_exists, unique=unique,
         )  # fmt: skip
         return Run(self._portal.call(made), self._portal)
 

@@ -87,7 +87,9 @@ def test_importing_is_light(module: str) -> None:
 def test_an_app_of_scripts_loads_no_machines() -> None:
     """Contract: a worker starts with what it serves; the other ways of writing workflows stay on the disk."""
     loaded = modules_of("from holdfast import App, step, workflow\nApp('memory://')")
-    assert not {name for name in loaded if name.startswith(("holdfast.authoring.machine", "holdfast.core.machine_log"))}
+    assert not {
+        name for name in loaded if name.startswith(("holdfast.authoring.machine", "holdfast.core.machine_history"))
+    }
 
 
 def test_help_is_light() -> None:

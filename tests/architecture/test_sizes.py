@@ -1,34 +1,35 @@
-"""Files stay under about 400 lines and functions under about 60; what grows past that holds two ideas."""
+"""Files have at most 400 lines, test files 500, functions 60; what grows past that holds two ideas."""
 
 from __future__ import annotations
 
 import ast
 
+import pytest
+
 from tests.architecture.source import parse, python_files, shown
 
 FILE_LINES = 400
+TEST_FILE_LINES = 500
 FUNCTION_LINES = 60
 
 
 def long_functions(tree: ast.Module) -> list[tuple[int, str, int]]:
-    """(line, name, length) of each function that is too long. Its docstring is not counted: prose is welcome."""
+    """(line, name, length) of each function that is too long, its docstring counted."""
     found: list[tuple[int, str, int]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
-            if ast.get_docstring(node) is not None:
-                prose = node.body[0]
-                length -= (prose.end_lineno or prose.lineno) - prose.lineno + 1
             if length > FUNCTION_LINES:
                 found.append((node.lineno, node.name, length))
     return found
 
 
-def test_no_file_is_too_long() -> None:
+@pytest.mark.parametrize(("folder", "most"), [("src", FILE_LINES), ("tests", TEST_FILE_LINES)])
+def test_no_file_is_too_long(folder: str, most: int) -> None:
     """Contract: a reader can hold a file in mind."""
-    sizes = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in python_files("src")}
-    found = {name: size for name, size in sizes.items() if size > FILE_LINES}
-    assert not found, f"over {FILE_LINES} lines, probably two ideas: {found}"
+    sizes = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in python_files(folder)}
+    found = {name: size for name, size in sizes.items() if size > most}
+    assert not found, f"over {most} lines, probably two ideas: {found}"
 
 
 def test_no_function_is_too_long() -> None:
@@ -44,5 +45,5 @@ def test_no_function_is_too_long() -> None:
 def test_a_long_function_is_found() -> None:
     body = "\n".join(f"    x{number} = {number}" for number in range(FUNCTION_LINES))
     assert long_functions(ast.parse(f"def f():\n{body}\n")) == [(1, "f", FUNCTION_LINES + 1)]
-    prose = "word\n" * 100
-    assert not long_functions(ast.parse(f'def f():\n    """{prose}"""\n    return 1\n'))
+    prose = "word\n" * FUNCTION_LINES
+    assert long_functions(ast.parse(f'def f():\n    """{prose}"""\n')) == [(1, "f", FUNCTION_LINES + 2)]

@@ -16,8 +16,8 @@ import apsw
 import psycopg
 
 from holdfast import App, current, step, transaction, workflow
-from holdfast.adapters.postgres import lent as on_postgres
-from holdfast.adapters.sqlite import lent as on_sqlite
+from holdfast.adapters.postgres import lent_transaction as on_postgres
+from holdfast.adapters.sqlite import lent_transaction as on_sqlite
 from holdfast.app import open_store
 from holdfast.ports.journal import Commit
 from holdfast.ports.transactions import OpenTransaction

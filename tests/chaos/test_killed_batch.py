@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import App, Status
-from holdfast.authoring.batch.plan import Order
+from holdfast.authoring.batch.batch_plan import Order
 from holdfast.core import events as e
 from holdfast.core.turn import decode_row
 from holdfast.testing.conformance.world import settle

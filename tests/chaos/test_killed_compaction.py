@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from holdfast import App, Signal, step, workflow
-from holdfast.client.verifying import verify_run
+from holdfast.client.verification import verify_run
 from holdfast.core.turn import is_compacted
 from tests.support import warm
 

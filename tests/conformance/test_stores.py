@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,16 @@ from holdfast.testing.conformance import (
 )
 from holdfast.testing.conformance.world import START, settle
 from tests.support.damage import write_postgres, write_sqlite
+from tests.support.kept_connections import connections_kept
 from tests.support.postgres import clean_url, server_url
 from tests.support.sqlite import open_copy
+
+
+@pytest.fixture(autouse=True)
+def few_connections() -> Iterator[None]:
+    """The suites are about what a store does. How it connects has tests of its own, in `tests/unit/adapters`."""
+    with connections_kept():
+        yield
 
 
 async def open_store(kind: str, clock: VirtualClock) -> Store:

@@ -5,7 +5,7 @@ from __future__ import annotations
 ROWS: dict[str, str] = {
     "stem.S21": "the manifest has a typed entry for each workflow, and tells declared parts from observed checkpoints",
     "stem.S22": "an entry has a stable id, its kind, version and parts; the declared is never mixed with the seen",
-    "stepflow.M2": "the same id with the same inputs is the same batch; with others it is a conflict",
+    "stepflow.M2": "the same id with the same inputs is the same batch; with different ones it is a conflict",
     "stepflow.M3": "a new batch is pending, its total known, no item begun; an empty one completes",
     "stepflow.M12": "each item's outcome is recorded by itself, in any order, before the batch ends",
     "stepflow.M13": "when the last item has ended the batch has: completed, or failed if any item failed",
@@ -16,5 +16,5 @@ ROWS: dict[str, str] = {
 }
 
 DECISIONS: dict[str, str] = {
-    "stepflow.M14": "nobody outside records an item's result: it is the end of the item's own run (ADR 0025)",
+    "stepflow.M14": "an item's result is never recorded from outside: it is the end of the item's own run (ADR 0025)",
 }

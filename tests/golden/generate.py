@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from holdfast.client.exporting import export_journal
+from holdfast.client.exports import export_journal
 from holdfast.core.turn import FORMAT, Turn, encode_events, micros
 from holdfast.testing import Sim
 from holdfast.testing.sim import at_once

@@ -15,7 +15,7 @@ import pytest
 from holdfast import RunFailed, Status
 from holdfast.adapters.sqlite import open_sqlite
 from holdfast.adapters.sqlite.migrations import MIGRATIONS
-from holdfast.client.verifying import verify_run
+from holdfast.client.verification import verify_run
 from holdfast.core.turn import instant
 from holdfast.errors import StoreRefused
 from holdfast.ports.runs import Filter

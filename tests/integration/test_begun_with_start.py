@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import App, Run, Signal, Status, current, step, workflow
-from holdfast.client import waiting
+from holdfast.client import waiters
 from holdfast.errors import RunCancelled, StoreError
 from holdfast.ports.leases import Held
 from holdfast.ports.runs import Creation
@@ -304,7 +304,7 @@ async def test_who_waits_beside_the_worker_does_not_ask_the_store(
 ) -> None:
     """Promise: however often it polls, whoever waits for a run that is advanced in this process is told of its end;
     once the worker has lost the run, the poll asks for it."""
-    monkeypatch.setattr(waiting, "POLL", 0.0)
+    monkeypatch.setattr(waiters, "POLL", 0.0)
     looked = Looked(still_world.store)
     app = App(workflows=[work], store=looked.store)
     async with app.worker(poll="1h", ttl="3h") as worker:

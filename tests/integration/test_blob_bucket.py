@@ -23,7 +23,7 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.s3 import S3Home, home, parse_s3_address
 from holdfast.cli.commands import doctor
-from holdfast.client.verifying import verify_run
+from holdfast.client.verification import verify_run
 from holdfast.errors import StoreRefused, StoreUnavailable
 from holdfast.extras import install_command
 from holdfast.ports.runs import Filter

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from holdfast import App, Signal, step, workflow
 from holdfast.adapters.blobs.label import LABEL
 from holdfast.cli.commands import compact, gc
-from holdfast.client.verifying import verify_run
+from holdfast.client.verification import verify_run
 from holdfast.config import Configuration, StoreSettings
 from holdfast.errors import RunNotFound, StoreRefused, StoreUnavailable
 from holdfast.ports.condition import Diagnosable

@@ -20,7 +20,8 @@ ORDER = 'order={{"id": "{id}", "cents": 999}}'
 
 EXERCISED = {
     "init", "worker", "start", "runs", "show", "follow", "signal", "publish", "cancel", "kill", "pause", "resume",
-    "retry", "workers", "doctor", "lint", "verify", "config", "migrate", "completion", "version",  # a day in the life
+    "delete", "retry", "workers", "doctor", "lint", "verify", "config", "migrate", "completion",  # a day in the life
+    "version",  # a day in the life
     "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space", "messages",  # the rest
     "schedules",  # the rest
     "tokens", "dashboard",  # the rest, and test_http_server.py
@@ -52,8 +53,8 @@ def until(place: Place, run: str, text: str) -> None:
 
 @pytest.mark.spec("openworkflow.O124", "openworkflow.O125")
 def test_a_day_in_the_life_of_a_project(project: Place) -> None:
-    """Contract: init, worker, start, signal, publish, follow, cancel, kill, pause, resume, retry, workers, doctor,
-    verify, config, migrate, runs, show, version, completion: each works as typed, the configuration being enough."""
+    """Contract: init, worker, start, signal, publish, follow, cancel, kill, pause, resume, retry, delete, workers,
+    doctor, verify, config, migrate, runs, show, version, completion: each works as typed, as configured."""
     assert "brought from version 0" in project.ok("migrate")
     with project.process("worker", "--id", "w", "--ttl", "10m", "--poll", "100ms", "-c", "5") as worker:
         worker.line("serving fulfil", "5 slots")
@@ -84,6 +85,8 @@ def test_a_day_in_the_life_of_a_project(project: Place) -> None:
     assert [line.split("\t")[0] for line in project.ok("runs").splitlines()] == ["d", "c", "b", "a"]
     assert 'result    "order a is paid with payment-a"' in project.ok("show", "a")
     assert "adopted: charge" in project.ok("show", "d")
+    assert project.ok("delete", "c", "--yes") == "deleted 1 run (1 tree)\n"
+    assert project.run("show", "c").returncode == 1
     assert 'app\t"app:app"\tholdfast.toml' in project.ok("config")
     assert "_HOLDFAST_COMPLETE" in project.ok("completion", "bash")
     assert project.ok("version").startswith("holdfast ")

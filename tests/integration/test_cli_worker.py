@@ -138,7 +138,7 @@ def test_json_lines_hold_the_fields(place: Place) -> None:
     for record in records:
         assert {"time", "level", "event", "message", "logger"} <= record.keys()
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["time"])
-    assert [record["event"] for record in records[:1] + records[-1:]] == ["started", "stopped"]
+    assert [record["event"] for record in records[:2] + records[-1:]] == ["new store", "started", "stopped"]
     told = [record for record in records if record.get("run") == "one"]
     assert [record["event"] for record in told] == ["claimed", "step started", "log", "step ended", "finished"]
     for record in told:

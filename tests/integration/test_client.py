@@ -24,7 +24,7 @@ from holdfast import (
     step,
     workflow,
 )
-from holdfast.client.run import ClientRun
+from holdfast.client.client_run import ClientRun
 from holdfast.errors import InvalidId, InvalidInput, NotAllowedHere, UnknownWorkflow
 from holdfast.ports.runs import Filter
 from tests.support.world import START, World

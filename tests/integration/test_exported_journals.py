@@ -18,8 +18,8 @@ from holdfast import App, RunVar, Signal, sleep, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.sqlite import open_sqlite
-from holdfast.client.exporting import export_journal, import_journal
-from holdfast.client.verifying import verify_run
+from holdfast.client.exports import export_journal, import_journal
+from holdfast.client.verification import verify_run
 from holdfast.core.exported import by_run, decode_export, encode_export
 from holdfast.core.turn import Row, checksum, is_compacted
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, RunNotFound

@@ -166,7 +166,7 @@ async def test_a_worker_that_cannot_check_schemas_puts_the_run_off(
     else:
         checked = flow("checked", {key: steps[key] for key in ("w", "a")}, "${steps.a}")
     with monkeypatch.context() as lacking:
-        lacking.setattr("holdfast.authoring.flow.schemas.find_spec", lambda name: None)
+        lacking.setattr("holdfast.authoring.flow.schema_checks.find_spec", lambda name: None)
         plain = flow("plain", {}, 1)
         async with still.worker(still.app(checked, inner, plain, add)) as worker:
             assert ("plain", "") in worker.row.definitions

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from holdfast import RunFailed, step
-from holdfast.authoring.flow.program import AT_ONCE, Driver
+from holdfast.authoring.flow.flow_program import AT_ONCE, Driver
 from holdfast.testing import Sim
-from tests.integration.test_flows import served
+from tests.integration.flow_shop import served
 from tests.support.flows import flow
 
 

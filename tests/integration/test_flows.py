@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 import pytest
 
-from holdfast import App, FlowBuilder, Permanent, Run, RunCancelled, RunFailed, Signal, step, sync, workflow
+from holdfast import App, RunCancelled, RunFailed, Signal, step, sync
 from holdfast.core import events as e
-from holdfast.core.redaction import Redaction
 from holdfast.core.turn import decode_row
-from holdfast.errors import DefinitionError, FlowFailed, InvalidArguments
+from holdfast.errors import FlowFailed, InvalidArguments
 from holdfast.testing import Fake, Sim
+from tests.integration.flow_shop import COMPONENTS, Price, done, price, served
 from tests.support.flows import flow
-
-
-@dataclass
-class Price:
-    cents: int
-    region: str
-
-
-done: list[str] = []
 
 
 @pytest.fixture(autouse=True)
@@ -33,50 +21,8 @@ def ledger() -> None:
     done.clear()
 
 
-@step
-async def price(id: int, region: str = "eu") -> Price:
-    done.append("price")
-    return Price(id * 1000, region)
-
-
-@step
-def tax(amount: int) -> int:
-    done.append("tax")
-    return amount // 10
-
-
-@step
-async def pack(sku: str, note: str = "") -> str:
-    done.append(f"pack {sku}")
-    if sku == "broken":
-        raise Permanent("it is broken")
-    return f"{sku}/{note}"
-
-
-@step(retry=1)
-async def refuse(why: str) -> None:
-    done.append("refuse")
-    raise Permanent(why)
-
-
-@pack.undo
-async def unpack(packed: str, sku: str, note: str = "") -> None:
-    done.append(f"undo {packed}")
-
-
-@price.undo
-async def unprice(was: Price, id: int, region: str = "eu") -> None:
-    done.append(f"undo {was.cents}")
-
-
-@workflow
-async def ship(parcels: list[str]) -> str:
-    done.append("ship")
-    return f"{len(parcels)} shipped"
-
-
-COMPONENTS: list[Any] = [price, tax, pack, refuse, ship]
 approved = Signal[bool]("approved")
+
 
 ORDER = flow(
     "order",
@@ -105,10 +51,6 @@ ORDER = flow(
     input={"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
     vars={"region": {"default": "eu"}},
 )
-
-
-def served(*flows: Any, **options: Any) -> App:
-    return App("memory://", workflows=[*flows, *COMPONENTS], **options)
 
 
 @pytest.mark.spec("stem.S20")
@@ -349,87 +291,6 @@ def test_cancel_and_pause() -> None:
             other.result()
 
 
-def test_a_flow_is_a_child_of_scripts_and_of_flows() -> None:
-    """Contract: awaited in a script, called in a flow; the same run for the same key."""
-    inner = flow("inner", {"p": {"call": "pack", "with": {"sku": "${input.sku}"}}}, "${steps.p}")
-    outer = flow(
-        "outer",
-        {"all": {"each": {"in": "${input}"}, "call": "inner", "with": {"sku": "${item}"}}},
-        {"all": "${steps.all}"},
-    )
-
-    @workflow
-    async def script(skus: list[str]) -> Any:
-        return await outer(skus)
-
-    with Sim(served(inner, outer, script)) as sim:
-        run = sim.start(script(["a", "b"]), id="s")
-        assert run.result() == {"all": ["a/", "b/"]}
-        assert sim.get("s/outer/all.1", inner).result() == "b/"
-
-
-def test_a_sub_flow_gets_values_for_its_variables() -> None:
-    """Contract: `vars` of the step that calls it; what is not given has its default, what it does not have fails it."""
-    inner = flow(
-        "inner", {}, ["${vars.region}", "${vars.token}", "${input}"], vars={"region": {"default": "eu"}, "token": {}}
-    )
-
-    def outer(name: str, given: dict[str, Any], target: str = "inner", **more: Any) -> Any:
-        return flow(name, {"s": {"call": target, "vars": given, **more}}, "${steps.s}", vars={"mine": {"default": "m"}})
-
-    each = outer("each", {"token": "${item}", "region": "${vars.mine}"}, each={"in": "${input}"})
-    wrong = [
-        outer("unknown", {"tokn": 1}),
-        outer("missing", {}),
-        outer("step", {"a": 1}, "pack", **{"with": {"sku": "s"}}),
-    ]
-    f = FlowBuilder("built")
-    built = f.build(f.call("s", inner, {"x": 1}, vars={"token": f.input}))
-    with Sim(served(inner, outer("outer", {"token": "${input}"}), each, built, *wrong)) as sim:
-        assert sim.start(outer("outer", {"token": "${input}"})("t")).result() == ["eu", "t", {}]
-        assert sim.start(each(["a", "b"])).result() == [["m", "a", {}], ["m", "b", {}]]
-        assert sim.start(built("k")).result() == ["eu", "k", {"x": 1}]
-        for each, why in zip(
-            wrong, ("vars.tokn is not declared", "vars.token has no default", "pack is not a flow"), strict=True
-        ):
-            with pytest.raises(RunFailed, match=why):
-                sim.start(each(None)).result()
-
-
-@pytest.mark.parametrize("name", ["first", "ping", "self"])
-def test_flows_that_call_each_other_are_not_served(name: str) -> None:
-    """Contract: what `flow check` refuses is refused where it would be run, however far away the circle is."""
-    flows = {
-        "first": flow("first", {"s": {"call": "ping"}}, "${steps.s}"),
-        "ping": flow("ping", {"s": {"call": "pong"}}, "${steps.s}"),
-        "pong": flow("pong", {"s": {"call": "ping"}}, "${steps.s}"),
-        "self": flow("self", {"s": {"call": "self"}}, "${steps.s}"),
-    }
-    around = {"self": "self → self"}.get(name, "ping → pong → ping")
-    app = served(flows[name], flows["ping"], flows["pong"]) if name != "self" else served(flows["self"])
-    with pytest.raises(DefinitionError, match=f"flows call each other in a circle: {around}"):
-        app.registry.find(name, "")
-
-
-def test_a_child_that_fails_is_tried_again_as_the_flow_says() -> None:
-    tries: list[int] = []
-
-    @workflow
-    async def shaky(n: int) -> int:
-        tries.append(n)
-        if len(tries) < 3:
-            raise ValueError("not yet")
-        return n
-
-    again = flow(
-        "again", {"s": {"call": "shaky", "with": {"n": 7}, "retry": {"attempts": 3}}}, "${steps.s}", brings=(shaky,)
-    )
-    with Sim() as sim:
-        run = sim.start(again(None))
-        sim.advance("1m")
-        assert run.result() == 7
-
-
 class TestApproval:
     GATE = flow(
         "gate",
@@ -498,68 +359,6 @@ def test_fakes_stand_for_components() -> None:
         run.signal(approved, True)
         assert run.result()["total"] == 5
     assert fake.calls == [{"id": 2, "region": "eu"}]
-
-
-def test_secrets_are_shown_nowhere() -> None:
-    """Contract: neither in the journal as it is shown, nor in errors, nor in what the run says it is doing."""
-    secretive = flow(
-        "secretive",
-        {
-            "a": {"call": "pack", "with": {"sku": "s-${vars.token}"}},
-            "b": {"call": "refuse", "with": {"why": "401 for ${vars.token}"}, "retry": {"attempts": 2}, "needs": ["a"]},
-        },
-        "${steps.b}",
-        vars={"token": {"secret": True}},
-    )
-    with Sim(served(secretive)) as sim:
-        run = sim.start(secretive(None, vars={"token": "hunter22"}))
-        with pytest.raises(RunFailed, match="401 for •••") as caught:
-            run.result()
-        shown = repr([*run.follow(), run.view(), caught.value])
-        assert "hunter22" not in shown
-        assert done[0] == "pack s-hunter22"
-
-
-async def test_secrets_are_not_shown_by_who_started_the_flow_either() -> None:
-    """Promise: a batch and a script that start a flow have its secrets in their journals, and nobody is shown them."""
-    secretive = flow(
-        "secretive",
-        {"a": {"call": "pack", "with": {"sku": "s-${vars.token}"}}},
-        "done",
-        vars={"token": {"secret": True}},
-    )
-
-    @workflow
-    async def outer() -> Any:
-        return await secretive(None, vars={"token": "hunter22"})
-
-    app = App("memory://", workflows=[secretive, outer, *COMPONENTS])
-    async with app.worker():
-        inputs = [secretive(None, vars={"token": f"hunter{number}"}) for number in (23, 24)]
-        batch = await app.start_batch(secretive, inputs, id="b")
-        script = await app.start(outer(), id="s")
-        assert (await batch.result("1m")).completed == 2
-        assert await script.result("1m") == "done"
-        for name in ("b", "s"):
-            run: Run[Any] = await app.get(name)
-            shown = repr([event async for event in run.follow()])
-            assert "•••" in shown
-            assert "hunter" not in shown
-
-
-def test_a_secret_is_hidden_however_an_error_spells_it() -> None:
-    """Promise: a key of several lines, or with signs that texts and addresses escape, is hidden in that form too."""
-    key = "-----BEGIN-----\nabc/+d=\"'é\n-----END-----"
-    hiding = Redaction([key])
-    for spelt in (
-        key,
-        repr(key),
-        json.dumps(key, ensure_ascii=False),
-        quote(key),
-        quote(key, safe=""),
-        quote_plus(key),
-    ):
-        assert "abc" not in hiding.text(f"refused: {spelt}!"), spelt
 
 
 @pytest.mark.spec("stepflow.X10")

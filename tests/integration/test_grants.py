@@ -14,7 +14,7 @@ from holdfast.adapters.memory.grants import MemoryGrants
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.clock import Clock
 from holdfast.ports.grants import Acquiring, Grant, Releasing
-from holdfast.worker import granting
+from holdfast.worker import granted_claims
 from holdfast.worker.worker import Worker
 from tests.support.faults import FaultyStore
 from tests.support.grants import LEASE, Stage, calm
@@ -347,7 +347,7 @@ async def test_a_stream_of_orphans_that_ends_is_taken_up_again(
             if is_error:
                 raise ConnectionResetError("by peer")
 
-    monkeypatch.setattr(granting, "PAUSE", 0.001)
+    monkeypatch.setattr(granted_claims, "PAUSE", 0.001)
     stage, grants = Stage(), Interrupted(still.clock)
     stage.leave.set()
     app = still.app(stage.work, leases=grants)

@@ -286,6 +286,7 @@ async def test_connections_that_cannot_be_joined_are_refused(postgres: World, tm
     connection.read_only = None
     connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
     await refused(connection, "key= in a transaction of isolation 'serializable'", key="k")
+    await refused(connection, "unique= in a transaction of isolation 'serializable'", unique="u")
     connection.close()
     await refused(connection, "closed")
     assert [view.id async for view in app.runs()] == ["in-a-block"]

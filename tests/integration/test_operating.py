@@ -25,7 +25,7 @@ from holdfast import (
     step,
     workflow,
 )
-from holdfast.client.run import ClientRun
+from holdfast.client.client_run import ClientRun
 from holdfast.errors import NotAllowedHere, RunFinished, RunNotFound, StoreUnavailable
 from tests.support.faults import FaultyStore
 from tests.support.world import World, crash, events, forget_programs, types
@@ -206,7 +206,7 @@ async def test_the_verbs_of_a_child_that_belong_to_clients(world: World) -> None
     async def parent() -> list[str]:
         child = start(listens_once(), id="child")
         said: list[str] = []
-        for name in ("wait", "status", "view", "kill", "pause", "resume", "retry"):
+        for name in ("wait", "status", "view", "kill", "delete", "pause", "resume", "retry"):
             try:
                 await getattr(child, name)()
             except NotAllowedHere as error:
@@ -226,7 +226,7 @@ async def test_the_verbs_of_a_child_that_belong_to_clients(world: World) -> None
 
     async with world.serving(parent, listens_once) as app:
         said = await (await app.start(parent())).result("10s")
-    refused = ["wait", "status", "view", "kill", "pause", "resume", "retry", "get"]
+    refused = ["wait", "status", "view", "kill", "delete", "pause", "resume", "retry", "get"]
     assert said == [*(f"run.{name}()" for name in refused), "inside", "run.follow()", "from the parent"]
 
 

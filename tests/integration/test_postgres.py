@@ -14,7 +14,7 @@ import pytest
 from psycopg import sql as quoting
 
 from holdfast import App, RunCancelled, RunVar, Signal, Status, Topic, step, transaction, workflow
-from holdfast.client.verifying import verify_run
+from holdfast.client.verification import verify_run
 from holdfast.upkeep.sweep import sweep
 from tests.support.postgres import new_schema, server_url
 from tests.support.world import World, open_world

@@ -16,7 +16,7 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.sqlite import SqliteStore
 from holdfast.config import Configuration, RecoverySettings
 from holdfast.core.recovery import Recovery, decode_recovery
-from holdfast.engine.asking import Asking
+from holdfast.engine.store_reads import Asking
 from holdfast.errors import InvalidInput
 from holdfast.ports.leases import Taken, Taking, WorkerRow
 from holdfast.ports.store import Store

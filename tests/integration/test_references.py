@@ -12,8 +12,8 @@ import pytest
 from holdfast import BlobRef, Retry, Signal, continue_as, get_blob, put_blob, start, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.client.batches import start_batch
-from holdfast.client.exporting import export_journal, import_journal
-from holdfast.client.verifying import verify_run
+from holdfast.client.exports import export_journal, import_journal
+from holdfast.client.verification import verify_run
 from holdfast.testing import Sim
 from holdfast.testing.sim import at_once
 from holdfast.upkeep.compaction import compact

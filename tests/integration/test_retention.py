@@ -10,7 +10,7 @@ import pytest
 from holdfast import App, Signal, Status, workflow
 from holdfast.ports.runs import Filter
 from holdfast.upkeep.sweep import Swept, sweep, sweepable
-from holdfast.worker.sweeping import sweep_if_free
+from holdfast.worker.sweep_loop import sweep_if_free
 from tests.support.faults import FaultyStore
 from tests.support.world import World
 

@@ -20,13 +20,13 @@ from holdfast import App, Retry, Run, RunVar, Signal, Status, current, start, st
 from holdfast.core import events as e
 from holdfast.core.messages import encode_event
 from holdfast.core.turn import decode_row
-from holdfast.engine import asking, committer, engine
+from holdfast.engine import committer, engine, store_reads
 from holdfast.errors import DiskFull, StoreError
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Commit
 from holdfast.ports.runs import Filter
 from holdfast.ports.store import Store
-from holdfast.worker import claiming
+from holdfast.worker import claim_loop
 from tests.support.faults import FaultyStore, Mode
 from tests.support.world import Kind, World, events, open_world
 
@@ -93,7 +93,7 @@ RAN = {"first": 1, "flaky": 2, "beside": 1, "large": 1, "side": 1, "part 1": 1, 
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (committer, asking, claiming):
+    for module in (committer, store_reads, claim_loop):
         monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
     effects.clear()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import RunFailed, Signal, Status, start, step, workflow
+from holdfast import RunCancelled, RunFailed, Signal, Status, start, step, workflow
 from holdfast.errors import Stuck
 from holdfast.testing import Sim
 from tests.support.world import World
@@ -111,6 +111,23 @@ async def test_a_run_that_nothing_can_wake_is_paused_with_its_line(world: World,
             await run.resume()
         await world.until_status(run, Status.PAUSED)
         await run.kill()
+
+
+async def test_a_stuck_run_can_be_cancelled(world: World) -> None:
+    """Promise: cancel reaches the line that waits, without a resume; a run that an operator paused stays paused."""
+    app = world.app(waits_for_nothing, waits_for_both)
+    async with world.worker(app):
+        run = await app.start(waits_for_nothing())
+        await world.until_status(run, Status.PAUSED)
+        held = await app.start(waits_for_both())
+        await held.pause("stock-taking")
+        await world.until_status(held, Status.PAUSED)
+        await held.cancel()
+        await run.cancel("no longer wanted")
+        with pytest.raises(RunCancelled, match="no longer wanted"):
+            await run.result("10s")
+        assert await held.status() is Status.PAUSED
+        await held.kill()
 
 
 async def test_what_can_still_be_woken_is_not_stuck(still: World) -> None:

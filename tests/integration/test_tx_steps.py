@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
 
 import apsw
-import psycopg
 import pytest
 
 import holdfast.sync as hs
-from holdfast import App, Retry, Signal, Status, StepFailed, current, step, transaction, workflow
-from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun, RunCancelled, RunFailed
-from holdfast.ports.transactions import OpenTransaction
+from holdfast import App, Retry, Status, StepFailed, step, transaction, workflow
+from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun, RunFailed
 from holdfast.testing import Fake, Sim
 from holdfast.testing.conformance.world import settle
-from tests.support.postgres import clean_url, server_port, server_url
-from tests.support.proxy import Proxy
-from tests.support.world import World, crash, events, open_world, types
-
-NOTES = f"tx_notes_{os.getpid()}"
-MAKE = f"CREATE TABLE IF NOT EXISTS {NOTES} (text text, UNIQUE (text) DEFERRABLE INITIALLY DEFERRED)"
-MAKE_LITE = f"CREATE TABLE {NOTES} (text text)"
-INSERT = f"INSERT INTO {NOTES} VALUES ('%s')"  # noqa: S608 - a name of this process
-SELECT = f"SELECT text FROM {NOTES} ORDER BY text"  # noqa: S608
-DELETE = f"DELETE FROM {NOTES}"  # noqa: S608
+from tests.integration.tx_notes import (
+    MAKE_LITE,
+    SELECT,
+    noted,
+    prepare,
+    quick,
+    write,
+    write_blocking,
+)
+from tests.support.world import World, events, open_world, types
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -54,43 +48,6 @@ async def postgres(tmp_path: Path) -> AsyncIterator[World]:
     async with open_world("postgres", tmp_path, virtual=False) as world:
         await prepare(world)
         yield world
-
-
-async def prepare(world: World) -> None:
-    async with world.app().connection() as connection:
-        if world.kind == "sqlite":
-            connection.execute(MAKE_LITE)
-        else:
-            await connection.execute(MAKE)
-            await connection.execute(DELETE)
-
-
-async def noted(world: World) -> list[str]:
-    """What is in the table."""
-    async with world.app().connection() as connection:
-        if world.kind == "sqlite":
-            return [text for (text,) in connection.execute(SELECT)]
-        return [text for (text,) in await (await connection.execute(SELECT)).fetchall()]
-
-
-async def write(text: str) -> None:
-    """Into the transaction of an async step."""
-    connection = transaction(object)
-    if isinstance(connection, apsw.Connection):
-        cast("Any", connection).execute(INSERT % text)
-    else:
-        assert isinstance(connection, psycopg.AsyncConnection)
-        await connection.execute(INSERT.encode() % text.encode())
-
-
-def write_blocking(text: str) -> None:
-    connection = transaction(object)
-    assert isinstance(connection, apsw.Connection | psycopg.Connection)
-    cast("Any", connection).execute(INSERT % text)
-
-
-def quick(attempts: int = 3) -> Retry:
-    return Retry(attempts, first="1ms")
 
 
 # -- the common way ----------------------------------------------------------------------------------------------------
@@ -344,324 +301,6 @@ async def test_sync_workflows_and_sagas_take_them_too(shared: World) -> None:
         with pytest.raises(RunFailed):
             await (await app.start(flow.call())).result(timeout=30)
     assert await noted(shared) == ["a", "b", "una", "unb"]
-
-
-# -- what ends a transaction early -------------------------------------------------------------------------------------
-
-
-async def test_a_timeout_undoes_what_was_written(shared: World) -> None:
-    """Promise: an attempt whose time is up leaves nothing, also if it is a thread that goes on for a while: what it
-    writes then is not kept."""
-    tries, threads, end = count(1), count(1), threading.Event()
-
-    @step(tx=True, retry=quick(2), timeout="2s")
-    async def hangs() -> int:
-        number = next(tries)
-        await write(f"async {number}")
-        if number == 1:
-            await asyncio.Event().wait()
-        return number
-
-    @step(tx=True, retry=quick(2), timeout="3s")
-    def blocks() -> int:
-        number = next(threads)
-        if number == 1:
-            write_blocking("thread 1")
-            end.wait(20)
-            write_blocking("late")
-        end.set()
-        write_blocking(f"thread {number}")
-        return number
-
-    @workflow
-    async def flow() -> list[int]:
-        return [await hangs(), await asyncio.to_thread(blocks)]
-
-    async with shared.serving(flow) as app:
-        assert await (await app.start(flow())).result(timeout=60) == [2, 2]
-    assert await noted(shared) == ["async 2", "thread 2"]
-
-
-async def test_cancelling_undoes_a_transaction_under_way(postgres: World) -> None:
-    """Promise: a cancelled run's open transaction is rolled back; nothing of it is there."""
-    written = asyncio.Event()
-
-    @step(tx=True)
-    async def hangs() -> None:
-        await write("a")
-        written.set()
-        await asyncio.Event().wait()
-
-    @workflow
-    async def flow() -> None:
-        await hangs()
-
-    async with postgres.serving(flow) as app:
-        run = await app.start(flow())
-        await written.wait()
-        await run.cancel("enough")
-        with pytest.raises(RunCancelled):
-            await run.result(timeout=30)
-    assert await noted(postgres) == []
-
-
-async def test_a_transaction_that_cannot_commit_is_a_failed_attempt(postgres: World) -> None:
-    """Promise: what the database finds only at COMMIT (a deferred constraint) fails the attempt like an error in the
-    body: recorded, retried, and never half there."""
-    tries = count(1)
-
-    @step(tx=True, retry=quick())
-    async def twice() -> int:
-        number = next(tries)
-        await write("same")
-        if number < 3:
-            await write("same")
-        return number
-
-    @workflow
-    async def flow() -> int:
-        return await twice()
-
-    async with postgres.serving(flow) as app:
-        run = await app.start(flow())
-        assert await run.result(timeout=30) == 3
-    assert await noted(postgres) == ["same"]
-    failures = [event for event in await events(run) if event.type == "attempt_failed"]
-    assert len(failures) == 2
-
-
-async def test_an_error_the_body_swallowed_is_not_forgotten(postgres: World) -> None:
-    """Promise: PostgreSQL keeps nothing of a transaction in which a statement failed, so the step fails too, whatever
-    its body returned."""
-
-    @step(tx=True, retry=Retry.none)
-    async def swallows() -> str:
-        await write("a")
-        with suppress(psycopg.Error):
-            await transaction(psycopg.AsyncConnection).execute("SELECT 1 / 0")
-        return "done"
-
-    @workflow
-    async def flow() -> str:
-        try:
-            return await swallows()
-        except StepFailed as failed:
-            return failed.type
-
-    async with postgres.serving(flow) as app:
-        assert await (await app.start(flow())).result(timeout=30) == "psycopg.errors.InFailedSqlTransaction"
-    assert await noted(postgres) == []
-
-
-@pytest.mark.parametrize("said", [[b"COMMIT"], [b"COMMIT", b"BEGIN"], [b"ROLLBACK", b"BEGIN"]])
-async def test_a_body_that_ends_its_transaction_fails_for_good(postgres: World, said: list[bytes]) -> None:
-    """Promise: a COMMIT or ROLLBACK as SQL in the body fails the step, whatever its policy: another attempt would write
-    once more what the database let the first one commit. The error says what to use instead."""
-    attempts = count()
-
-    @step(tx=True, retry=quick())
-    async def ends_it() -> None:
-        next(attempts)
-        await write("a")
-        for statement in said:
-            await transaction(psycopg.AsyncConnection).execute(statement)
-
-    @workflow
-    async def flow() -> str:
-        try:
-            await ends_it()
-        except StepFailed as failed:
-            return str(failed)
-        return "nobody noticed"
-
-    async with postgres.serving(flow) as app:
-        error = await (await app.start(flow())).result(timeout=30)
-    assert "ended by the code that borrowed it" in error
-    assert await noted(postgres) == ["a"] * (said[0] == b"COMMIT")
-    assert next(attempts) == 1
-
-
-# -- stale owners, crashes, lost answers -------------------------------------------------------------------------------
-
-
-async def test_a_stale_owner_commits_nothing(postgres: World) -> None:
-    """Promise: a worker that lost the run while its body ran is fenced: its writes are rolled back whole, and those of
-    the new owner are there once."""
-    bodies: list[str] = []
-    taken = asyncio.Event()
-
-    @step(tx=True)
-    async def noting() -> str:
-        bodies.append("body")
-        if len(bodies) == 1:
-            await write("stale")
-            await taken.wait()
-        await write("fresh")
-        return "done"
-
-    @workflow
-    async def flow() -> str:
-        return await noting()
-
-    app = postgres.app(flow)
-    run = await app.start(flow())
-    async with postgres.worker(app, id="old"):
-        await postgres.until(lambda: bool(bodies))
-        stolen = await postgres.store.take(run.id, instance="thief", steal=True)
-        row = cast("Any", stolen).run
-        await postgres.store.release(row.no, epoch=row.epoch, until=postgres.store.clock.now(), inbox_seen=0)
-        taken.set()
-        assert await run.result(timeout=30) == "done"
-    assert await noted(postgres) == ["fresh"]
-    assert len(bodies) == 2
-
-
-async def test_a_crash_before_the_commit_leaves_nothing(shared: World) -> None:
-    """Promise: a worker that dies in the body leaves nothing of it; the next one runs the body again, and what it
-    writes is there once."""
-    bodies: list[int] = []
-
-    @step(tx=True)
-    async def noting() -> int:
-        bodies.append(1)
-        await write(f"try {len(bodies)}")
-        if len(bodies) == 1:
-            await asyncio.Event().wait()
-        return len(bodies)
-
-    @workflow
-    async def flow() -> int:
-        return await noting()
-
-    app = shared.app(flow)
-    run = await app.start(flow())
-    async with shared.worker(app, id="one", ttl="2s") as worker:
-        await shared.until(lambda: bool(bodies))
-        await crash(worker)
-    async with shared.worker(app, id="one"):
-        assert await run.result(timeout=30) == 2
-    assert await noted(shared) == ["try 2"]
-
-
-async def test_a_commit_whose_answer_was_lost_is_found_out() -> None:
-    """Promise: the connection is cut after COMMIT was carried out and before its answer: the journal says that it was,
-    each row is there once, and no body runs again."""
-    commits = count(1)
-
-    def cuts(data: bytes) -> bool:
-        return data.startswith(b"Q") and b"COMMIT\x00" in data and next(commits) % 2 == 0
-
-    bodies: list[int] = []
-
-    @step(tx=True, retry=quick(10))
-    async def noting(number: int) -> int:
-        bodies.append(number)
-        await write(f"n{number:02}")
-        return number
-
-    @workflow
-    async def flow() -> int:
-        return sum([await noting(number) for number in range(10)])
-
-    with Proxy(server_port(), cuts) as proxy:
-        url = clean_url("&notices=off").replace(str(server_port()), str(proxy.port))
-        app = App(url, workflows=[flow])
-        with psycopg.connect(server_url(), autocommit=True) as direct:
-            direct.execute(MAKE.encode())
-            direct.execute(DELETE.encode())
-            async with app.worker(poll="100ms"):
-                run = await app.start(flow())
-                assert await run.result(timeout=60) == 45
-            rows = [text for (text,) in direct.execute(SELECT.encode()).fetchall()]
-        assert rows == [f"n{number:02}" for number in range(10)]
-        assert proxy.cut >= 4
-        assert len(bodies) == 10, "what was committed is never run again"
-
-
-async def test_a_commit_that_never_arrived_is_done_again() -> None:
-    """Promise: COMMIT is swallowed on its way and nothing comes back. The server rolls back, which is found out, and
-    the body runs again: its row is there once."""
-    armed: list[bool] = []
-
-    def hangs(data: bytes) -> bool:
-        return data.startswith(b"Q") and b"COMMIT\x00" in data and bool(armed) and armed.pop()
-
-    @step(tx=True, retry=quick())
-    def noting() -> int:
-        write_blocking(f"try {current().attempt}")
-        return current().attempt
-
-    @workflow
-    async def flow() -> int:
-        return await asyncio.to_thread(noting)
-
-    with Proxy(server_port(), hangs=hangs) as proxy, psycopg.connect(server_url(), autocommit=True) as direct:
-        direct.execute(MAKE.encode())
-        direct.execute(DELETE.encode())
-        app = App(clean_url("&notices=off").replace(str(server_port()), str(proxy.port)), workflows=[flow])
-        async with app.worker(poll="100ms"):
-            armed.append(True)  # not before: a new schema is committed too
-            assert await (await app.start(flow())).result(timeout=60) == 2
-        assert direct.execute(SELECT.encode()).fetchall() == [("try 2",)]
-    assert not armed
-
-
-async def test_a_lost_connection_before_the_commit_runs_the_body_again(postgres: World) -> None:
-    """Promise: a connection that is lost in the middle is a failed attempt; nothing of it is kept."""
-    tries = count(1)
-
-    @step(tx=True, retry=quick())
-    async def noting() -> int:
-        number = next(tries)
-        await write(f"try {number}")
-        if number == 1:
-            pid = transaction(psycopg.AsyncConnection).info.backend_pid
-            with psycopg.connect(server_url(), autocommit=True) as killer:
-                killer.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
-        return number
-
-    @workflow
-    async def flow() -> int:
-        return await noting()
-
-    async with postgres.serving(flow) as app:
-        assert await (await app.start(flow())).result(timeout=30) == 2
-    assert await noted(postgres) == ["try 2"]
-
-
-async def test_a_message_at_the_very_end_does_not_cost_the_transaction(shared: World) -> None:
-    """Promise: if the turn would end the run and a signal has come meanwhile, the turn is refused, the signal is read,
-    and the same transaction is committed with the next turn: the body does not run again."""
-    go = Signal[int]("go")
-    bodies: list[int] = []
-
-    @step(tx=True)
-    async def noting() -> int:
-        bodies.append(1)
-        await write("a")
-        return 1
-
-    @workflow
-    async def flow() -> int:
-        return await noting()
-
-    app = shared.app(flow)
-    begin = shared.store.transact
-
-    async def after_a_signal(*, is_async: bool) -> OpenTransaction:
-        await run.signal(go, 1, id="late")
-        return await begin(is_async=is_async)
-
-    shared.store.transact = after_a_signal  # type: ignore[method-assign]
-    try:
-        run = await app.start(flow())
-        async with shared.worker(app):
-            assert await run.result(timeout=30) == 1
-    finally:
-        shared.store.transact = begin  # type: ignore[method-assign]
-    assert len(bodies) == 1
-    assert await noted(shared) == ["a"]
-    assert (await types(run)).count("signal") == 1
 
 
 # -- definitions and wrong uses ----------------------------------------------------------------------------------------

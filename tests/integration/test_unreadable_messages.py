@@ -14,7 +14,7 @@ from psycopg import sql as quoting
 from holdfast import Conflict, RunFinished, RunVar, Signal, Status, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.memory.tables import Letter, Tables
-from holdfast.client.verifying import verify_run
+from holdfast.client.verification import verify_run
 from holdfast.errors import CorruptJournal
 from holdfast.ports.inbox import Message
 from tests.support.postgres import server_url

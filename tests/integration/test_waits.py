@@ -23,7 +23,7 @@ from holdfast import (
     step,
     workflow,
 )
-from holdfast.client.run import ClientRun
+from holdfast.client.client_run import ClientRun
 from holdfast.core.events import WaitStarted
 from holdfast.errors import InvalidInput
 from tests.support.world import START, World, crash, events, forget_programs

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import App, Conflict, Run, RunFinished, Signal, Status, Topic, remote, step, workflow
-from holdfast.client.run import ClientRun
+from holdfast.client.client_run import ClientRun
 from holdfast.errors import DefinitionError, InvalidInput
 from tests.support.world import World, events
 

@@ -19,7 +19,7 @@ import pytest
 from holdfast.adapters.memory import transaction
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.memory.transaction import Transaction
-from holdfast.authoring.script.program import ScriptProgram
+from holdfast.authoring.script.script_program import ScriptProgram
 from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.ports.grants import Acquiring, OwnedBy
 from holdfast.ports.leases import ClaimRequest, Claims
-from holdfast.worker.granting import Granted
+from holdfast.worker.granted_claims import Granted
 from tests.lab.sim import healthy
 from tests.lab.sim.grants import LyingGrants
 from tests.lab.sim.healthy import HealthyWorld

@@ -16,7 +16,7 @@ from tests.page import samples
 from tests.page.bundle import STATIC
 from tests.page.samples import Json
 
-PAGES = {f"/{name}" for name in "  runs run workflows workflow workers queues batches batch login".split(" ")}
+PAGES = {f"/{name}" for name in "  runs run workflows workflow workers queues schedules batches batch login".split(" ")}
 TYPES = {"html": "text/html; charset=utf-8", "js": "text/javascript", "css": "text/css"}
 STATUSES = ("pending", "running", "paused", "completed", "failed", "cancelled")
 CSP = (
@@ -105,6 +105,8 @@ class Site:
                 return samples.step(one["key"], one["id"])
             case "workflows" | "queues" | "workers":
                 return {path: []}
+            case "schedules":
+                return {"schedules": [], "problems": [], "next": ""}
             case _:
                 return None
 

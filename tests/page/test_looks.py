@@ -15,6 +15,7 @@ from playwright.async_api import Browser, Page, expect
 from tests.page.bundle import MODULES, ROOT
 from tests.page.fake import Site
 from tests.page.test_other_pages import with_batch, with_queue, with_workers, with_workflows
+from tests.page.test_schedules_page import with_schedules
 
 IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 200_000
@@ -25,6 +26,8 @@ PLACES = {
     "workflow": "/workflow?name=parcel",
     "workers": "/workers",
     "queues": "/queues",
+    "schedules": "/schedules",
+    "schedule": "/schedules?name=nightly",
     "batches": "/batches",
     "batch": "/batch?id=nightly",
 }
@@ -36,7 +39,7 @@ SIZES = {"light": (1360, 760), "dark": (1360, 760), "phone": (420, 800)}
 
 @pytest.fixture
 def full_site(site: Site) -> Site:
-    for fill in (with_workflows, with_workers, with_queue, with_batch):
+    for fill in (with_workflows, with_workers, with_queue, with_batch, with_schedules):
         fill(site)
     return site
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from holdfast.authoring.script.channels import Channel
-from holdfast.authoring.script.program import ScriptProgram
+from holdfast.authoring.script.script_program import ScriptProgram
 from holdfast.authoring.script.workflows import Call
 from holdfast.core import commands as c
 from holdfast.core import events as e

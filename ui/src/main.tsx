@@ -8,6 +8,7 @@ import { Login } from './pages/login';
 import { Queues } from './pages/queues';
 import { RunPage } from './pages/run';
 import { Runs } from './pages/runs';
+import { SchedulePage, Schedules } from './pages/schedules';
 import { Workers } from './pages/workers';
 import { WorkflowPage, Workflows } from './pages/workflows';
 import { Frame, Top } from './parts/frame';
@@ -57,6 +58,8 @@ function Page() {
       return <Workers />;
     case 'queues':
       return <Queues />;
+    case 'schedules':
+      return parameter('name') ? <SchedulePage key={parameter('name')} name={parameter('name')} /> : <Schedules />;
     default:
       return (
         <>

@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from holdfast.authoring.script.checks import place_of
+from holdfast.authoring.script.definition_errors import place_of
 from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow

@@ -128,6 +128,11 @@ class Run(ABC, Generic[R_co]):
         """Ends the run at once: none of its code runs, nothing is undone."""
 
     @abstractmethod
+    async def delete(self) -> int:
+        """Deletes the ended run with its whole tree: rows, journals, messages, values. Returns how many runs went; the
+        id is free again. `RunOpen` if a run of the tree has not ended, `Conflict` for a child: delete its root."""
+
+    @abstractmethod
     async def pause(self, reason: str = "") -> None:
         """Pauses the run until it is resumed."""
 

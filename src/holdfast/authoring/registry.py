@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from holdfast.authoring.batch.plan import NAME, VERSION
+from holdfast.authoring.batch.batch_plan import NAME, VERSION
 from holdfast.authoring.components import Components, components_of
-from holdfast.authoring.script.program import ScriptProgram
+from holdfast.authoring.script.script_program import ScriptProgram
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.core.passes import Beginning
@@ -117,7 +117,7 @@ class Registry:
     def declared(self, name: str, version: str) -> WorkflowSpec | None:
         """The definition or its remote declaration."""
         if (name, version) == BATCH:
-            from holdfast.authoring.batch.conducting import batch_spec
+            from holdfast.authoring.batch.conductor import batch_spec
 
             return batch_spec()
         return self._specs.get((name, version))

@@ -24,9 +24,9 @@ from holdfast.client import bulk
 from holdfast.client.audit import audited
 from holdfast.client.bulk import MOST, Done, Verb
 from holdfast.client.client import Client
+from holdfast.client.client_run import ClientRun
 from holdfast.client.inspect import remarks
 from holdfast.client.inspect.objects import run_object
-from holdfast.client.run import ClientRun
 from holdfast.client.selection import WRITTEN, filter_of_words
 from holdfast.core.plurals import counted
 from holdfast.errors import InvalidInput

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO, Protocol, Self
 
-from holdfast.authoring.batch.plan import Counts
+from holdfast.authoring.batch.batch_plan import Counts
 from holdfast.cli.output import Output, has_color, is_terminal
 
 EVERY = 10.0

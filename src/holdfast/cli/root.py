@@ -51,6 +51,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "publish": "Publish to every run waiting on a topic.",
         "cancel": "Cancel a run; its clean-up code runs.",
         "kill": "End a run at once, without clean-up.",
+        "delete": "Delete ended runs with their trees.",
         "pause": "Pause a run.",
         "resume": "Resume a paused run, also a quarantined or diverged one.",
         "retry": "Retry an ended run, keeping its completed steps.",

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from holdfast.client.feed import Feeds
-from holdfast.client.waiting import Waiting
+from holdfast.client.waiters import Waiting
 from holdfast.core import events as e
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.trace import CurrentTrace
@@ -15,6 +15,7 @@ from holdfast.core.turn import Turn
 from holdfast.ports.inbox import Message
 from holdfast.ports.runs import Creation, NewRun, RunRow
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 
 
 class LocalWorker(Protocol):
@@ -72,6 +73,11 @@ class Access(Protocol):
     @property
     def current_trace(self) -> CurrentTrace:
         """Says which trace the caller belongs to."""
+        ...
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """Who is told what happens."""
         ...
 
     def spec_of(self, row: RunRow) -> WorkflowSpec | None:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from msgspec.structs import replace
 
-from holdfast.authoring.batch.conducting import ITEMS, PLAN, batch_spec
-from holdfast.authoring.batch.plan import (
+from holdfast.authoring.batch.batch_plan import (
     CHUNK_BYTES,
     CHUNK_ITEMS,
     CHUNKS,
@@ -31,11 +30,12 @@ from holdfast.authoring.batch.plan import (
     Plan,
     Standing,
 )
+from holdfast.authoring.batch.conductor import ITEMS, PLAN, batch_spec
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, SyncWorkflow
+from holdfast.client.client_run import ClientRun
 from holdfast.client.items import Item, Items
-from holdfast.client.run import ClientRun
 from holdfast.core import events as e
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from holdfast.client.client import Client
-from holdfast.client.run import ClientRun
+from holdfast.client.client_run import ClientRun
 from holdfast.core.status import Status
 from holdfast.errors import HoldfastError
 from holdfast.ports.runs import Filter

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
-from msgspec.structs import replace
-
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.registry import Registry
@@ -18,10 +16,11 @@ from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.access import LocalWorker
 from holdfast.client.audit import this_user
+from holdfast.client.client_run import ClientRun, read_errors, view_of
 from holdfast.client.feed import Feeds
-from holdfast.client.run import ClientRun, read_errors, view_of
-from holdfast.client.selection import Order, Statuses, checked_attributes, is_oldest_first, period, selection
-from holdfast.client.waiting import Waiting, nowhere
+from holdfast.client.lost_holders import lost_runs
+from holdfast.client.selection import checked_attributes
+from holdfast.client.waiters import Waiting, nowhere
 from holdfast.core import events as e
 from holdfast.core.commands import carry
 from holdfast.core.definition import DefinitionBytes
@@ -32,10 +31,11 @@ from holdfast.core.payload import input_hash, is_same_input
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.trace import CurrentTrace, no_trace, trace_now
+from holdfast.core.turn import Turn
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.facts import RunStarted
 from holdfast.ports.inbox import publication
-from holdfast.ports.runs import Existing, Filter, Lacking, Made, RunRow
+from holdfast.ports.runs import Creation, Existing, Filter, Lacking, Made, NewRun, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
 from holdfast.turn.start import new_run
@@ -46,7 +46,7 @@ T = TypeVar("T")
 KEY_WINDOW = timedelta(hours=24)
 
 IfExists: TypeAlias = Literal["return", "reject"]
-"""What becomes of a start whose id or key a run has: that run, whatever its input, or a `Conflict`."""
+"""What becomes of a start whose id, key or unique value a run has: that run, whatever its input, or a `Conflict`."""
 
 ANY = Filter()
 
@@ -128,23 +128,20 @@ class Client:
         attributes: Mapping[str, str] | None = None,
         connection: object | None = None,
         if_exists: IfExists | None = None,
+        unique: str | None = None,
         brings: Mapping[str, bytes] | None = None,
         needs: tuple[str, ...] = (),
         by_hand: bool = False,
     ) -> Run[R]:
-        """Starts a run; it is durable when this returns. The same id, or key within 24 h, with the same input returns
-        the existing run; see `App.start`.
+        """Starts a run; it is durable when this returns. The same id, key within 24 h, or unique value of an open run
+        with the same input returns the existing run; see `App.start`.
 
         With `connection` it is made in the open transaction of that, and is there when the caller commits. `brings`:
         blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored before.
-        `BlobNotFound` if one of these has been collected meanwhile. `by_hand`: a person starts it, and the journal says
-        who.
+        `BlobNotFound` if one of these has been collected meanwhile. `by_hand`: the journal says who starts it.
         """
-        _refuse_in_workflow(call)
-        _check_if_exists(if_exists)
-        spec = call.spec
+        spec, now = _checked(call, if_exists), self.store.clock.now()
         run_id = check_id(id, "run id") if id is not None else secrets.token_hex(12)
-        now = self.store.clock.now()
         blobs: dict[str, bytes] = dict(brings or {})
         value, blob, refs = carry(call.args, blobs)
         started = e.Started(
@@ -167,22 +164,36 @@ class Client:
         )
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
-        new, turn = new_run(run_id, started, now, blobs=blobs, needs=needs, input_hash=input_hash(call.args))
-        local = self.local if delay is None else None
+        new, turn = new_run(
+            run_id, started, now, blobs=blobs, needs=needs, input_hash=input_hash(call.args), unique=_unique(unique)
+        )
         run: ClientRun[R] = ClientRun(self, run_id, spec)
-        if connection is not None:
-            made = await self.store.create_within(connection, new, key_since=now - KEY_WINDOW)
-        elif local is not None and local.wants(spec.name, spec.version, started.queue):
-            run.expect()
-            made = await local.make(new, turn, key_since=now - KEY_WINDOW, is_named=id is not None)
-        else:
-            made = await self.store.create(new, key_since=now - KEY_WINDOW)
+        made = await self._create(run, new, turn, connection, is_named=id is not None)
         if not isinstance(made, Made):
-            return ClientRun(self, _existing_id(made, spec, new.input_hash, if_exists), spec)
+            return ClientRun(self, _existing_id(made, spec, new, if_exists), spec)
         run.is_new = True
         if RunStarted in self.telemetry.wanted:
             self.telemetry.tell(RunStarted(run_id, spec.name, spec.version, started.queue))
         return run
+
+    async def _create(
+        self,
+        run: ClientRun[Any],
+        new: NewRun,
+        turn: Turn,
+        connection: object | None,
+        *,
+        is_named: bool,
+    ) -> Creation:
+        """In the caller's transaction, or by a worker that begins the run at once, or in the store alone."""
+        started, key_since = new.started, turn.at - KEY_WINDOW
+        if connection is not None:
+            return await self.store.create_within(connection, new, key_since=key_since)
+        local = self.local if started.available_at is None else None
+        if local is not None and local.wants(started.workflow, started.version, started.queue):
+            run.expect()
+            return await local.make(new, turn, key_since=key_since, is_named=is_named)
+        return await self.store.create(new, key_since=key_since)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
         """The run with that id."""
@@ -193,35 +204,6 @@ class Client:
             raise Conflict(f"run {id!r} is of workflow {row.workflow!r}, not {workflow.name!r}")
         spec = workflow.spec if workflow is not None else self.registry.declared(row.workflow, row.version)
         return ClientRun(self, row.id, spec)
-
-    def filter(
-        self,
-        *,
-        workflow: str | None = None,
-        version: str | None = None,
-        status: Statuses | None = None,
-        queue: str | None = None,
-        parent: str | None = None,
-        root: str | None = None,
-        key: str | None = None,
-        attributes: Mapping[str, str] | None = None,
-        since: Duration | datetime | None = None,
-        until: Duration | datetime | None = None,
-        order: Order = "-created",
-    ) -> Filter:
-        """Which runs are meant; what is wrong is an `InvalidInput`."""
-        begin, end = period(self.store.clock.now(), since, until)
-        which = selection(
-            workflow=workflow,
-            version=version,
-            status=status,
-            queue=queue,
-            parent=parent,
-            root=root,
-            key=key,
-            attributes=attributes,
-        )
-        return replace(which, since=begin, until=end, is_oldest_first=is_oldest_first(order))
 
     async def runs(self, which: Filter = ANY, *, limit: int | None = None) -> AsyncIterator[RunView]:
         """Runs in the order of the filter; pages are fetched as they are needed."""
@@ -248,9 +230,11 @@ class Client:
         return await self.views(page.runs), page.next
 
     async def views(self, rows: Sequence[RunRow]) -> list[RunView]:
-        """Rows for people, with the first line of what ended those that did not complete: one more question for all."""
-        now, errors = self.store.clock.now(), await read_errors(self.store, rows)
-        return [view_of(row, now, errors.get(row.no, "")) for row in rows]
+        """Rows for people, with the first line of what ended those that did not complete, and a note on those whose
+        worker has gone: two more questions for all."""
+        lost, errors = await lost_runs(self.store, rows), await read_errors(self.store, rows)
+        now = self.store.clock.now()
+        return [view_of(row, now, errors.get(row.no, ""), lost.get(row.no, "")) for row in rows]
 
     async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
         """Sends to every run waiting on the topic now; returns their ids."""
@@ -274,13 +258,17 @@ def _nobody(end: e.ChildEnded) -> None:
     return None
 
 
-def _refuse_in_workflow(call: Call[Any]) -> None:
+def _checked(call: Call[Any], if_exists: object) -> WorkflowSpec:
+    """What is to be started, where it may be."""
     checked_call(call, "app.start")
+    if if_exists not in {None, "return", "reject"}:
+        raise InvalidInput(f"if_exists={if_exists!r}: 'return' (the existing run, whatever its input) or 'reject'")
     if find_program() is not None:
         raise NotAllowedHere(
             f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use "
             f"start({call.spec.name}(…))"
         )
+    return call.spec
 
 
 def _check_topic(channel: Channel[Any], verb: str) -> None:
@@ -292,28 +280,33 @@ def _check_topic(channel: Channel[Any], verb: str) -> None:
     raise NotAllowedHere(f"app.{verb}({channel.name}): {channel.name} is a Signal, which goes to one run: {advice}")
 
 
-def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, digest: str, if_exists: IfExists | None) -> str:
-    """The run that has the id or key, if it may be returned. Else an error: nothing was started."""
+def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, new: NewRun, if_exists: IfExists | None) -> str:
+    """The run that has the id, key or unique value, if it may be returned. Else an error: nothing was started."""
     if isinstance(made, Lacking):
         raise BlobNotFound(_LACKING)
-    row = made.run
-    name = f"key {row.key!r} was used less than 24 h ago for run {row.id}" if made.by_key else f"run {row.id!r} exists"
+    row, what = made.run, "unique value" if made.by == "unique" else made.by
+    name = {
+        "id": f"run {row.id!r} exists",
+        "key": f"key {row.key!r} was used less than 24 h ago for run {row.id}",
+        "unique": f"unique={new.unique!r}: run {row.id} of {spec.name} has this value until it ends",
+    }[made.by]
     if if_exists == "reject":
-        raise Conflict(f'{name} ({row.status.value}), and if_exists="reject" was given: nothing was started')
+        why = f'{name} ({row.status.value}), and if_exists="reject" was given: nothing was started'
+        raise Conflict(why, run=row.id)
     if row.workflow != spec.name:
-        what = "key" if made.by_key else "id"
-        raise Conflict(f"{name}, and it is of workflow {row.workflow!r}; choose another {what} for {spec.name!r}")
-    if if_exists is None and not is_same_input(row.input_hash, digest):
-        raise Conflict(
-            f"{name}, with different input: nothing was started. Use a different {'key' if made.by_key else 'id'} for "
-            'a different request, or if_exists="return" to get that run whatever its input'
+        why = f"{name}, and it is of workflow {row.workflow!r}; choose another {what} for {spec.name!r}"
+        raise Conflict(why, run=row.id)
+    if if_exists is None and not is_same_input(row.input_hash, new.input_hash):
+        why = (
+            f"{name}, with different input: nothing was started. Use a different {what} for a different request, or "
+            'if_exists="return" to get that run whatever its input'
         )
+        raise Conflict(why, run=row.id)
     return row.id
 
 
-def _check_if_exists(value: object) -> None:
-    if value not in {None, "return", "reject"}:
-        raise InvalidInput(f"if_exists={value!r}: 'return' (the existing run, whatever its input) or 'reject'")
+def _unique(value: str | None) -> str:
+    return check_name(value, "unique") if value is not None else ""
 
 
 def _priority(value: int) -> int:

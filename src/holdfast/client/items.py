@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from holdfast.authoring.batch.plan import CHUNKS, INDEX, Chunk, Plan, index_of, item_id
-from holdfast.client.run import end_error
+from holdfast.authoring.batch.batch_plan import CHUNKS, INDEX, Chunk, Plan, index_of, item_id
+from holdfast.client.client_run import end_error
 from holdfast.core import events as e
 from holdfast.core.messages import ended
 from holdfast.core.specs import WorkflowSpec

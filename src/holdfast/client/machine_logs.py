@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from holdfast.core import events as e
 from holdfast.core.commands import carry
 from holdfast.core.fold import fold
-from holdfast.core.machine_log import LogRow, decode_log_row, encode_log_row
+from holdfast.core.machine_history import LogRow, decode_log_row, encode_log_row
 from holdfast.core.run import Run as Fold
 from holdfast.core.turn import decode_rows
 from holdfast.errors import Conflict, StoreUnavailable

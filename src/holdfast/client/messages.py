@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.authoring.handle import StoredMessage
-from holdfast.client import operating
+from holdfast.client import operator_acts
 from holdfast.client.acceptance import refusal
 from holdfast.client.access import Access
-from holdfast.client.redacting import redaction_for
+from holdfast.client.hidden_values import redaction_for
 from holdfast.core import events as e
 from holdfast.core.checksums import message_checksum
 from holdfast.core.commands import carry
@@ -219,7 +219,7 @@ def _finished(run: str, status: Status) -> RunFinished:
 async def _append(client: Access, row: RunRow, event: e.MessageDropped | e.SignalReceived, said: str) -> None:
     """To the journal of a paused run. It stays paused, and says what was done."""
     paused = e.Paused(reason="operator", detail=f"{said}: holdfast resume {row.id}", actor=client.actor)
-    if not await operating.append(client, row.id, [event, paused], only=Status.PAUSED):
+    if not await operator_acts.append(client, row.id, [event, paused], only=Status.PAUSED):
         raise Conflict(f"run {row.id} was resumed meanwhile: nothing was changed. Pause it, and try again.")
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.authoring.handle import RunView
-from holdfast.client.selection import Order, Statuses
+from holdfast.client.selection import Order, Selection, Statuses
 from holdfast.core.durations import Duration
 from holdfast.core.status import Status
 
@@ -44,7 +44,7 @@ class Questions:
         was made: an aware datetime, or a duration back from now, as in `since="7d"`.
         """
         client = await self.client()
-        which = client.filter(
+        which = Selection(
             workflow=workflow,
             version=version,
             status=status,
@@ -57,7 +57,7 @@ class Questions:
             until=until,
             order=order,
         )
-        async for view in client.runs(which, limit=limit):
+        async for view in client.runs(which.filter(client.store.clock.now()), limit=limit):
             yield view
 
     async def count(
@@ -78,7 +78,7 @@ class Questions:
         """How many runs of each status there are, of those that `runs` would list. Each number stops at `at_most`: a
         store with millions of runs answers at once."""
         client = await self.client()
-        which = client.filter(
+        which = Selection(
             workflow=workflow,
             version=version,
             status=status,
@@ -89,4 +89,4 @@ class Questions:
             since=since,
             until=until,
         )
-        return await client.count(which, by=by, at_most=at_most)
+        return await client.count(which.filter(client.store.clock.now()), by=by, at_most=at_most)

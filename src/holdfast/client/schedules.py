@@ -12,7 +12,7 @@ import msgspec
 from holdfast.authoring.handle import Run
 from holdfast.authoring.schedule import Schedule, check_schedule_name
 from holdfast.authoring.script.workflows import AnyWorkflow
-from holdfast.client.run import ClientRun
+from holdfast.client.client_run import ClientRun
 from holdfast.core.declaration import is_declared, made_by_hand
 from holdfast.core.ids import check_text
 from holdfast.core.instants import kept_instant

@@ -1,6 +1,6 @@
 """Which runs are asked for, and by which texts they are found: what a caller gives, checked before a store sees it.
 
-What one store would refuse and another would not (half a surrogate pair, a NUL), and what is no text at all, is refused
+What one store would refuse and another would not (half a surrogate pair, a NUL), and what is not a text, is refused
 here, the same for all.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias, get_args
+
+import msgspec
 
 from holdfast.core.durations import Duration
 from holdfast.core.hints import did_you_mean
@@ -33,28 +35,37 @@ LONGEST = 1024
 """Bytes of an attribute."""
 
 
-def selection(
-    *,
-    workflow: str | None = None,
-    version: str | None = None,
-    status: Statuses | None = None,
-    queue: str | None = None,
-    parent: str | None = None,
-    root: str | None = None,
-    key: str | None = None,
-    attributes: Mapping[str, str] | None = None,
-) -> Filter:
-    """The filter; None lets every run through."""
-    return Filter(
-        workflow=_text(workflow, "workflow"),
-        version=None if version is None else check_text(version, "version="),
-        statuses=statuses_of(status),
-        queue=_text(queue, "queue"),
-        parent=_text(parent, "parent"),
-        root=_text(root, "root"),
-        key=_text(key, "key"),
-        attributes=checked_attributes(attributes),
-    )
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs a caller asks for, and in which order, as `runs` and `count` take it. None lets every run through."""
+
+    workflow: str | None = None
+    version: str | None = None
+    status: Statuses | None = None
+    queue: str | None = None
+    parent: str | None = None
+    root: str | None = None
+    key: str | None = None
+    attributes: Mapping[str, str] | None = None
+    since: Duration | datetime | None = None
+    until: Duration | datetime | None = None
+    order: Order = "-created"
+
+    def filter(self, now: datetime) -> Filter:
+        """What a store understands; what is wrong is an `InvalidInput`."""
+        since, until = period(now, self.since, self.until)
+        return Filter(
+            workflow=_text(self.workflow, "workflow"),
+            version=None if self.version is None else check_text(self.version, "version="),
+            statuses=statuses_of(self.status),
+            queue=_text(self.queue, "queue"),
+            parent=_text(self.parent, "parent"),
+            root=_text(self.root, "root"),
+            key=_text(self.key, "key"),
+            attributes=checked_attributes(self.attributes),
+            since=since,
+            until=until,
+            is_oldest_first=is_oldest_first(self.order),
+        )
 
 
 def statuses_of(given: Statuses | None) -> tuple[Status, ...]:

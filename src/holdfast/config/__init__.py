@@ -11,7 +11,6 @@ The app, the worker and the command line all ask `load`. A key that nothing hono
 """
 
 from holdfast.config.keys import URL_VARIABLE
-from holdfast.config.loading import FILE_VARIABLE, Loaded, load
 from holdfast.config.settings import (
     DEFAULT_URL,
     Configuration,
@@ -22,6 +21,7 @@ from holdfast.config.settings import (
     UpkeepSettings,
     WorkerSettings,
 )
+from holdfast.config.sources import FILE_VARIABLE, Loaded, load
 
 __all__ = [
     "DEFAULT_URL",

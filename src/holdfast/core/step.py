@@ -34,7 +34,7 @@ def on_attempt_failed(
     if retry_at is not None and not_before is not None:
         retry_at = max(retry_at, later(now, not_before))
     if retry_at is None or (deadline is not None and retry_at >= deadline):
-        return e.StepFailed(key=step.key, failure=failure, attempts=failures)
+        return e.StepFailed(key=step.key, failure=failure, attempts=step.attempt)
     return e.AttemptFailed(
         key=step.key, attempt=step.attempt, failure=failure, retry_at=retry_at, of=policy.attempts or None
     )

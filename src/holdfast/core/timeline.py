@@ -45,6 +45,7 @@ class Timeline:
         self._changed: dict[int, Entry] = {}
         self._count = 0
         self._known: dict[str, Entry] = {}  # by key: what is open, or may still change
+        self._cut_off: dict[str, int] = {}  # by key: attempts that cost nothing of the budget
         self._pause: Entry | None = None
         self._signals: dict[str, str] = {}
         self._worker = ""
@@ -76,7 +77,7 @@ class Timeline:
             case e.StepFailed():
                 self._settle(event.key, "failed", error=error_text(event.failure))
             case e.AttemptFailed():
-                self._end(event.key, "failed", error=error_text(event.failure), of=event.of, until=event.retry_at)
+                self._fail_attempt(event)
             case e.StepAbandoned():
                 self._end(event.key, "abandoned")
             case e.SleepStarted():
@@ -133,15 +134,7 @@ class Timeline:
         """What happens to the run as a whole."""
         match event:
             case e.Started():
-                detail = f"retry of {event.retried_from}" if event.retried_from else ""
-                self._note(
-                    "started",
-                    event.workflow,
-                    until=event.available_at,
-                    run=event.parent,
-                    actor=event.actor,
-                    detail=detail,
-                )
+                self._start(event)
             case e.Compacted():
                 self._note("compacted", detail=f"rows 1 to {event.rows}")
             case e.Adopted():
@@ -175,6 +168,17 @@ class Timeline:
             case _:
                 self._take_end(event)
 
+    def _start(self, event: e.Started) -> None:
+        detail = f"retry of {event.retried_from}" if event.retried_from else ""
+        self._note(
+            "started",
+            event.workflow,
+            until=event.available_at,
+            run=event.parent,
+            actor=event.actor,
+            detail=detail,
+        )
+
     def _take_end(self, event: e.Terminal) -> None:
         match event:
             case e.Completed():
@@ -204,7 +208,9 @@ class Timeline:
         for key in event.restarted:
             cut = self._end(key, "cut off", ended_at=None)
             if cut is not None:
-                self._begin("step", cut.name, key=key, attempt=cut.attempt + 1, of=cut.of, detail=cut.detail)
+                self._cut_off[key] = self._cut_off.get(key, 0) + 1
+                of = None if cut.of is None else cut.of + 1
+                self._begin("step", cut.name, key=key, attempt=cut.attempt + 1, of=of, detail=cut.detail)
         for key in event.begun:
             waiting = self._known.get(key)
             if waiting is not None:
@@ -229,6 +235,11 @@ class Timeline:
         else:
             attempt = event.attempt
         self._begin("step", name, key=event.key, attempt=attempt, of=of, detail=detail)
+
+    def _fail_attempt(self, event: e.AttemptFailed) -> None:
+        """Attempts that were cut off cost nothing, so that many more may follow: "attempt 4 of 3" is never said."""
+        of = None if event.of is None else max(event.of + self._cut_off.get(event.key, 0), event.attempt + 1)
+        self._end(event.key, "failed", error=error_text(event.failure), of=of, until=event.retry_at)
 
     def _fire(self, event: e.TimerFired) -> None:
         entry = self._known.get(event.key)
@@ -283,6 +294,7 @@ class Timeline:
         elif entry.outcome != "failed":
             self._change(entry, detail=f"{outcome} later", **more)
         del self._known[key]
+        self._cut_off.pop(key, None)
 
     def _leave(self, kind: Kind | None = None) -> None:
         """The body has ended: nothing waits for what is open. Steps are remembered, for a later pass."""
@@ -291,6 +303,7 @@ class Timeline:
                 self._end(entry.key, "left", ended_at=None)
         if kind is None:
             self._known.clear()
+            self._cut_off.clear()
 
     def _finish(self, **more: Any) -> None:
         self._leave()

@@ -25,7 +25,7 @@ from holdfast.core.step import STOPPED
 from holdfast.engine.hooks import Hooks
 from holdfast.engine.processes import run_in_process
 from holdfast.engine.threads import Threads
-from holdfast.engine.transacting import run_in_transaction
+from holdfast.engine.transaction_body import run_in_transaction
 from holdfast.turn.outcome import Broke, Outcome, Succeeded, classify
 
 

@@ -19,19 +19,19 @@ from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.suspicion import is_convicted
 from holdfast.core.turn import Row
 from holdfast.engine import report, unopened
-from holdfast.engine.asking import Asking, Notes
-from holdfast.engine.beginning import Beginnings
 from holdfast.engine.bodies import Bodies
+from holdfast.engine.claim_backoff import PutOffs
 from holdfast.engine.committer import Committer
 from holdfast.engine.definitions import Definitions
 from holdfast.engine.holdings import Holdings
 from holdfast.engine.hooks import Hooks
-from holdfast.engine.inbox import News, opened
-from holdfast.engine.putting_off import PutOffs
+from holdfast.engine.inbox_reader import News, opened
+from holdfast.engine.local_starts import Beginnings
 from holdfast.engine.report import close
 from holdfast.engine.session import Session
 from holdfast.engine.shadow import Shadow
 from holdfast.engine.snapshots import Snapshots
+from holdfast.engine.store_reads import Asking, Notes
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.engine.suspects import Suspects
 from holdfast.engine.warm import WarmProgram, WarmPrograms

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TypeAlias
 
-from holdfast.engine.beginning import Beginnings
 from holdfast.engine.home import EngineHome
+from holdfast.engine.local_starts import Beginnings
 from holdfast.engine.session import Session
 from holdfast.engine.snapshots import Snapshots
 from holdfast.engine.suspects import Suspects

@@ -9,9 +9,9 @@ from holdfast.authoring.registry import Registry
 from holdfast.core.recovery import Kind
 from holdfast.core.specs import Settings
 from holdfast.core.turn import Row
-from holdfast.engine.asking import Asking
 from holdfast.engine.committer import Committer
 from holdfast.engine.session import Home, Session
+from holdfast.engine.store_reads import Asking
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 

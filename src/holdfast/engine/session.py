@@ -22,8 +22,8 @@ from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.engine import report
 from holdfast.engine.bodies import Attempt, Bodies, Body
+from holdfast.engine.child_pace import Pace
 from holdfast.engine.committer import Committer
-from holdfast.engine.pacing import Pace
 from holdfast.engine.surroundings import WorkerSurroundings
 from holdfast.engine.wheel import Alarm, Due, Wheel
 from holdfast.ports.clock import Clock

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.authoring.script.opened import OpenResources
+from holdfast.authoring.script.open_resources import OpenResources
 from holdfast.authoring.script.resources import Health, Resource
 from holdfast.ports.store import Store
 from holdfast.ports.transactions import OpenTransaction

@@ -19,6 +19,7 @@
     │   ├── NotDecodable              stored bytes do not fit the annotation
     │   └── PayloadTooLarge
     ├── Conflict                      the id or key belongs to something else
+    │   └── RunOpen                   a run that has not ended cannot be deleted
     ├── RunNotFound · ScheduleNotFound · UnknownWorkflow · BlobNotFound
     ├── RunFinished                   a signal, cancel or pause for a run that has ended
     ├── ItemsFailed                   a batch has ended, and some of its items failed
@@ -67,6 +68,7 @@ from holdfast.errors.run import (
     RunFailed,
     RunFinished,
     RunNotFound,
+    RunOpen,
     ScheduleNotFound,
     StepFailed,
     StepLimitExceeded,
@@ -157,6 +159,7 @@ __all__ = [
     "RunFailed",
     "RunFinished",
     "RunNotFound",
+    "RunOpen",
     "ScheduleNotFound",
     "SplitFailed",
     "StateFailed",

@@ -6,7 +6,20 @@ from holdfast.errors.root import HoldfastError
 
 
 class Conflict(HoldfastError):
-    """An id that another workflow uses, or a key that was used with different input."""
+    """An id, key or unique value that another run has. `run` is the id of that run, if one is in the way."""
+
+    def __init__(self, message: str = "", *, run: str = "") -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class RunOpen(Conflict):
+    """A run, or one of its tree, has not ended, so it was not deleted. `run_id` is the one that is open."""
+
+    def __init__(self, message: str, *, run_id: str, status: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.status = status
 
 
 class RunNotFound(HoldfastError):

@@ -15,7 +15,7 @@
 Names are looked up in the functions themselves, so `from time import time as t` is still a clock. Nothing is executed.
 """
 
-from holdfast.lint.finding import Finding
-from holdfast.lint.linting import Report, lint
+from holdfast.lint.app_lint import Report, lint
+from holdfast.lint.lint_finding import Finding
 
 __all__ = ["Finding", "Report", "lint"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from holdfast.authoring.script.functions import is_a
+from holdfast.lint.function_source import Definition
 from holdfast.lint.names import Names
-from holdfast.lint.reading import Definition
 
 SET = "builtins.set"
 _SETS = frozenset({SET, "builtins.frozenset", "collections.abc.Set", "typing.AbstractSet", "typing.Set"})

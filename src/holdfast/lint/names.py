@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from holdfast.authoring.script.functions import is_a
-from holdfast.lint.reading import Definition
+from holdfast.lint.function_source import Definition
 
 
 class Unknown:

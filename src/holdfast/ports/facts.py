@@ -29,8 +29,7 @@ class _RunFact(_Fact, frozen=True):
 
 
 class RunStarted(_Fact, frozen=True):
-    """A client of this process started a run, or a worker of it the run of a schedule's slot; it is durable.
-    `schedule` is the name of that schedule, also if it was triggered by hand."""
+    """A client of this process started a run, or a worker of it the run of the slot of `schedule`; it is durable."""
 
     run: str
     workflow: str
@@ -68,8 +67,7 @@ class RunEnded(_RunFact, frozen=True):
 
 
 class RunFailed(_RunFact, frozen=True):
-    """The run failed. `type`, `message` and `traceback` are those of the error that left the workflow; `place` is the
-    file and line where it began, if that is known."""
+    """The run failed with an error that left the workflow; `place`: the file and line where it began, if known."""
 
     type: str
     message: str
@@ -137,6 +135,14 @@ class RunCompacted(_Fact, frozen=True):
     rows: int
 
 
+class RunDeleted(_Fact, frozen=True):
+    """A client of this process deleted an ended run with its whole tree of `runs`, in the name of `actor`."""
+
+    run: str
+    runs: int
+    actor: str
+
+
 class BodyLeftBehind(_Fact, frozen=True):
     """The body of a run that left memory would not end."""
 
@@ -180,8 +186,7 @@ class StepCompleted(_StepFact, frozen=True):
 
 
 class AttemptFailed(_StepFact, frozen=True):
-    """A body raised. `retry_at`: when it is tried again, None if it is not. `error` is None if it happened in another
-    process, or if the run keeps secrets."""
+    """A body raised; it is tried again at `retry_at`. `error`: None from another process, or if a run keeps secrets."""
 
     type: str
     message: str
@@ -365,8 +370,7 @@ class GrantsBack(_Fact, frozen=True):
 
 
 class Trouble(_Fact, frozen=True):
-    """Something went wrong, and what is done about it. `is_known`: an error that happens, such as a store that is
-    away; else its traceback helps. `is_bug`: it should not happen."""
+    """Something went wrong, and what is done about it. `is_known`: no traceback is needed. `is_bug`: our mistake."""
 
     what: str
     error: Exception
@@ -387,8 +391,8 @@ class HookFailed(_Fact, frozen=True):
 Fact: TypeAlias = (
     RunStarted | RunClaimed | RunTakenOver | RunBegan | RunParked | RunReleased | RunEnded | RunFailed
     | RunPaused | RunQuarantined | RunFenced | RunDropped | RunPutOff | RunStray | RunFound | RunDiverged
-    | RunCompacted | BodyLeftBehind | SignalLost | MessageDamaged | StepStarted | StepCompleted | AttemptFailed
-    | StepStopped | TurnsCommitted | TurnsGivenUp | StoreUnreachable | StoreReachable | CheckpointFailed
+    | RunCompacted | RunDeleted | BodyLeftBehind | SignalLost | MessageDamaged | StepStarted | StepCompleted
+    | AttemptFailed | StepStopped | TurnsCommitted | TurnsGivenUp | StoreUnreachable | StoreReachable | CheckpointFailed
     | CheckpointWorks | NoticesLost | StoreTrouble | StoreLogGrew | WorkerStarted | WorkerStopped | WorkerLate
     | WorkerTwin | FlowServed | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked | ProcessStopped
     | GrantsLost | GrantsBack | Trouble | HookFailed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
-from holdfast.core.machine_log import LogRow
+from holdfast.core.machine_history import LogRow
 
 
 class MachineLog(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -24,7 +24,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `blobs` come with the run; `needs` names others that were stored before it and must still be there; `references` are
     those that the first row refers to. `watcher` is for children: (run id, key) of the parent, told when an adopted run
-    ends.
+    ends. `unique`: at most one open run of the workflow has this value; "" is none.
     """
 
     row: Row
@@ -35,6 +35,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     needs: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     watcher: tuple[str, str] | None = None
+    unique: str = ""
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -134,10 +135,10 @@ class Made(msgspec.Struct, frozen=True, gc=False):
 
 
 class Existing(msgspec.Struct, frozen=True, gc=False):
-    """A run of that id, or of that key within its window, was there already."""
+    """A run of that id, or of that key within its window, or an open one of that unique value, was there already."""
 
     run: RunRow
-    by_key: bool
+    by: Literal["id", "key", "unique"] = "id"
 
 
 class Lacking(msgspec.Struct, frozen=True, gc=False):
@@ -204,13 +205,14 @@ class Runs(Protocol):
     ) -> Creation:
         """Makes a pending run; durable when it returns.
 
-        An id in use, or a key used by a run of the same workflow made after `key_since`, gives `Existing` and writes
-        nothing. Otherwise a blob of `needs` that is not stored gives `Lacking` and writes nothing; if all are stored,
-        those that the run, or a blob that comes with it, refers to are kept from then on. Any number of concurrent
-        callers get one run. With `instance` the run is made already claimed by that worker instance (status stays
-        pending until its first turn, epoch 1), unless it is not yet due. `first` is that turn (its `no` does not
-        count): applied like any commit, in the transaction that makes the run, and only if the run is made already
-        claimed.
+        An id in use, or a key used by a run of the same workflow made after `key_since`, or a unique value that an open
+        run started as the same workflow has, gives `Existing` and writes nothing; they are looked for in this order. A
+        value is free again when its run ends, whatever workflow the run has become by then. Otherwise a blob of `needs`
+        that is not stored gives `Lacking` and writes nothing; if all are stored, those that the run, or a blob that
+        comes with it, refers to are kept from then on. Any number of concurrent callers get one run. With `instance`
+        the run is made already claimed by that worker instance (status stays pending until its first turn, epoch 1),
+        unless it is not yet due. `first` is that turn (its `no` does not count): applied like any commit, in the
+        transaction that makes the run, and only if the run is made already claimed.
 
         The same rules hold for children made by a commit, with two differences: an id in use by a run of the same
         workflow is adopted (the `watcher` is told of its end, at once if it has ended), and one of another workflow

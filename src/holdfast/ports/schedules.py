@@ -1,4 +1,4 @@
-"""Schedules: one row each, moved on by whoever decides first."""
+"""Schedules: one row each. The first process to decide moves it on; the others find that they were outrun."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Moved(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outrun(msgspec.Struct, frozen=True, gc=False):
-    """Another process was quicker: the schedule has another revision, and nothing was written."""
+    """Another process was quicker: the schedule has a different revision, and nothing was written."""
 
 
 Moving: TypeAlias = Moved | Outrun
@@ -80,7 +80,7 @@ class Schedules(Protocol):
         ...
 
     async def due_schedules(self, *, limit: int = 100) -> DueSchedules:
-        """Those whose `next_at` has come by the store's clock. Reads only, and looks at no other row."""
+        """Those whose `next_at` has come by the store's clock. Only reads, and only these rows."""
         ...
 
     async def move_schedule(self, move: Move) -> Moving:

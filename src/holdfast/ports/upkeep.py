@@ -85,13 +85,14 @@ class Upkeep(Protocol):
         """
         ...
 
-    async def remove(self, roots: Sequence[str], keep: timedelta | None) -> Removed:
+    async def remove(self, roots: Sequence[str], keep: timedelta | None, *, is_asked: bool = False) -> Removed:
         """Removes these trees: rows of runs, journals, inboxes, exposed values, attributes, snapshots and references to
         blobs, each tree in one transaction.
 
         Each is judged again inside its transaction by the rule of `expired`; one that does not qualify (any more) is
-        left whole. A seq is never used twice, also if the newest row of the store's journal goes. A blob that loses a
-        reference begins its grace.
+        left whole. `is_asked`: a client asks for it, so it suffices that the whole tree has ended, however short a time
+        ago and whatever it says of keeping. A seq is never used twice, also if the newest row of the store's journal
+        goes. A blob that loses a reference begins its grace.
 
         Afterwards the ids are free: the same id starts a new run, and a message to it finds no run.
         """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.machine.model import Model, Node
 from holdfast.authoring.machine.observers import Audience
-from holdfast.core.machine_log import Completed, LogRow, Past, rehydrate
+from holdfast.core.machine_history import Completed, LogRow, Past, rehydrate
 from holdfast.errors import Conflict, HoldfastError, RunNotFound, StoreError, VersionMismatch
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from holdfast.authoring.machine.bodies import call
-from holdfast.core.machine_log import ROLLBACK, UNDONE, LogRow
+from holdfast.core.machine_history import ROLLBACK, UNDONE, LogRow
 from holdfast.core.retry import Retry
 from holdfast.errors import HoldfastError, Orphan, StateFailed, StoreError
 from holdfast.standalone.attempt import Exhausted, attempt, to_the_end

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from holdfast.authoring.machine.bodies import FAILURES, call
 from holdfast.authoring.machine.model import Model, Node
 from holdfast.authoring.script.context import find_program, running_step
-from holdfast.authoring.script.opened import OpenResources
+from holdfast.authoring.script.open_resources import OpenResources
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
 from holdfast.core.ids import check_id
-from holdfast.core.machine_log import COMPLETION, ENTRY, Past
+from holdfast.core.machine_history import COMPLETION, ENTRY, Past
 from holdfast.errors import (
     Conflict,
     InvalidInput,

@@ -11,8 +11,9 @@ import msgspec
 
 from holdfast.authoring.machine import bodies
 from holdfast.authoring.machine.handlers import Definition
-from holdfast.authoring.machine.marks import Again, ItemOutcome, is_more
-from holdfast.core.machine_log import CURSOR
+from holdfast.authoring.machine.interpretation import each_item, in_windows, polled
+from holdfast.authoring.machine.marks import ItemOutcome
+from holdfast.core.machine_history import CURSOR
 from holdfast.core.payload import Shape, result_shape
 from holdfast.core.retry import Retry
 from holdfast.standalone.attempt import Exhausted, attempt, wall_clock
@@ -130,15 +131,17 @@ async def _interruptible(one: Journey, work: Awaitable[T]) -> T:
 
 async def _stepped(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
     shape = cursor_shape(node)
-    cursor = shape.decode(one.cursors[-1]) if one.cursors else None
-    while True:
-        at = cursor
-        answer = await _tried(one, node, lambda at=at: bodies.call(definition.function, state, at))  # type: ignore[misc]
-        if not is_more(answer):
-            return answer
-        encoded, cursor = shape.round_trip(answer.cursor, "cursor")
+
+    async def window(_: int, cursor: Any) -> Any:
+        return await _tried(one, node, lambda: bodies.call(definition.function, state, cursor))
+
+    async def keep(cursor: Any) -> Any:
+        encoded, back = shape.round_trip(cursor, "cursor")
         await one.append(CURSOR, node, encoded)
         one.boundary()
+        return back
+
+    return await in_windows(window, keep, shape.decode(one.cursors[-1]) if one.cursors else None)
 
 
 def cursor_shape(node: Node) -> Shape[Any]:
@@ -147,28 +150,20 @@ def cursor_shape(node: Node) -> Shape[Any]:
 
 
 async def _poll(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
-    limit = None if definition.timeout is None else definition.timeout.total_seconds()
-    errors, delay = 0, 0.0
+    async def look(_: int) -> Any:
+        def body() -> Awaitable[Any]:
+            return bodies.call(definition.function, state)
+
+        return await _tried(one, node, body, policy=Retry.none, is_limited=False)
+
+    async def wait(_: int, delay: float) -> None:
+        await _pause(one, delay)
+
+    def is_declared(spent: Exhausted) -> bool:
+        return isinstance(spent.error, definition.raises)
+
     try:
-        async with asyncio.timeout(limit):
-            while True:
-                try:
-                    answer = await _tried(
-                        one,
-                        node,
-                        lambda: bodies.call(definition.function, state),
-                        policy=Retry.none,
-                        is_limited=False,
-                    )
-                except Exhausted as spent:
-                    errors += 1
-                    if errors > definition.errors or isinstance(spent.error, definition.raises):
-                        raise
-                else:
-                    if type(answer) is not Again:
-                        return answer
-                    errors, delay = 0, answer.after
-                await _pause(one, delay)
+        return await polled(definition, look, wait, Exhausted, is_declared)
     except TimeoutError as error:
         raise Exhausted(one.attempt, TimeoutError(f"polling took longer than {definition.timeout}")) from error
 
@@ -197,39 +192,38 @@ async def _batch(one: Journey, node: Node, definition: Definition, state: Any) -
     for blob in one.cursors:
         row = msgspec.json.decode(blob, type=ItemRow)
         outcomes[row.index] = ItemOutcome(row.index, None if row.error else shape.decode(row.value), row.error)
-    waiting = iter([index for index in range(len(items)) if index not in outcomes])
 
-    async def branch() -> None:
-        for index in waiting:
-            one.boundary()
-            outcome = await bodies.run_item(each, items[index], index, definition.item_retry)
-            value, back = shape.round_trip(outcome.value) if outcome.is_ok else (b"null", None)
-            outcomes[index] = ItemOutcome(index, back, outcome.error)
-            blob = msgspec.json.encode(ItemRow(index, msgspec.Raw(value), outcome.error))
-            await one.append(CURSOR, node, blob)
+    async def perform(index: int, item: Any) -> ItemOutcome[Any]:
+        one.boundary()
+        outcome = await bodies.run_item(each, item, index, definition.item_retry)
+        value, back = shape.round_trip(outcome.value) if outcome.is_ok else (b"null", None)
+        blob = msgspec.json.encode(ItemRow(index, msgspec.Raw(value), outcome.error))
+        await one.append(CURSOR, node, blob)
+        return ItemOutcome(index, back, outcome.error)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(definition.concurrency, len(items))):
-            group.create_task(branch())
-    results = [outcomes[index] for index in range(len(items))]
+    results = await each_item(items, definition.concurrency, perform, outcomes)
     return await _tried(one, node, lambda: bodies.call(definition.function, state, results))
 
 
 async def _stream(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
     shape = cursor_shape(node)
     reading = bodies.Reading(definition, state, shape.decode(one.cursors[-1]) if one.cursors else None)
+
+    async def window(_: int, __: Any) -> Any:  # the reading knows where it is
+        try:
+            return await _tried(
+                one, node, lambda: _interruptible(one, reading.window()), policy=Retry.none, is_limited=False
+            )
+        except bodies.Flushed as flushed:
+            await one.append(CURSOR, node, shape.encode(flushed.cursor, "cursor"))
+            raise flushed.__cause__ or Stop() from None
+
+    async def keep(cursor: Any) -> Any:
+        await one.append(CURSOR, node, shape.encode(cursor, "cursor"))
+        one.boundary()
+        return cursor
+
     try:
-        while True:
-            try:
-                answer = await _tried(
-                    one, node, lambda: _interruptible(one, reading.window()), policy=Retry.none, is_limited=False
-                )
-            except bodies.Flushed as flushed:
-                await one.append(CURSOR, node, shape.encode(flushed.cursor, "cursor"))
-                raise flushed.__cause__ or Stop() from None
-            if not is_more(answer):
-                return answer
-            await one.append(CURSOR, node, shape.encode(answer.cursor, "cursor"))
-            one.boundary()
+        return await in_windows(window, keep)
     finally:
         await reading.close()

@@ -19,7 +19,7 @@
 """
 
 from holdfast.testing.fake import Fake
-from holdfast.testing.replaying import Problem, ReplayFailed, ReplayReport, replay
+from holdfast.testing.journal_replay import Problem, ReplayFailed, ReplayReport, replay
 from holdfast.testing.run import SimRun
 from holdfast.testing.sim import Sim
 from holdfast.testing.sweep import Finding, SweepFailed, SweepReport, crash_sweep

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.authoring.machine.observers import Observer
-from holdfast.core.machine_log import LogRow
+from holdfast.core.machine_history import LogRow
 from holdfast.errors import Conflict
 
 __all__ = ["MemoryLog", "RecordingObserver"]

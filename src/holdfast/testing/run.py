@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from holdfast import sync
 from holdfast.authoring.handle import JournalEvent
 from holdfast.authoring.script.channels import Channel
-from holdfast.client.run import ClientRun, events_of
+from holdfast.client.client_run import ClientRun, events_of
 from holdfast.core.durations import Duration
 from holdfast.core.status import Status
 from holdfast.core.turn import Turn

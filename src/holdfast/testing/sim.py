@@ -42,8 +42,8 @@ from holdfast.ports.runs import Filter
 from holdfast.ports.telemetry import Telemetry
 from holdfast.testing.advice import way_on
 from holdfast.testing.fake import Fake
-from holdfast.testing.loop import VirtualLoop, refuse_nesting
 from holdfast.testing.run import SimRun
+from holdfast.testing.virtual_loop import VirtualLoop, refuse_nesting
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
@@ -164,6 +164,7 @@ class Sim:
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         if_exists: IfExists | None = None,
+        unique: str | None = None,
     ) -> SimRun[R]:
         """Starts a run and runs it as far as possible without time passing. The ids are `run-1`, `run-2`, …"""
         self._check()
@@ -184,6 +185,7 @@ class Sim:
             priority=priority,
             attributes=attributes,
             if_exists=if_exists,
+            unique=unique,
         )
         return SimRun(self.call(made), self)
 

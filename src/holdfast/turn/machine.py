@@ -28,11 +28,11 @@ from holdfast.turn import effects as f
 from holdfast.turn import inputs as i
 from holdfast.turn import rules
 from holdfast.turn.draft import Draft
-from holdfast.turn.gate import gate_of
 from holdfast.turn.intent import Intent
 from holdfast.turn.outcome import Succeeded
 from holdfast.turn.payloads import inline
 from holdfast.turn.states import WAITS_FOR_STORE, State
+from holdfast.turn.step_gate import gate_of
 from holdfast.turn.writer import Writer
 
 

@@ -26,6 +26,7 @@ def new_run(
     input_hash: str = "",
     watcher: tuple[str, str] | None = None,
     adopted: e.Adopted | None = None,
+    unique: str = "",
 ) -> tuple[NewRun, Turn]:
     """A run to be made: its first row, and what its row says. `references`: what is to be kept for it besides what its
     first facts refer to."""
@@ -46,6 +47,7 @@ def new_run(
         needs=needs,
         references=tuple(dict.fromkeys((*references_of(events), *references))),
         watcher=watcher,
+        unique=unique,
     )
     return new, turn
 

@@ -21,11 +21,11 @@ from holdfast.turn import rules
 from holdfast.turn.commit import finish
 from holdfast.turn.draft import Draft
 from holdfast.turn.flight import Flight
-from holdfast.turn.gate import StepGate
 from holdfast.turn.intent import Intent
 from holdfast.turn.payloads import offload_all
 from holdfast.turn.rules import Rules
 from holdfast.turn.states import WAITS_FOR_STORE, State
+from holdfast.turn.step_gate import StepGate
 
 _BUSY = WAITS_FOR_STORE | {State.GONE}
 

@@ -13,15 +13,16 @@ from holdfast.authoring.script.workflows import Call as WorkflowCall
 from holdfast.client.acceptance import refusal
 from holdfast.client.arguments import find_workflow, from_json
 from holdfast.client.audit import audited
+from holdfast.client.client_run import ClientRun
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
-from holdfast.client.run import ClientRun
 from holdfast.core.durations import Duration
+from holdfast.core.plurals import counted
 from holdfast.errors import UnknownWorkflow
 from holdfast.web.answers import json_response
-from holdfast.web.calls import Call
+from holdfast.web.handler_call import Call
 from holdfast.web.queries import read_instant
-from holdfast.web.runs import run_json
+from holdfast.web.run_routes import run_json
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +43,7 @@ class StartBody(Body, frozen=True):
     priority: int = 0
     attributes: dict[str, str] = {}
     if_exists: Literal["return", "reject"] | None = None
+    unique: str | None = None
 
 
 class SignalBody(Body, frozen=True):
@@ -118,6 +120,7 @@ async def start(call: Call) -> Any:
         priority=given.priority,
         attributes=given.attributes,
         if_exists=given.if_exists,
+        unique=given.unique,
         by_hand=True,
     )
     view = await run.view()
@@ -179,6 +182,14 @@ async def kill(call: Call) -> dict[str, Any]:
     run, before = await _found(call)
     await run.kill(call.given(ReasonBody).reason)
     return await _done(call, "kill", before, run, killed)
+
+
+async def delete(call: Call) -> dict[str, Any]:
+    """`DELETE runs/{id}`."""
+    run, _ = await _found(call)
+    gone = await run.delete()
+    audited(call.who.name, "delete", call.id, counted(gone, "run"))
+    return {"deleted": call.id, "runs": gone}
 
 
 async def pause(call: Call) -> dict[str, Any]:

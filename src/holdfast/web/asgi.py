@@ -18,16 +18,16 @@ from holdfast.app import App
 from holdfast.core.given_json import check_keys
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.web import static
+from holdfast.web.access_gate import LOOPBACK, METHODS, SAFE, Authorize, Gate, check_unsafe, cookie_name
 from holdfast.web.answers import json_response
-from holdfast.web.calls import Call
-from holdfast.web.gate import LOOPBACK, METHODS, SAFE, Authorize, Gate, check_unsafe, cookie_name
+from holdfast.web.handler_call import Call
 from holdfast.web.identity import Identity
+from holdfast.web.login_routes import SignIn, session_json
+from holdfast.web.login_sessions import Codes, Sessions
 from holdfast.web.problems import Problem, problem_of, problem_response
 from holdfast.web.queries import Query
 from holdfast.web.routes import BASE, Route, Router
 from holdfast.web.service import Service
-from holdfast.web.session import SignIn, session_json
-from holdfast.web.sessions import Codes, Sessions
 from holdfast.web.table import ROUTES
 from holdfast.web.tokens import GivenTokens, JoinedTokens, TokenFile, Tokens, allows
 
@@ -149,7 +149,7 @@ class Server:
         self, scope: Scope, headers: dict[str, str], method: str, path: str, who: Identity, data: bytes
     ) -> Response:
         query = Query(scope.get("query_string", b""))
-        plain: dict[str, str] = {name: query.text(name) for name in ("id", "key") if name in query.names()}
+        plain: dict[str, str] = {name: query.text(name) for name in ("id", "key", "name") if name in query.names()}
         route, given = self._router.find(method, path, plain)
         if not allows(who.role, route.role):
             raise Problem(403, "Forbidden", f"this needs the role {route.role}; {who.name} has {who.role}")

@@ -14,9 +14,9 @@ from holdfast.client.selection import filter_of_texts
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
 from holdfast.web.acts import Body
-from holdfast.web.calls import Call
+from holdfast.web.handler_call import Call
 from holdfast.web.problems import Problem
-from holdfast.web.runs import run_json
+from holdfast.web.run_routes import run_json
 from holdfast.web.streams import event_stream, message
 
 SAMPLE = 20

@@ -17,8 +17,8 @@ from holdfast.ports.condition import Backlog, Diagnosable
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import Filter
 from holdfast.stores import lease_service_findings
-from holdfast.web.calls import Call
-from holdfast.web.runs import CAP, run_json
+from holdfast.web.handler_call import Call
+from holdfast.web.run_routes import CAP, run_json
 
 OPEN = (Status.PENDING, Status.RUNNING, Status.PAUSED)
 ENDED = (Status.COMPLETED, Status.FAILED, Status.CANCELLED)

@@ -11,8 +11,8 @@ from holdfast.client.client import Client
 from holdfast.core.status import Status
 from holdfast.ports.condition import Diagnosable
 from holdfast.ports.runs import Filter
-from holdfast.web.calls import Call
-from holdfast.web.runs import CAP
+from holdfast.web.handler_call import Call
+from holdfast.web.run_routes import CAP
 from holdfast.web.service import Service
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"

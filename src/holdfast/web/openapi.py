@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.web.calls import Call
+from holdfast.web.handler_call import Call
+from holdfast.web.login_routes import SignIn, own_version, shown
 from holdfast.web.problems import MEDIA_TYPE
-from holdfast.web.session import SignIn, own_version, shown
 
 if TYPE_CHECKING:
     from holdfast.web.routes import Route

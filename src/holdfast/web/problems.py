@@ -17,6 +17,7 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (errors.RunNotFound, 404),
     (errors.UnknownWorkflow, 404),
     (errors.BlobNotFound, 404),
+    (errors.ScheduleNotFound, 404),
     (errors.Conflict, 409),
     (errors.RunFinished, 409),
     (errors.NotAllowedHere, 409),
@@ -49,8 +50,8 @@ def problem_of(error: Exception) -> Problem:
     for kind, status in STATUSES:
         if isinstance(error, kind):
             headers = {"Retry-After": "1"} if status == 503 else {}
-            path = getattr(error, "path", "")
-            return Problem(status, name, str(error), headers=headers, **({"path": path} if path else {}))
+            more = {said: value for said in ("path", "run") if (value := getattr(error, said, ""))}
+            return Problem(status, name, str(error), headers=headers, **more)
     if isinstance(error, errors.HoldfastError):
         return Problem(500, name, str(error))
     return Problem(500, "InternalError", "the server made a mistake; its log says more")

@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.responses import Response
 
-from holdfast.web.calls import Call
+from holdfast.web.handler_call import Call
 from holdfast.web.problems import Problem
 from holdfast.web.tokens import Role
 
@@ -19,7 +19,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Response | dict[str, Any]]]
 Method: TypeAlias = Literal["GET", "POST", "DELETE"]
 
 BASE = "/api/v1"
-_SINGULAR = {"runs": "run", "batches": "batch"}
+_SINGULAR = {"runs": "run", "batches": "batch", "schedules": "schedule"}
 
 
 @dataclass(frozen=True)

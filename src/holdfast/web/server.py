@@ -15,8 +15,8 @@ import uvicorn
 
 from holdfast.app import App
 from holdfast.errors import InvalidConfig, InvalidInput
+from holdfast.web.access_gate import LOOPBACK, is_loopback
 from holdfast.web.asgi import Server
-from holdfast.web.gate import LOOPBACK, is_loopback
 from holdfast.web.routes import Route
 from holdfast.web.table import ROUTES
 from holdfast.web.tokens import JoinedTokens, Token, TokenFile, new_token

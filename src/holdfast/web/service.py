@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from holdfast.app import App
 from holdfast.client.client import Client
-from holdfast.web.gate import Gate
+from holdfast.web.access_gate import Gate
 
 T = TypeVar("T")
 

@@ -16,17 +16,17 @@ from starlette.responses import StreamingResponse
 
 from holdfast.client.client import Client
 from holdfast.client.feed import News
+from holdfast.client.hidden_values import redaction_for
 from holdfast.client.inspect.lookup import find_run
-from holdfast.client.redacting import redaction_for
 from holdfast.core.redaction import Redaction
 from holdfast.core.timeline import Timeline
 from holdfast.core.turn import decode_row
 from holdfast.errors import CorruptJournal
 from holdfast.ports.runs import Filter, matches
 from holdfast.web.answers import encode
-from holdfast.web.calls import Call
+from holdfast.web.handler_call import Call
 from holdfast.web.queries import read_seq
-from holdfast.web.runs import entries_json, run_json, turn_json
+from holdfast.web.run_routes import entries_json, run_json, turn_json
 from holdfast.web.service import Service
 
 BEAT = 15.0

@@ -1,8 +1,8 @@
-"""The schedule loop: decides the slots that are due, if no other worker is at it.
+"""The schedule loop: decides the slots that are due. One worker at a time does it.
 
-A duty in the store that runs out by itself says which worker; the schedule's revision sees to it that two never decide
-one slot. The loop sleeps until the next slot of any schedule, and wakes when a schedule was changed by
-hand, or a run has ended that a buffered slot waits for. With nothing due, a look is one read.
+A duty in the store, which expires, names that worker; the schedule's revision ensures that two workers never decide the
+same slot. The loop sleeps until the next slot of any schedule. It wakes early when a schedule is changed by hand, or
+when a run ends that a buffered slot waits for. With nothing due, a pass is one read.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from holdfast.schedules.due import DUTY, declare, fire_buffered, fire_due
 from holdfast.worker.seat import Seat
 
 LOOK = 5
-"""A worker looks every so many polls, in case that another process made a schedule."""
+"""Polls between two looks, in case another process made a schedule."""
 
 SPREAD = 0.2
-"""Seconds by which a worker that another was quicker than comes later, by chance: they need not all come at once."""
+"""Most seconds of the random delay of a worker that does not have the duty, so that not all ask at once."""
 
 SOME = 20
-"""Schedules with a buffered slot that one pass looks at without having heard of a run's end."""
+"""Schedules with a buffered slot that one pass checks without a hint that a run has ended."""
 
 PAUSE = 2.0
 """Seconds after a failure."""
@@ -52,7 +52,7 @@ class Awaited:
         return bool(self._runs)
 
     def learn(self, schedule: str, runs: frozenset[str]) -> None:
-        """What it waits for now. It is the last to be looked at again."""
+        """What the schedule waits for now. It is checked last from here on."""
         if not runs and schedule not in self._runs:
             return
         self._runs.pop(schedule, None)
@@ -61,7 +61,7 @@ class Awaited:
         self._all = frozenset({SCHEDULES}).union(*self._runs.values())
 
     def take(self) -> list[str]:
-        """The schedules to look at: those that were heard of, and some more, in case that nobody said anything."""
+        """The schedules to check: those with a hint, and some more, in case a hint was lost."""
         self.hinted.clear()
         heard, self._heard = self._heard, set()
         hinted = [schedule for schedule, runs in self._runs.items() if runs & heard]
@@ -91,7 +91,7 @@ async def fire_until_stopped(worker: Seat) -> None:
 
 
 async def _pass(worker: Seat, awaited: Awaited) -> float:
-    """Decides what there is to decide; seconds until there may be more."""
+    """Decides what is due; returns the seconds until there may be more."""
     instance = worker.options.instance
     if not worker.has_declared:
         await declare(worker.store, worker.schedules, instance=instance, by=worker.options.id)

@@ -12,9 +12,9 @@ from holdfast.engine.engine import Engine
 from holdfast.ports.leases import Beat, Claims, WorkerRow
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
-from holdfast.worker.admission import Admission
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.slots import Admission
 
 
 class Passes(Protocol):

@@ -41,16 +41,16 @@ from holdfast.ports.leases import Beat, ClaimRequest, Claims, TakeOver, WorkerRo
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
-from holdfast.worker.admission import Admission
-from holdfast.worker.claiming import claim_until_stopped
-from holdfast.worker.granting import Granted
+from holdfast.worker.claim_loop import claim_until_stopped
+from holdfast.worker.granted_claims import Granted
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.hints import Hints
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.schedules import fire_until_stopped
-from holdfast.worker.sweeping import sweep_until_stopped
+from holdfast.worker.slots import Admission
+from holdfast.worker.sweep_loop import sweep_until_stopped
+from holdfast.worker.watch_loop import watch_until_stopped
 from holdfast.worker.watchdog import Watchdog
-from holdfast.worker.watching import watch_until_stopped
 
 SHORT = timedelta(seconds=5)
 """A lease below this is compared with the time that the store takes to answer."""

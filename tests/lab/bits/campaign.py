@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.client.verifying import verify_run
+from holdfast.client.verification import verify_run
 from holdfast.errors import HoldfastError
 from holdfast.ports.runs import Filter
 from holdfast.stores import open_store

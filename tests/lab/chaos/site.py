@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast import App, Run
-from holdfast.client.verifying import verify_run
+from holdfast.client.verification import verify_run
 from holdfast.core import events as e
 from holdfast.core.turn import Turn, decode_row
 from holdfast.errors import StoreError

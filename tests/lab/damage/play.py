@@ -17,7 +17,7 @@ from holdfast import App, Run, RunVar, Signal, Status, step, workflow
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.client.inspect.findings import store_findings
 from holdfast.client.inspect.story import read_story
-from holdfast.client.verifying import damaged_workers, verify_run
+from holdfast.client.verification import damaged_workers, verify_run
 from holdfast.errors import HoldfastError, InvalidInput, RunFinished
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import Filter

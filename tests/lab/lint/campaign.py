@@ -9,7 +9,7 @@ from typing import Any
 from holdfast import App
 from holdfast.lint import Report as LintReport
 from holdfast.lint import lint
-from holdfast.lint.finding import SUMMARIES
+from holdfast.lint.lint_finding import SUMMARIES
 from tests.lab.levels import Effort, Report, level
 from tests.lab.lint import mistakes, right
 

@@ -9,7 +9,7 @@ from benchmarks import program
 from holdfast import workflow
 from holdfast.cli.demo import app as demo_app
 from holdfast.lint import lint
-from holdfast.lint.finding import SUMMARIES
+from holdfast.lint.lint_finding import SUMMARIES
 from tests.lab.levels import Effort
 from tests.lab.lint import machines, mistakes, right
 from tests.lab.lint.campaign import linted, marked, report_of

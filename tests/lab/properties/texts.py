@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from holdfast.authoring.flow.evaluating import evaluate
+from holdfast.authoring.flow.evaluation import evaluate
 from holdfast.authoring.flow.loader import check_text
-from holdfast.authoring.flow.parsing import parse_expression
+from holdfast.authoring.flow.parser import parse_expression
 from holdfast.authoring.flow.written import written
 from holdfast.errors import ExpressionFailed, InvalidExpression
 from tests.unit.authoring.flow.test_expressions import KNOWN

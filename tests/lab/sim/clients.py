@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.authoring.batch.plan import Order
+from holdfast.authoring.batch.batch_plan import Order
 from holdfast.authoring.handle import Run
 from holdfast.client.batches import start_batch
 from holdfast.client.client import Client
-from holdfast.client.verifying import verify_run
+from holdfast.client.verification import verify_run
 from holdfast.core import events as e
 from holdfast.core.specs import Settings
 from holdfast.core.status import Status

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from holdfast.authoring.batch.plan import NAME as BATCH
+from holdfast.authoring.batch.batch_plan import NAME as BATCH
 from holdfast.core import events as e
 from holdfast.core.doing import decode_doing
 from holdfast.core.projection import Projection, project

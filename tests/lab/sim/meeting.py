@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.authoring.batch.plan import NAME as BATCH
+from holdfast.authoring.batch.batch_plan import NAME as BATCH
 from holdfast.core import events as e
 from holdfast.core import rounds
 from holdfast.core.run import Run

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.adapters.sqlite.attempt import perform
-from holdfast.adapters.sqlite.opening import prepare
+from holdfast.adapters.sqlite.open_checks import prepare
 from holdfast.adapters.sqlite.outbox import Batch, Request
 from holdfast.adapters.sqlite.store import SqliteStore
 from holdfast.adapters.sqlite.transaction import Operation

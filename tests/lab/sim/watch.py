@@ -177,7 +177,7 @@ class Watch:
     async def _created(self, actor: int, answer: Creation, args: Args, kwargs: Kwargs, before: object) -> None:
         first: Commit | None = kwargs.get("first")
         if not isinstance(answer, Made):
-            self.met["same-key concurrent start"] += isinstance(answer, Existing) and answer.by_key
+            self.met["same-key concurrent start"] += isinstance(answer, Existing) and answer.by == "key"
             return
         name = answer.run.id
         if answer.run.key and self._keys.setdefault(answer.run.key, name) in self.runs:

@@ -70,6 +70,21 @@ async def test_a_run_of_one_step_takes_two_commits(tmp_path: Path) -> None:
     assert costs.syncs == 2
 
 
+async def test_a_unique_value_costs_its_own_start_alone(tmp_path: Path) -> None:
+    """Promise: a look and a row for a start that names one; not one statement for a start that does not."""
+    words: dict[str, Counter[str]] = {}
+    with Connections() as connections:
+        async with app_at(f"sqlite:///{tmp_path / 'unique.db'}") as app:
+            for name, unique in (("none", None), ("unique", "u")):
+                with connections.counted() as statements:
+                    await app.start(one(1), unique=unique)
+                texts = (text for text in statements.elements() if "data_version" not in text)
+                words[name] = Counter(" ".join(text.split()[:3]) for text in texts)
+    plain = {"BEGIN IMMEDIATE": 1, "INSERT INTO runs": 1, "INSERT INTO events": 1, "COMMIT": 1}
+    assert words["none"] == plain
+    assert words["unique"] == {**plain, "SELECT * FROM": 1, "INSERT INTO uniques": 1}
+
+
 @pytest.mark.parametrize("steps", [20, 40])
 async def test_a_step_in_sequence_takes_one_commit_of_two_statements(tmp_path: Path, steps: int) -> None:
     """Promise: one fenced update, one row, one sync; no other statement, and no other thread."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from benchmarks.machines import Ping, by_hand, game, long_log
-from holdfast.core.machine_log import rehydrate
+from holdfast.core.machine_history import rehydrate
 
 TRANSITIONS = 1_000
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.selection import filter_of_words, is_oldest_first, period, statuses_of
+from holdfast.client.selection import Selection, filter_of_words, is_oldest_first, period, statuses_of
 from holdfast.core.status import Status
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
@@ -44,6 +44,37 @@ def test_an_order_is_one_of_two() -> None:
     assert (is_oldest_first("-created"), is_oldest_first("created")) == (False, True)
     with pytest.raises(InvalidInput, match="'-created'"):
         is_oldest_first("newest")  # type: ignore[arg-type]
+
+
+def test_what_is_asked_for_becomes_a_filter() -> None:
+    """Contract: each argument of `runs` and `count` reaches the store; nothing given lets every run through."""
+    assert Selection().filter(NOW) == Filter()
+    asked = Selection(
+        workflow="w",
+        version="",
+        status="failed",
+        queue="q",
+        parent="p",
+        root="r",
+        key="k",
+        attributes={"tier": "gold"},
+        since="2h",
+        until="1h",
+        order="created",
+    )
+    assert asked.filter(NOW) == Filter(
+        workflow="w",
+        version="",
+        statuses=(Status.FAILED,),
+        queue="q",
+        parent="p",
+        root="r",
+        key="k",
+        attributes={"tier": "gold"},
+        since=NOW - timedelta(hours=2),
+        until=NOW - timedelta(hours=1),
+        is_oldest_first=True,
+    )
 
 
 def test_a_filter_in_words() -> None:

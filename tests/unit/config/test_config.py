@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import App
 from holdfast.config import Configuration, Loaded, load
-from holdfast.config.checks import MANAGER_KEYS
+from holdfast.config.contradictions import MANAGER_KEYS
 from holdfast.config.keys import keys, shown
 from holdfast.errors import InvalidConfig
 

@@ -15,9 +15,9 @@ import msgspec
 import pydantic
 import pytest
 
-from holdfast.authoring.flow.evaluating import evaluate
+from holdfast.authoring.flow.builder_references import tree_of
+from holdfast.authoring.flow.evaluation import evaluate
 from holdfast.authoring.flow.expressions import Text, Value
-from holdfast.authoring.flow.references import tree_of
 from holdfast.authoring.flow.targets import encoded_arguments
 from holdfast.core.budget import MAX_PAYLOAD
 from holdfast.core.guards import is_dict, is_list

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from holdfast.core import events as e
 from holdfast.core.fold import fold
 from holdfast.core.opened import OpenStep, OpenWait
 from holdfast.core.run import _HANDLERS, _STATUS_TAGS, Run
 from holdfast.core.status import Status
-from holdfast.core.turn import GENESIS, decode_rows
+from holdfast.core.turn import GENESIS
 from holdfast.errors import CorruptJournal
-from tests.support.examples import examples
 from tests.unit.core.journals import (
     BOOM,
     EVENTS,
@@ -31,17 +25,10 @@ from tests.unit.core.journals import (
     started,
     step,
 )
+from tests.unit.core.random_journals import child, child_ended
 
 NO_EFFECT = {e.Entered, e.MessageSent, e.Patched, e.Released, e.SendSettled}
 """Kinds without a handler: what they say is in the journal only; a release is taken when its row ends."""
-
-
-def child(key: str = "ship", **more: Any) -> e.ChildStarted:
-    return e.ChildStarted(key=key, run=f"r/{key}", workflow="shipping", **more)
-
-
-def child_ended(key: str = "ship", run: str = "") -> e.ChildEnded:
-    return e.ChildEnded(key=key, run=run or f"r/{key}", status="completed")
 
 
 def test_every_event_has_its_place_in_the_fold() -> None:
@@ -444,95 +431,3 @@ def test_rows_are_folded_in_order_without_gaps(ordinals: list[int]) -> None:
     turns = Journal().claim().turn().turns
     with pytest.raises(CorruptJournal, match=rf"^run r: row \d is missing, found {ordinals[-1]}$"):
         fold("r", [turns[ordinal - 1] for ordinal in ordinals])
-
-
-# -- any journal -------------------------------------------------------------------------------------------------------
-
-KEYS = st.sampled_from(["a", "b", "c", "d"])
-ASKS = (e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted)
-
-
-@st.composite
-def journals(draw: st.DrawFn) -> Journal:
-    """A journal as an engine might write it: every event is one that may follow, and no key is given out twice."""
-    journal = Journal(started(deadline=datetime(2027, 1, 1, tzinfo=UTC)))
-    asked: set[str] = set()
-    for messages in range(draw(st.integers(0, 12))):
-        run = journal.run
-        if run.end is not None:
-            break
-        events: list[e.AnyEvent] = []
-        if run.started_at is None or draw(st.booleans()):
-            events.append(e.Claimed(worker=draw(KEYS), restarted=tuple(s.key for s in run.in_flight)))
-        key = draw(KEYS)
-        choices: list[e.AnyEvent] = [
-            step(key, undo=True),
-            step(f"{key}!", undoes=key),
-            done(key),
-            e.StepFailed(key=key, failure=BOOM),
-            e.StepAbandoned(key=key),
-            e.SleepStarted(key=f"nap {key}", until=at(99)),
-            e.TimerFired(key=f"nap {key}"),
-            e.WaitStarted(key=f"wait {key}", name="go"),
-            signal(f"m{messages}"),
-            e.WaitEnded(key=f"wait {key}", message=f"m{draw(st.integers(0, 5))}"),
-            child(f"child {key}", on_cancel="cancel"),
-            child_ended(f"child {key}"),
-            e.Kept(keys=(key,)),
-            e.Released(worker="w", unstarted=(key,)),
-            e.CancelRequested(grace_until=at(50)),
-            e.RetryPlanned(failure=BOOM, at=at(40)),
-            e.PassStarted(number=2),
-            e.Continued(workflow="order"),
-            e.Exposed(name=key),
-            e.Resumed(),
-        ]
-        if run.status is not Status.PAUSED:
-            choices += [e.Paused(reason="operator"), attempt_failed(key), e.Completed(value=raw("1"))]
-        else:
-            choices = [e.Resumed(), signal(f"m{messages}"), e.Cancelled()]
-        choices = [x for x in choices if not (isinstance(x, ASKS) and x.key in asked)]
-        events += draw(st.lists(st.sampled_from(choices[:-1]), max_size=3, unique_by=id))
-        asked |= {x.key for x in events if isinstance(x, ASKS)}
-        if draw(st.integers(0, 9)) == 0:
-            events.append(choices[-1])
-        paused = any(isinstance(x, e.Paused) for x in events)
-        journal.turn(*[x for x in events if not (paused and isinstance(x, e.Completed | e.Continued))])
-    return journal
-
-
-@examples(1000)
-@given(journals())
-def test_the_fold_is_the_same_however_it_is_reached(journal: Journal) -> None:
-    """Contract: deterministic, the same from stored rows, and a fold of a prefix goes on to the fold of the whole."""
-    turns = journal.turns
-    whole = fold("r", turns)
-    assert fold("r", turns) == whole
-    again = fold("r", decode_rows(journal.rows))
-    assert (again.status, again.checksum, again.steps.keys(), again.waits, again.attempts, again.undoable) == (
-        whole.status,
-        whole.checksum,
-        whole.steps.keys(),
-        whole.waits,
-        whole.attempts,
-        whole.undoable,
-    )
-    for length in range(len(turns) + 1):
-        run = fold("r", turns[:length])
-        for turn in turns[length:]:
-            run.apply(turn)
-        assert run == whole
-
-
-@examples(1000)
-@given(journals())
-def test_what_holds_for_every_fold(journal: Journal) -> None:
-    run = journal.run
-    assert run.ordinal == len(journal.turns)
-    assert run.status.is_terminal == (run.end is not None) == (run.ended_at is not None)
-    assert (run.status is Status.PAUSED) <= (run.paused is not None)
-    assert all(s.attempt >= 1 and s.failures >= 0 and s.restarts >= 0 for s in run.steps.values())
-    assert all(key == s.key for key, s in run.steps.items())
-    assert run.created_at is not None
-    assert run.updated_at is not None
-    assert run.created_at <= run.updated_at

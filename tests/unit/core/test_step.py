@@ -40,10 +40,10 @@ def test_chance_shortens_the_wait() -> None:
 
 @pytest.mark.parametrize(("failures", "is_last"), [(0, False), (3, False), (4, True), (5, True)])
 def test_the_budget_counts_failed_attempts(failures: int, is_last: bool) -> None:
-    """Contract: Retry(5) is five tries in all; attempts cut off by a crash are not among them."""
+    """Contract: Retry(5) is five tries in all; attempts cut off by a crash are not among them, but have numbers."""
     event = failed(OpenStep("a", "a", NOON, attempt=9, failures=failures))
     if is_last:
-        assert event == e.StepFailed(key="a", failure=BOOM, attempts=failures + 1)
+        assert event == e.StepFailed(key="a", failure=BOOM, attempts=9)
     else:
         assert isinstance(event, e.AttemptFailed)
 
@@ -80,6 +80,13 @@ def test_no_retry_at_or_after_the_deadline(deadline: float, is_last: bool) -> No
 def test_the_wait_an_author_asks_for_counts_against_the_deadline() -> None:
     event = failed(OpenStep("a", "a", NOON), not_before=seconds(60), deadline=at(30))
     assert isinstance(event, e.StepFailed)
+
+
+def test_a_failed_step_says_the_number_of_its_last_attempt() -> None:
+    """Promise: one attempt has one number everywhere: attempts that a crash cut off count in it, as in the timeline."""
+    last = failed(OpenStep("a", "a", NOON, attempt=4, failures=1), is_final=True)
+    assert isinstance(last, e.StepFailed)
+    assert last.attempts == 4
 
 
 def test_a_once_step_that_was_cut_off_is_in_doubt() -> None:

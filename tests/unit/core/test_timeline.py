@@ -26,7 +26,7 @@ from tests.unit.core.journals import (
     started,
     step,
 )
-from tests.unit.core.test_run import journals
+from tests.unit.core.random_journals import journals
 
 
 def child(key: str = "ship", **more: Any) -> e.ChildStarted:
@@ -94,6 +94,16 @@ def test_an_attempt_cut_off_by_a_crash_and_the_one_after_it() -> None:
     expected.add(3, "step", "a", key="a", attempt=2, worker="w2", epoch=2, outcome="completed", ended_at=at(3),
                  detail="undoes x")  # fmt: skip
     assert timeline(journal.turns) == expected.entries
+
+
+def test_attempts_that_were_cut_off_are_added_to_those_that_may_follow() -> None:
+    """Promise: no entry says "attempt 4 of 3": a crash costs nothing of the budget."""
+    journal = Journal().claim(step("a"))
+    journal.claim(worker="w2", restarted=("a",)).claim(worker="w3", restarted=("a",))
+    journal.turn(attempt_failed("a", 3, retry=3, of=3)).turn(e.AttemptStarted(key="a", attempt=4))
+    journal.claim(worker="w4", restarted=("a",))
+    steps = [(x.attempt, x.of) for x in timeline(journal.turns) if x.kind == "step"]
+    assert steps == [(1, None), (2, None), (3, 5), (4, 5), (5, 6)]
 
 
 def test_a_step_released_before_it_began_begins_with_the_next_claim() -> None:

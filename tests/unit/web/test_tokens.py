@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Conflict, InvalidConfig, InvalidInput
+from holdfast.web.login_sessions import CODE, SESSION, Codes, Sessions
 from holdfast.web.server import check_reach, parse_address
-from holdfast.web.sessions import CODE, SESSION, Codes, Sessions
 from holdfast.web.tokens import TokenFile, find_token, new_token
 
 

@@ -5,7 +5,7 @@ export const STATUSES: readonly Status[] = ['running', 'pending', 'paused', 'fai
 const OPEN: ReadonlySet<Status> = new Set<Status>(['pending', 'running', 'paused']);
 export const isOpen = (run: { status: Status }): boolean => OPEN.has(run.status);
 
-export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk';
+export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk' | 'trigger';
 
 export interface Me {
   actor: string;
@@ -326,4 +326,23 @@ export interface Queue {
   capped: string[];
   workers: string[];
   unserved: { workflow: string; version: string; count: number }[];
+}
+
+export interface Schedule {
+  name: string;
+  workflow: string;
+  in_words: string;
+  next: string | null;
+  upcoming: string[];
+  last: string | null;
+  last_run: string;
+  last_status: Status | '';
+  fired: number;
+  missed: number;
+  skipped: number;
+  buffered: number;
+  overlap: string;
+  paused: boolean;
+  reason: string;
+  is_declared: boolean;
 }

@@ -12,15 +12,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from holdfast.adapters.leases.endpoints import LEAST_PATIENCE, MOST_PATIENCE, Endpoints
-from holdfast.errors import InvalidConfig, StoreRefused, StoreUnavailable
+from holdfast.adapters.leases.endpoints import (
+    LEAST_PATIENCE,
+    MOST_PATIENCE,
+    Advice,
+    Endpoints,
+    advised,
+    parse_address,
+    unanswered,
+)
+from holdfast.errors import StoreRefused, StoreUnavailable
 
 grpc: Any = importlib.import_module("grpc")
 rpc: Any = importlib.import_module("aetcd.rpc")
 """Messages and stubs as protoc made them. Neither library has types."""
 
+PORT: Final = 2379
 OPTIONS: Final = [
     ("grpc.keepalive_time_ms", 5000),  # the least that etcd allows: a member that is frozen is noticed
     ("grpc.keepalive_timeout_ms", 3000),
@@ -127,15 +135,14 @@ class Connection:
                     is_fresh, self._token = True, ""
                     continue
                 if error.code() not in _AGAIN:
-                    raise StoreUnavailable(f"etcd at {self.addresses[number]}: {_advice(words)}") from error
+                    raise StoreUnavailable(f"etcd at {self.addresses[number]}: {advised(words, _ADVICE)}") from error
                 failures[self.addresses[number]] = words
             if self._first == number:
                 self.turn_away()
             if self._first == 0 or len(self._channels) == 1:  # all were asked
                 threading.Event().wait(min(pause, max(until - time.monotonic(), 0)))
                 pause = min(pause * 2, 0.3)
-        told = "; ".join(f"{address}: {_advice(words)}" for address, words in failures.items())
-        raise StoreUnavailable(f"etcd does not answer within {patience:.1f} s. {told}")
+        raise unanswered("etcd", patience, failures, _ADVICE)
 
     # -- login ---------------------------------------------------------------------------------------------------------
 
@@ -180,18 +187,8 @@ class Connection:
 
 def parse_endpoint(address: str) -> tuple[str, bool]:
     """Host and port, and whether it speaks TLS. `InvalidConfig` for anything else than http(s)://host:port."""
-    parts = urlsplit(address)
-    try:
-        port = parts.port or 2379
-    except ValueError:
-        port = 0
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not port or parts.path.strip("/") or parts.query:
-        shown = address.rpartition("@")[2]
-        raise InvalidConfig(f'[leases] endpoints: {shown!r} is not an address such as "http://etcd-1:2379"')
-    if "@" in parts.netloc:
-        raise InvalidConfig("[leases] endpoints: an address takes no password. Use [leases] user and password_file")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{host}:{port}", parts.scheme == "https"
+    scheme, place = parse_address(address, ("http", "https"), PORT, example="http://etcd-1:2379")
+    return place, scheme == "https"
 
 
 def _channel(address: str, endpoints: Endpoints) -> Any:
@@ -219,15 +216,7 @@ def _words(error: Any) -> str:
     return " ".join(str(error.details() or error.code()).split())[:300]
 
 
-def _advice(words: str) -> str:
-    """What people can do about it, for what people get wrong."""
-    for sign, advice in _ADVICE:
-        if sign in words.lower():
-            return f"{words}. {advice}"
-    return words
-
-
-_ADVICE: Final = (
+_ADVICE: Final[Advice] = (
     ("authentication failed", "User or password are wrong: see [leases] user and password_file"),
     ("user name is empty", "This etcd wants a login: say [leases] user and password_file"),
     ("authentication is not enabled", "This etcd knows no users: leave [leases] user away"),

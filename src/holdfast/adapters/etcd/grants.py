@@ -24,8 +24,8 @@ from holdfast.adapters.etcd.connection import Connection, LeaseGone, rpc
 from holdfast.adapters.etcd.keys import Heard, HeldRun, Keys, held_in
 from holdfast.adapters.etcd.watch import Watch
 from holdfast.adapters.leases.endpoints import Endpoints, patience_for
+from holdfast.adapters.leases.known_workers import standing_of
 from holdfast.adapters.leases.owner import check_owner, mark_text
-from holdfast.adapters.leases.standing import standing_of
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.errors import StoreRefused, StoreUnavailable
 from holdfast.ports.clock import Clock

@@ -5,7 +5,7 @@ the reading end of the stream.
 """
 
 from holdfast.adapters.leases.endpoints import Endpoints, read_secret
+from holdfast.adapters.leases.known_workers import standing_of
 from holdfast.adapters.leases.orphans import Orphans
-from holdfast.adapters.leases.standing import standing_of
 
 __all__ = ["Endpoints", "Orphans", "read_secret", "standing_of"]

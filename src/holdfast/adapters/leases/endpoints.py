@@ -1,13 +1,15 @@
-"""Where a lease manager is, and how to enter."""
+"""Where a lease manager is, how to enter, and what to say when it does not answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.errors import StoreRefused
+from holdfast.errors import InvalidConfig, StoreRefused, StoreUnavailable
 
 LEAST_PATIENCE: Final = 2.0
 MOST_PATIENCE: Final = 5.0
@@ -28,6 +30,44 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Endpoints({', '.join(self.addresses)})"
+
+
+class Address(NamedTuple):
+    """One server. `place` is its host and port."""
+
+    scheme: str
+    place: str
+
+
+def parse_address(address: str, schemes: Sequence[str], port: int, *, example: str) -> Address:
+    """The parts of SCHEME://host:port, `port` being the default. `InvalidConfig` for anything else."""
+    parts = urlsplit(address)
+    try:
+        port = parts.port or port
+    except ValueError:
+        port = 0
+    if parts.scheme not in schemes or not parts.hostname or not port or parts.path.strip("/") or parts.query:
+        shown = address.rpartition("@")[2]
+        raise InvalidConfig(f'[leases] endpoints: {shown!r} is not an address such as "{example}"')
+    if "@" in parts.netloc:
+        raise InvalidConfig("[leases] endpoints: an address takes no password. Use [leases] user and password_file")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return Address(parts.scheme, f"{host}:{port}")
+
+
+Advice = Sequence[tuple[str, str]]
+"""What to do about an error that contains the first text, in lower case."""
+
+
+def advised(words: str, advice: Advice) -> str:
+    """An error of a server, and what to do about it if that is known. The first text that fits counts."""
+    return next((f"{words}. {text}" for sign, text in advice if sign in words.lower()), words)
+
+
+def unanswered(what: str, patience: float, failures: Mapping[str, str], advice: Advice) -> StoreUnavailable:
+    """The error after every server has failed; `failures` holds the words of each by its address."""
+    told = "; ".join(f"{address}: {advised(words, advice)}" for address, words in failures.items())
+    return StoreUnavailable(f"{what} does not answer within {patience:.1f} s. {told}")
 
 
 def patience_for(ttl: float) -> float:

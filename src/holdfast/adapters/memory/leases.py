@@ -8,10 +8,10 @@ from itertools import islice
 
 import msgspec
 
-from holdfast.adapters.memory.keeping import Keeping
+from holdfast.adapters.memory.blob_store import Keeping
 from holdfast.adapters.memory.tables import Registration
 from holdfast.adapters.system.process import is_gone, process_mark
-from holdfast.core.putting_off import put_off
+from holdfast.core.backoff import put_off
 from holdfast.core.shares import fair_order, share_of
 from holdfast.core.status import Status
 from holdfast.ports.admission import may_begin

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from threading import Lock
 
-from holdfast.adapters.memory.listing import matches, place
+from holdfast.adapters.memory.run_list import matches, place
 from holdfast.adapters.memory.tables import Tables
 from holdfast.core.status import Status
 from holdfast.ports.overview import Spread

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from holdfast.adapters.memory.leases import Leases
-from holdfast.adapters.memory.listing import cursor, matches, place, position
 from holdfast.adapters.memory.overview import Looking
+from holdfast.adapters.memory.run_list import cursor, matches, place, position
 from holdfast.adapters.memory.schedules import Scheduled
 from holdfast.adapters.memory.transaction import watching
 from holdfast.core.checksums import checked_shown

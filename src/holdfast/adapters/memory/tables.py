@@ -107,6 +107,8 @@ class Tables:
     blobs: dict[str, Blob] = field(default_factory=dict[str, Blob])
     marks: dict[str, int] = field(default_factory=dict[str, int])
     references: dict[int, dict[Source, frozenset[str]]] = field(default_factory=dict[int, dict[Source, frozenset[str]]])
+    uniques: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """Of each workflow and unique value the run that had it last: it has it until it ends."""
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
     schedules: dict[str, StoredSchedule] = field(default_factory=dict[str, StoredSchedule])

@@ -43,14 +43,17 @@ class Transaction:
     def create(
         self, new: NewRun, key_since: datetime, instance: str, worker: str, first: Commit | None = None
     ) -> Creation:
-        """Makes the run, unless its id or key is in use or a blob it needs is gone."""
+        """Makes the run, unless its id, key or unique value is in use or a blob it needs is gone."""
         run = self.tables.run(new.row.run)
         if run is not None:
-            return Existing(run, by_key=False)
+            return Existing(run)
         key, workflow = new.started.key, new.started.workflow
         for run in self.tables.runs.values() if key else ():
             if run.key == key and run.workflow == workflow and run.created_at > key_since:
-                return Existing(run, by_key=True)
+                return Existing(run, by="key")
+        holder = self.tables.runs.get(self.tables.uniques.get((workflow, new.unique), 0)) if new.unique else None
+        if holder is not None and holder.ended_at is None:
+            return Existing(holder, by="unique")
         if not self.tables.blobs.keys() >= set(new.needs):
             return Lacking()
         made = self.insert(new, instance, worker)
@@ -72,6 +75,8 @@ class Transaction:
         tables.runs[run.no] = run
         tables.rows[run.no] = []
         tables.inbox[run.no] = {}
+        if new.unique:
+            tables.uniques[started.workflow, new.unique] = run.no
         if started.keep is not None:
             tables.keep[run.no] = started.keep
         self.keep_blobs(new.blobs)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from holdfast.adapters.memory.listing import place
+from holdfast.adapters.memory.run_list import place
 from holdfast.adapters.memory.tables import Source, Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.core.checksums import emptied_checksum
@@ -26,6 +26,7 @@ __all__ = [
     "drop_snapshots",
     "held_only_by",
     "put_snapshot",
+    "removable",
     "remove_tree",
     "roots",
     "space",
@@ -103,10 +104,19 @@ def roots(tables: Tables, after: tuple[datetime, int] | None, limit: int) -> tup
 def tree_if_expired(tables: Tables, root: RunRow, now: datetime, keep: timedelta | None) -> list[RunRow]:
     """The runs of the tree if retention may take it, else none."""
     limit = tables.keep.get(root.no, keep)
-    runs = [run for run in tables.runs.values() if run.root == root.id]
-    is_over = all(run.ended_at is not None for run in runs)
+    runs = _tree_if_over(tables, root)
     last = max((run.ended_at for run in runs if run.ended_at is not None), default=now)
-    return runs if root.root == root.id and is_over and limit is not None and last <= earlier(now, limit) else []
+    return runs if limit is not None and last <= earlier(now, limit) else []
+
+
+def removable(tables: Tables, root: RunRow, now: datetime, keep: timedelta | None, *, is_asked: bool) -> list[RunRow]:
+    """The runs of the tree if `remove` may take it, else none."""
+    return _tree_if_over(tables, root) if is_asked else tree_if_expired(tables, root, now, keep)
+
+
+def _tree_if_over(tables: Tables, root: RunRow) -> list[RunRow]:
+    runs = [run for run in tables.runs.values() if run.root == root.id]
+    return runs if root.root == root.id and all(run.ended_at is not None for run in runs) else []
 
 
 def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
@@ -119,6 +129,7 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
         for table in (tables.exposed, tables.adoptions, tables.snapshots, tables.keep):
             table.pop(run.no, None)
         tables.watches = [watch for watch in tables.watches if watch.no != run.no]
+        tables.uniques = {value: no for value, no in tables.uniques.items() if no != run.no}
         write.lose(tables.referred(run.no))
         tables.references.pop(run.no, None)
     return Removed(1, len(runs), rows)

@@ -18,7 +18,7 @@ from holdfast.adapters.nats.link import headers_of
 from holdfast.errors import StoreRefused, StoreUnavailable
 
 MARKER_SECONDS: Final = 60
-"""How long a key that was removed, or ran out, leaves a marker. Watchers hear of it by the marker."""
+"""How long a removed or expired key leaves a marker, by which watchers learn of it."""
 
 WRONG_REVISION: Final = {10071, 10164}
 NO_MESSAGE: Final = 10037
@@ -36,7 +36,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class _Reply(msgspec.Struct, frozen=True):
-    """Any answer: what is common to those that are read here."""
+    """The fields that all answers share."""
 
     error: Problem | None = None
     seq: int = 0
@@ -71,7 +71,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """How the bucket's stream was made, as far as it matters here."""
+    """The settings of the bucket's stream that matter here."""
 
     num_replicas: int = 1
     allow_msg_ttl: bool = False
@@ -193,14 +193,14 @@ class Bucket:
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     async def put(self, key: str, value: bytes, *, last: int, ttl: int = 0) -> int:
-        """Writes the key if its revision is `last` (0: it is not there), and says its new one; 0 if it is another."""
+        """Writes the key if its revision is `last` (0: not there); returns the new revision, 0 if it differs."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(last)}
         if ttl:
             headers["Nats-TTL"] = f"{ttl}s"
         return await self._publish(key, value, headers)
 
     async def remove(self, key: str, *, last: int | None = None) -> int:
-        """Removes the key if its revision is `last`, leaving a marker whose revision it says; 0 if it is another."""
+        """Removes the key if its revision is `last`; returns the revision of the marker it leaves, 0 if it differs."""
         headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", "Nats-TTL": f"{MARKER_SECONDS}s"}
         if last is not None:
             headers["Nats-Expected-Last-Subject-Sequence"] = str(last)
@@ -218,8 +218,8 @@ class Bucket:
         return Entry(key, found.seq, found.data, is_marker, found.time)
 
     async def consume(self, keys: str, subject: str) -> int:
-        """Has the matching keys sent to a subject, as they are and as they change, for as long as something listens
-        there. Says how many keys there are."""
+        """Has the matching keys sent to a subject, as they are and as they change, while something listens there.
+        Returns how many keys there are."""
         config = {
             "deliver_subject": subject,
             "deliver_policy": "last_per_subject",
@@ -254,7 +254,7 @@ class Bucket:
         return reply.seq
 
     async def _make_again(self) -> None:
-        """Nothing takes our keys: the bucket has no leader, or the servers lost their data."""
+        """No server accepts our keys: the bucket has no leader, or the servers lost their data."""
         if not self._making.locked():
             try:
                 await self.make()
@@ -287,5 +287,5 @@ def _reply(data: bytes) -> _Reply:
 
 
 def _ticks() -> datetime:
-    """A clock that nothing sets: only differences mean something."""
+    """A monotonic clock: only differences have a meaning."""
     return datetime(2000, 1, 1, tzinfo=UTC) + timedelta(seconds=time.monotonic())

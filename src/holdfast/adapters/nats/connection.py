@@ -10,11 +10,18 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from holdfast.adapters.leases.endpoints import MOST_PATIENCE, Endpoints, read_secret
+from holdfast.adapters.leases.endpoints import (
+    MOST_PATIENCE,
+    Advice,
+    Endpoints,
+    advised,
+    parse_address,
+    read_secret,
+    unanswered,
+)
 from holdfast.adapters.nats.link import NO_RESPONDERS, Answer, Link, Lost
-from holdfast.errors import InvalidConfig, StoreRefused, StoreUnavailable
+from holdfast.errors import StoreRefused, StoreUnavailable
 from holdfast.extras import lack_of
 
 PORT: Final = 4222
@@ -47,7 +54,7 @@ class Connection:
     ) -> Answer:
         """The first answer. `StoreUnavailable` if there is none in time. A message may be sent twice.
 
-        `when_unheard` is called if a server answers that nothing takes such messages, before it is tried again."""
+        `when_unheard` is called before the next try if a server answers that the subject has no listener."""
         until = time.monotonic() + self.patience
         each = self.patience / min(len(self._servers), 3)
         failures: dict[str, str] = {}
@@ -68,11 +75,10 @@ class Connection:
             await self._turn_away_from(number, link)
             await asyncio.sleep(min(pause, max(until - time.monotonic(), 0)))
             pause = min(pause * 2, 0.3)
-        told = "; ".join(f"{address}: {_advice(words)}" for address, words in failures.items())
-        raise StoreUnavailable(f"NATS does not answer within {self.patience:.1f} s. {told}")
+        raise unanswered("NATS", self.patience, failures, _ADVICE)
 
     async def link(self, seconds: float) -> Link:
-        """A link to the server that is asked first. `Lost` if there is none in time."""
+        """A link to the preferred server. `Lost` if it cannot be made in time."""
         async with self._opening:
             if self._link is None or self._link.is_lost:
                 link = Link(self._servers[self._first])
@@ -81,11 +87,11 @@ class Connection:
             return self._link
 
     async def turn_away(self) -> None:
-        """The server that is asked first has failed a request: the next one comes first."""
+        """The preferred server failed a request: prefer the next one."""
         await self._turn_away_from(self._first, self._link)
 
     async def _turn_away_from(self, number: int, link: Link | None) -> None:
-        """Likewise; of many requests that failed together, only the first turns away."""
+        """Likewise. Of several requests that failed together, only the first switches servers."""
         if number != self._first or link is not self._link:
             return
         self._link = None
@@ -94,16 +100,16 @@ class Connection:
             await link.close()
 
     async def greeting(self, number: int) -> Link:
-        """A link of its own to the server of that number, for looking at it. `StoreUnavailable` if there is none."""
+        """A separate link to the server of that number, to examine it. `StoreUnavailable` if it cannot be made."""
         link = Link(self._servers[number])
         try:
             await link.connect(self._endpoints, self._tls, self.patience)
         except Lost as error:
-            raise StoreUnavailable(_advice(str(error))) from error
+            raise StoreUnavailable(advised(str(error), _ADVICE)) from error
         return link
 
     async def close(self) -> None:
-        """Lets go of the server."""
+        """Closes the link."""
         link, self._link = self._link, None
         if link is not None:
             await link.close()
@@ -111,18 +117,8 @@ class Connection:
 
 def parse_server(address: str) -> str:
     """The address with its port. `InvalidConfig` for anything else than nats://host:port or tls://host:port."""
-    parts = urlsplit(address)
-    try:
-        port = parts.port or PORT
-    except ValueError:
-        port = 0
-    if parts.scheme not in {"nats", "tls"} or not parts.hostname or not port or parts.path.strip("/") or parts.query:
-        shown = address.rpartition("@")[2]
-        raise InvalidConfig(f'[leases] endpoints: {shown!r} is not an address such as "nats://nats-1:4222"')
-    if "@" in parts.netloc:
-        raise InvalidConfig("[leases] endpoints: an address takes no password. Use [leases] user and password_file")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}:{port}"
+    scheme, place = parse_address(address, ("nats", "tls"), PORT, example="nats://nats-1:4222")
+    return f"{scheme}://{place}"
 
 
 def check_credentials(path: str) -> None:
@@ -137,7 +133,7 @@ def check_credentials(path: str) -> None:
 
 
 def _context(endpoints: Endpoints) -> Any:
-    """How TLS is spoken, if a server asks for it."""
+    """The TLS settings, for servers that ask for TLS."""
     path = endpoints.ca or endpoints.certificate or endpoints.private_key
     try:
         context = ssl.create_default_context(cafile=endpoints.ca or None)
@@ -151,15 +147,7 @@ def _context(endpoints: Endpoints) -> Any:
     return context
 
 
-def _advice(words: str) -> str:
-    """What people can do about it, for what people get wrong."""
-    for sign, advice in _ADVICE:
-        if sign in words.lower():
-            return f"{words}. {advice}"
-    return words
-
-
-_ADVICE: Final = (
+_ADVICE: Final[Advice] = (
     ("authorization violation", "The login is wrong: see [leases] user, password_file, token_file and credentials"),
     ("authentication", "The login is wrong: see [leases] user, password_file, token_file and credentials"),
     ("no greeting", "What answers there is not NATS, or it expects TLS first"),

@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from holdfast.adapters.leases.endpoints import Endpoints, patience_for
+from holdfast.adapters.leases.known_workers import standing_of
 from holdfast.adapters.leases.owner import check_owner, mark_text
-from holdfast.adapters.leases.standing import standing_of
 from holdfast.adapters.nats.bucket import Bucket, Cluster
 from holdfast.adapters.nats.connection import Connection
 from holdfast.adapters.nats.incarnation import Incarnation, Incarnations
@@ -196,7 +196,7 @@ class NatsGrants:
         if ended is None:
             return []
         removals = [self._bucket.remove(self._keys.run(run), last=last) for run, last in ended.held.items()]
-        done = await asyncio.gather(*removals, return_exceptions=True)  # one that is left behind is free too
+        done = await asyncio.gather(*removals, return_exceptions=True)  # a key that stays is free too
         return [run for run, revision in zip(ended.held, done, strict=True) if revision != 0]
 
     # -- looking -------------------------------------------------------------------------------------------------------

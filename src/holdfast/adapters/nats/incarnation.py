@@ -21,7 +21,7 @@ from holdfast.adapters.nats.keys import Heard, Keys
 from holdfast.errors import StoreUnavailable
 
 LEAST_TTL: Final = 2
-"""Seconds: NATS counts in whole ones, and looks for what has run out once a second."""
+"""Seconds. NATS counts whole seconds, and removes expired keys once a second."""
 
 TRIES: Final = 5
 
@@ -45,7 +45,7 @@ class Incarnation:
 
 
 class Incarnations:
-    """Those of all workers that this process speaks for: usually one."""
+    """The incarnations of this process's workers: usually one."""
 
     def __init__(self, bucket: Bucket, keys: Keys) -> None:
         self._bucket = bucket
@@ -54,7 +54,7 @@ class Incarnations:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def of(self, worker: str, ttl: timedelta, *, heard_at: datetime | None = None) -> Incarnation:
-        """The worker's incarnation, made or renewed if need be; renewed in any case if it was just heard."""
+        """The worker's incarnation, made or renewed if necessary; always renewed if the worker was just heard."""
         seconds = max(LEAST_TTL, math.ceil(ttl.total_seconds()))
         async with self._locks.setdefault(worker, asyncio.Lock()):
             for _ in range(TRIES):
@@ -90,7 +90,7 @@ class Incarnations:
         return self._known.get(worker)
 
     async def end(self, worker: str) -> Incarnation | None:
-        """Removes the heartbeat: all runs of the worker are anybody's from here on."""
+        """Removes the heartbeat: from here on any worker may take its runs."""
         async with self._locks.setdefault(worker, asyncio.Lock()):
             found = self._known.pop(worker, None)
             if found is not None:

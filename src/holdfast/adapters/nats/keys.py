@@ -57,7 +57,7 @@ class Keys:
         return unescape(key.removeprefix(self._runs)) if key.startswith(self._runs) else None
 
     def incarnation_of(self, key: str) -> tuple[str, str] | None:
-        """Worker and incarnation of a heartbeat's key; None if it is something else's."""
+        """Worker and incarnation of a heartbeat's key; None if the key is something else."""
         if not key.startswith(self._workers):
             return None
         worker, _, incarnation = key.removeprefix(self._workers).partition(".")
@@ -86,7 +86,7 @@ def held_in(key: str, value: bytes) -> HeldRun:
 
 
 def heard_in(key: str, value: bytes) -> Heard:
-    """When a worker was heard, likewise."""
+    """When a worker was heard. `StoreUnavailable` likewise."""
     return _decoded(key, value, Heard)
 
 

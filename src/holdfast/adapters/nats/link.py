@@ -106,7 +106,7 @@ class Link:
         return found
 
     async def close(self) -> None:
-        """Ends it. A server that is frozen does not hold it up."""
+        """Closes it. A frozen server does not delay this."""
         self._client._closed_cb = None
         with suppress(Exception):
             async with asyncio.timeout(1):
@@ -117,7 +117,7 @@ class Link:
         self._told.append(error)
 
     def _reason(self, error: BaseException) -> str:
-        """In words: the library's last error says more than the one it raises."""
+        """The reason in words. The library's last error says more than the one it raises."""
         found = next((each for each in reversed(self._told) if str(each)), error)
         if isinstance(found, TimeoutError) or "expecting INFO" in str(found):
             return f"no greeting of a NATS server ({str(found) or 'it took too long'})"
@@ -165,7 +165,7 @@ class Link:
             future.set_result(Answer(message.data, headers_of(message).get("Status", "")))
 
     async def subscribe(self, hear: Callable[[Any], Awaitable[None]]) -> Any:
-        """A new subject of which each message is heard, until the answer is unsubscribed."""
+        """Subscribes to a new subject, until the returned subscription is closed."""
         return await self._client.subscribe(self._client.new_inbox(), cb=hear)
 
 

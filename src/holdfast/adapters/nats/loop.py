@@ -1,4 +1,4 @@
-"""A thread with an event loop: everything that is said to NATS is said there, whatever the worker's own loop does."""
+"""A thread with an event loop for all traffic with NATS, so that a busy loop of the worker's cannot delay it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Started when it is made, until `close`."""
+    """Runs from its construction until `close`."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -30,7 +30,7 @@ class LoopThread:
             raise StoreUnavailable("the connection to NATS is closed") from error
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it there, and waits on the loop of the caller."""
+        """Runs it there while the caller's loop waits for it."""
         return await asyncio.wrap_future(self.submit(work))
 
     def close(self) -> None:

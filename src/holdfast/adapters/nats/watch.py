@@ -24,16 +24,16 @@ from holdfast.adapters.nats.loop import LoopThread
 from holdfast.errors import StoreUnavailable
 
 SILENCE: Final = 4.0
-"""Seconds without a message after which a consumer, which beats every second, is given up."""
+"""Seconds without a message after which a consumer is given up. It beats every second."""
 
 FORGET_AFTER: Final = 60.0
-"""Seconds after which the key of a run that was left behind, and that no worker took over, is removed."""
+"""Seconds after which the key of an orphan that no worker took over is removed."""
 
 REMEMBERED: Final = 10_000
 
 
 class View:
-    """The bucket as it was heard: heartbeats that are there, runs they hold, and runs that anyone may have."""
+    """The bucket as last heard: live heartbeats, the runs they hold, and the runs that any worker may take."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -49,7 +49,7 @@ class View:
         """Runs that were held when every key was heard last."""
 
     def revision_of(self, run: str) -> int:
-        """The revision on which the run's key may be taken; 0 if there is no key, as far as was heard."""
+        """The revision on which the run's key may be taken; 0 if no key was heard of."""
         return self._free.get(run, 0)
 
     def note_free(self, run: str, revision: int) -> None:
@@ -63,12 +63,12 @@ class View:
         return [(run, self._free[run]) for run, at in self._left.items() if at < before and run in self._free]
 
     def forget(self, run: str) -> None:
-        """Its key was removed, or is another's now."""
+        """The run's key was removed, or names another incarnation now."""
         self._left.pop(run, None)
         self._free.pop(run, None)
 
     def begin(self) -> None:
-        """Every key is about to be heard again. It may break off and begin again."""
+        """Every key is about to be heard again. This may be interrupted and start over."""
         self._before |= set(self._held)
         self._live.clear()
         self._held.clear()
@@ -235,7 +235,7 @@ async def _next(messages: asyncio.Queue[Any]) -> Any:
 
 
 async def listed(bucket: Bucket, keys: str) -> list[Entry]:
-    """Every matching key as it is, markers left out. `StoreUnavailable` if it cannot be had."""
+    """Every matching key as it is, without markers. `StoreUnavailable` if they cannot be read."""
     found: list[Entry] = []
     if await bucket.look(keys) is None:
         return found

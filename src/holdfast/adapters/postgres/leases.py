@@ -64,8 +64,8 @@ def register(
 def claim(
     link: Link, moments: Moments, request: ClaimRequest, ahead: Mapping[Share, int], *, takes: bool = True
 ) -> Claims:
-    """What the worker may advance now. Asked again after a lost answer, it would take other runs, and nobody would know
-    of the first: whoever claims hears of it, and looks what is theirs."""
+    """What the worker may advance now. Asked again after a lost answer, it would take different runs, and leave
+    the first ones held unknown: the caller hears of the loss, and asks what it holds."""
     worker = request.worker
     values = (
         moments.wall(),

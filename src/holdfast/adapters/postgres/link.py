@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.adapters.postgres.connections import Dialler, TimedConnection
 from holdfast.adapters.postgres.problems import WORTH_ANOTHER_TRY, is_lost, translated
 from holdfast.adapters.postgres.statements import LOCK_TIMEOUT, NOTHING, Texts
 
@@ -70,7 +70,7 @@ class Link:
                     raise translated(error) from error
 
     def ask_briefly(self, statement: str, values: Sequence[Any], seconds: float) -> list[Any] | Owed | None:
-        """All rows if they come within so many seconds. Else the question is not taken back; its answer is owed, and
+        """All rows if they come within `seconds`. Else the question is not taken back; its answer is owed, and
         read before the next question is put. None: it was not put, there is no connection for it."""
         connection = self._connection
         if connection is None or connection.closed or self._owed is not None:

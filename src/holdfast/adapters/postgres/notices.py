@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql as quoting
 
 from holdfast.adapters.postgres.address import Address
-from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.adapters.postgres.connections import Dialler, TimedConnection
 from holdfast.errors import StoreError
 from holdfast.ports.facts import NoticesLost, StoreTrouble
 from holdfast.ports.telemetry import Tell

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from holdfast.adapters.postgres.link import Link
-from holdfast.adapters.postgres.reading import LONG, conditions
+from holdfast.adapters.postgres.queries import LONG, conditions
 from holdfast.adapters.sql import overview
 from holdfast.core.status import Status
 from holdfast.ports.overview import Spread

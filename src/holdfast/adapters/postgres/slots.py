@@ -1,4 +1,4 @@
-"""So many at a time, whichever thread or event loop they are of. First come, first served."""
+"""A bounded number at a time, from any thread or event loop. First come, first served."""
 
 from __future__ import annotations
 

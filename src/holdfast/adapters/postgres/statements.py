@@ -13,12 +13,12 @@ from holdfast.adapters.postgres.binary import Statement
 
 NOTHING = "SELECT"
 LOCK_TIMEOUT = "SET lock_timeout = '3s'"  # in a session of ours; as the functions have it
-# is locked: whether somebody holds the row of a run that is there. Locks it, if not, for this moment, and never waits.
+# is locked: whether the row of a run that is there is locked. Locks it, if not, for this moment, and never waits.
 IS_LOCKED = """
 SELECT EXISTS (SELECT FROM {s}.runs WHERE no = %b::bigint)
     AND NOT EXISTS (SELECT FROM {s}.runs WHERE no = %b::bigint FOR NO KEY UPDATE SKIP LOCKED)
 """
-# commit plain: a turn that brings nothing, of a run that keeps its lease, or ends and nobody adopted it: what `_turn`
+# commit plain: a turn that brings nothing, of a run that keeps its lease, or ends and was not adopted: what `_turn`
 # comes to then, by the same flags. No row: it was not as expected, and `commit_one` says why. All that is judged is in
 # the run's own row, so a turn that waited for the lock judges what it finds then. Locks that row alone.
 COMMIT_PLAIN = """

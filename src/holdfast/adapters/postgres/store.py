@@ -15,23 +15,23 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.adapters.postgres import leases, reading
+from holdfast.adapters.postgres import leases, queries
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.address import Address, parse_address
+from holdfast.adapters.postgres.blob_store import Keeping
 from holdfast.adapters.postgres.clock import Moments
-from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
-from holdfast.adapters.postgres.entries import Entrance, Entries, Entry, NewEntry
-from holdfast.adapters.postgres.gathering import Gathered
+from holdfast.adapters.postgres.connections import Dialler, TimedConnection
+from holdfast.adapters.postgres.creation import Entrance, Entries, Entry, NewEntry
 from holdfast.adapters.postgres.heart import PostgresHeart
-from holdfast.adapters.postgres.keeping import Keeping
 from holdfast.adapters.postgres.lane import Lane, closed
 from holdfast.adapters.postgres.lease_verbs import LeaseVerbs
-from holdfast.adapters.postgres.lending import Lending
 from holdfast.adapters.postgres.link import Link
-from holdfast.adapters.postgres.migrating import bring_up_to_date, schema_version
+from holdfast.adapters.postgres.migrations import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.overview import Looking
+from holdfast.adapters.postgres.read_batches import Gathered
 from holdfast.adapters.postgres.schedules import Scheduled
+from holdfast.adapters.postgres.shared_transactions import Lending
 from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, counted, run_row
@@ -197,7 +197,7 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
 
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
         """See `ports.journal`."""
-        return await self._run(lambda link: reading.rows_from(link, runs))
+        return await self._run(lambda link: queries.rows_from(link, runs))
 
     async def history(self, run: str, *, after_seq: int = 0, limit: int = 1000) -> Rows:
         """See `ports.journal`."""
@@ -206,7 +206,7 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
 
     async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> Rows:
         """See `ports.journal`."""
-        return await self._run(lambda link: reading.tree(link, root, from_seq, limit))
+        return await self._run(lambda link: queries.tree(link, root, from_seq, limit))
 
     async def last_seq(self, root: str) -> int | None:
         """See `ports.journal`."""
@@ -234,11 +234,11 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
 
     async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
         """See `ports.runs`."""
-        return await self._run(lambda link: reading.page(link, which, after, limit))
+        return await self._run(lambda link: queries.page(link, which, after, limit))
 
     async def count(self) -> dict[Status, int]:
         """See `ports.runs`."""
-        rows = await self._run(lambda link: link.ask(sql.COUNT_BY_STATUS, patience=reading.LONG))
+        rows = await self._run(lambda link: link.ask(sql.COUNT_BY_STATUS, patience=queries.LONG))
         return counted(rows)
 
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
@@ -269,7 +269,7 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
 
     async def unread(self, runs: Mapping[int, int]) -> UnreadOf:
         """See `ports.inbox`."""
-        return await self._run(lambda link: reading.unread(link, runs))
+        return await self._run(lambda link: queries.unread(link, runs))
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
@@ -291,17 +291,17 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
 
     async def condition(self) -> Condition:
         """See `ports.condition`."""
-        return await self._run(reading.condition)
+        return await self._run(queries.condition)
 
     async def backlog(self) -> Sequence[Backlog]:
         """See `ports.condition`."""
         now = micros(self.clock.now())
-        rows = await self._run(lambda link: link.ask(sql.BACKLOG, (now,), patience=reading.LONG))
+        rows = await self._run(lambda link: link.ask(sql.BACKLOG, (now,), patience=queries.LONG))
         return [backlog_row(row) for row in rows]
 
     async def damaged(self, *, limit: int) -> Sequence[RunRow]:
         """See `ports.condition`."""
-        return await self._run(lambda link: reading.damaged(link, limit))
+        return await self._run(lambda link: queries.damaged(link, limit))
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

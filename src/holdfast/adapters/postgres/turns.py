@@ -16,10 +16,10 @@ from typing import Any
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres import wire
 from holdfast.adapters.postgres.clock import Moments
-from holdfast.adapters.postgres.knowing import ask_knowing
+from holdfast.adapters.postgres.fast_path import Lone
 from holdfast.adapters.postgres.link import Link
-from holdfast.adapters.postgres.lone import Lone
 from holdfast.adapters.postgres.problems import is_of_one
+from holdfast.adapters.postgres.server_questions import ask_knowing
 from holdfast.adapters.sql.batches import settle
 from holdfast.errors import StoreContended
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict, answered
@@ -58,7 +58,7 @@ class Turns:
 
     def perform(self, work: Sequence[Sequence[Commit]]) -> Sequence[Any]:
         """The answers to each batch, or its error. All turns share one transaction; if one spoils it, each has its own,
-        and those of runs whose row somebody had locked have theirs from the first."""
+        and those of runs whose row was locked have theirs from the start."""
         turns = [commit for batch in work for commit in batch]
         apart = [commit.no in self._suspects for commit in turns]
         shared = iter(settle([x for x, alone in zip(turns, apart, strict=True) if not alone], self._commit, is_of_one))

@@ -75,6 +75,8 @@ def new_run(
         wire["keep"] = span_micros(started.keep)
     if started.attributes:
         wire["attributes"] = started.attributes
+    if new.unique:
+        wire["unique"] = new.unique
     _add_blobs(wire, new.blobs, new.references)
     if new.needs:
         wire["needs"] = sorted(set(new.needs))
@@ -91,7 +93,7 @@ def plain_run(
     """The values of a run that nobody else knows of, due at once, begun with its first turn or not; None of any other.
     `given`: the time, if it is not the server's."""
     row, started = new.row, new.started
-    has_more = new.blobs or new.needs or new.references or new.watcher is not None
+    has_more = new.blobs or new.needs or new.references or new.watcher is not None or new.unique
     if has_more or started.attributes or started.key or started.parent or started.root not in ("", row.run):
         return None
     facts: tuple[Any, ...] = (0, 2, Status.PENDING.value, started.workflow, started.version, 0)
@@ -220,7 +222,7 @@ def plain(commit: Commit) -> tuple[Any, ...] | None:
 
 
 class Known:
-    """What the server cannot write by itself: how the end of a run reads to whoever waits for it."""
+    """What the server cannot write by itself: how the end of a run reads to a run that waits for it."""
 
     def __init__(self) -> None:
         self._ends: dict[str, Halves] = {}

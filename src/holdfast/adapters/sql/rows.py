@@ -38,7 +38,7 @@ def maybe_micros(at: datetime | None) -> int | None:
 
 
 def maybe_instant(value: int | None) -> datetime | None:
-    """The inverse of `maybe_micros`; a number that is no instant gives the nearest."""
+    """The inverse of `maybe_micros`; a number that is not an instant gives the nearest."""
     return None if value is None else nearest_instant(value)
 
 
@@ -56,7 +56,7 @@ def due_at(due: Due | None, now: int) -> int | None:
 
 
 def ready_at(available_at: int | None, now: int) -> int | None:
-    """Where a claim looks for a run that nobody holds: 1 claimable now, 0 once it is due, None not by time."""
+    """Where a claim looks for a run that is not held: 1 claimable now, 0 once it is due, None not by time."""
     return None if available_at is None else int(available_at <= now)
 
 
@@ -210,7 +210,7 @@ def status_of(word: str) -> Status:
 
 
 def counted(rows: Iterable[tuple[str, int]]) -> dict[Status, int]:
-    """Rows of the statement `COUNT_BY_STATUS`; a word that is no status counts as paused."""
+    """Rows of the statement `COUNT_BY_STATUS`; a word that is not a status counts as paused."""
     counts = dict.fromkeys(Status, 0)
     for word, count in rows:
         counts[status_of(word)] += count

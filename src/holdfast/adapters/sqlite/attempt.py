@@ -114,6 +114,7 @@ class _Broken(Exception):
 
 def _transact(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool) -> Hints:
     connection = link.connected()
+    link.check_file()
     if is_patient:
         begin(connection, link.board)
     else:

@@ -57,6 +57,11 @@ class Board:
         self._first = 0
         self._usual = _USUAL[0]
 
+    @property
+    def store(self) -> Path:
+        """The store's file."""
+        return self._path
+
     def is_empty(self) -> bool:
         """Whether no process waits."""
         return not _ahead(self._read(), time.monotonic_ns())

@@ -18,7 +18,7 @@ from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite.connection import NotText, is_text
 from holdfast.adapters.sqlite.transaction import Transaction
-from holdfast.core.putting_off import put_off
+from holdfast.core.backoff import put_off
 from holdfast.core.shares import Share, fair_order, share_of
 from holdfast.ports.clock import Clock
 from holdfast.ports.leases import ClaimRequest, Claims, WorkerRow
@@ -102,7 +102,7 @@ class ClaimRuns:
         return Claims(self._taken, self._next_due(transaction, left), tuple(self._put_off))
 
     def _prospect(self, transaction: Transaction) -> Prospect:
-        """What is there. Runs whose definition is no text cannot be looked for, and are set aside."""
+        """What is there. Runs whose definition is not a text cannot be looked for, and are set aside."""
         try:
             return survey(transaction.rows, self._worker, transaction.clock, transaction.now)
         except NotText:

@@ -71,18 +71,24 @@ def insert_run(
     if not transaction.connection.changes():
         return None
     no = transaction.connection.last_insert_rowid()
-    keep_blobs(transaction, new.blobs)
-    if new.references:
-        refer(transaction, no, ("row", row.ordinal, ""), new.references)
-    for name, value in started.attributes.items():
-        transaction.run(sql.INSERT_ATTRIBUTE, (no, name, value))
-    if facts is None or first is None:  # last: its number is that of the turn
-        transaction.run(sql.APPEND, stored_row(no, row))
-    else:
-        transaction.run(sql.APPEND_TWO, (*stored_row(no, row), *stored_row(no, first.row)))
+    _insert_what_it_brings(transaction, no, new, first)
     if not is_claimed:
         transaction.hint(row.run)
     return row_of(new, no, instant(available_at), holder, held_by)
+
+
+def _insert_what_it_brings(transaction: Transaction, no: int, new: NewRun, first: Commit | None) -> None:
+    """The run's blobs, references and attributes, and its journal so far."""
+    row = new.row
+    keep_blobs(transaction, new.blobs)
+    if new.references:
+        refer(transaction, no, ("row", row.ordinal, ""), new.references)
+    for name, value in new.started.attributes.items():
+        transaction.run(sql.INSERT_ATTRIBUTE, (no, name, value))
+    if first is None:  # last: its number is that of the turn
+        transaction.run(sql.APPEND, stored_row(no, row))
+    else:
+        transaction.run(sql.APPEND_TWO, (*stored_row(no, row), *stored_row(no, first.row)))
 
 
 def stored_row(no: int, row: Row) -> tuple[int, int, int, int, int, bytes, bytes]:

@@ -103,7 +103,7 @@ class Renew(msgspec.Struct, frozen=True):
         return Beat(instant(transaction.now), has_lapsed, freed, maybe_instant(expiry), quiet_until)
 
     def _meet_others(self, transaction: Transaction, boot: str, second: int) -> tuple[int, int | None]:
-        """Frees runs of the dead; how many, and when the first lease of the others runs out."""
+        """Frees runs of the dead; how many, and when the first of the remaining leases runs out."""
         freed = 0
         expiries: list[int] = []
         for (holder,) in self._holders(transaction):
@@ -119,7 +119,7 @@ class Renew(msgspec.Struct, frozen=True):
         return freed, min(expiries, default=None)
 
     def _holders(self, transaction: Transaction) -> list[tuple[str]]:
-        """Who holds runs. A run of a holder whose name is no text is freed: no worker could renew its lease."""
+        """Who holds runs. A run of a holder whose name is not a text is freed: no worker could renew its lease."""
         try:
             return transaction.rows(sql.HOLDERS)
         except NotText:

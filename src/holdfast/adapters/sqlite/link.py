@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.connection import fetch, until_free
+from holdfast.errors import StoreUnavailable
 from holdfast.ports.facts import CheckpointFailed, CheckpointWorks, StoreLogGrew
 from holdfast.ports.telemetry import Tell
 
@@ -39,14 +41,27 @@ class Link:
         self.changes_seen: int = 0
         self.wal_pages: int = 0
         self._pages_to_tell = LONG_PAGES
+        self._file: tuple[int, int] | None = None  # which file it was at first
 
     def connected(self) -> apsw.Connection:
         """The connection, opened if there is none."""
         if self._connection is None:
             connection = until_free(self._connect)
             connection.set_wal_hook(self._count_pages)
+            if self._file is None:
+                self._file = file_at(self.board.store)
             self._connection = connection
         return self._connection
+
+    def check_file(self) -> None:
+        """Raises `StoreUnavailable` if the file is no longer the one that was opened: SQLite would still write into a
+        file that nothing can open again."""
+        if self._file is not None and file_at(self.board.store) != self._file:
+            raise StoreUnavailable(
+                f"the store's file {self.board.store} was deleted or replaced while it was open: nothing is written "
+                "any more. Put the file back (mv keeps it the same file), or stop this process, restore a backup and "
+                "start it again"
+            )
 
     def drop(self) -> None:
         """Closes it; the next use opens another. After a failed fsync the old one may believe what the disk forgot."""
@@ -96,3 +111,12 @@ class Link:
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self.wal_pages = pages
         return apsw.SQLITE_OK
+
+
+def file_at(path: Path) -> tuple[int, int] | None:
+    """Which file is there, by device and number; None if none is."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

@@ -53,10 +53,13 @@ def check_place(path: Path) -> None:
         raise StoreRefused(f"cannot open the store {path}: the folder {folder} does not exist. Create it first.")
     if path.is_dir():
         raise StoreRefused(f"cannot open the store {path}: it is a folder. Name a file in it.")
+    if path.exists() and not path.is_file():
+        raise StoreRefused(f"cannot open the store {path}: it is not an ordinary file. Name a file on a local disk.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StoreRefused(
             f"cannot open the store {path}: no permission to write in the folder {folder}. SQLite keeps its log beside "
-            "the file; use a folder this user may write to."
+            "the file; use a folder this user may write to: App('sqlite:///…'), HOLDFAST_URL or [store] url in "
+            "holdfast.toml says where the store is."
         )
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
         raise StoreRefused(f"cannot open the store {path}: no permission to read and write this file.")
@@ -75,7 +78,10 @@ def make_private(path: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise StoreRefused(f"cannot make the store {path}: {error.strerror}.") from error
+        raise StoreRefused(
+            f"cannot make the store {path}: {error.strerror}. Use a folder this user may write to: App('sqlite:///…'), "
+            "HOLDFAST_URL or [store] url in holdfast.toml says where the store is."
+        ) from error
 
 
 def filesystem_of(path: Path, mounts: str) -> str:

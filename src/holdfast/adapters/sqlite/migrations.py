@@ -282,7 +282,19 @@ CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
 
 _FIFTH = _REFERENCES + _SCHEDULES
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+_SIXTH = """
+-- Of each workflow and unique value the run that had it last: it has it until it ends. Beside the runs, so that neither
+-- a run without such a value nor the end of any run costs more.
+CREATE TABLE uniques (
+    workflow TEXT NOT NULL,
+    value TEXT NOT NULL,
+    run INTEGER NOT NULL REFERENCES runs (no),
+    PRIMARY KEY (workflow, value)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX uniques_by_run ON uniques (run);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

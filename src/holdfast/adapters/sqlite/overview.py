@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.adapters.sql import overview
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connection import fetch
-from holdfast.adapters.sqlite.listing import conditions
+from holdfast.adapters.sqlite.run_list import conditions
 from holdfast.core.status import Status
 from holdfast.ports.overview import Spread
 from holdfast.ports.runs import Filter

@@ -74,16 +74,16 @@ SHOWN: dict[str, tuple[str, tuple[int, ...]]] = {
 """Those whose texts are shown as far as they can be, and which columns are texts."""
 
 DONE = frozenset((suspects_sql.FREE, suspects_sql.FREE_SUSPECTS, sql.RELEASE, sql.RELEASE_ALL, sql.RECALL))
-"""Those that have changed all they are to change before they tell of the first row. Nobody is told of these then, and
-whoever looks finds them."""
+"""Those that have made all their changes before they return the first row. No listener is told of these then; a reader
+finds them."""
 
 # unreadable ready: texts by which claims look for runs. Reads every run that may be claimed.
 CLAIMED_BY = "SELECT no, CAST(workflow AS BLOB), CAST(version AS BLOB) FROM runs WHERE ready = 1 OR ready = 0"
-# set aside: not claimed again until somebody writes to the run. Locks runs.
+# set aside: not claimed again until the run is written to. Locks runs.
 SET_ASIDE = "UPDATE runs SET ready = NULL, note = ? WHERE no = ?"
 # holders: who holds runs, by their stored bytes. Reads every run that is held.
 HELD_BY = "SELECT no, CAST(instance AS BLOB) FROM runs WHERE instance <> ''"
-# free one: held by nobody that has a name. Locks runs.
+# free one: its holder has no readable name. Locks runs.
 FREE_ONE = """
 UPDATE runs SET instance = '', available_at = ?, ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END WHERE no = ?
 """

@@ -40,7 +40,7 @@ RETURNING inbox_last
 """
 
 # move: any turn that keeps the lease. Locks runs. ?13: it clears the claims and what stands against the run. ?14: the
-# run may be claimed, which it is where nobody holds it: its holder was taken for dead.
+# run may be claimed, which it is if it is not held: its holder was taken for dead.
 MOVE = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2,
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
@@ -200,7 +200,7 @@ GROUP BY open.root ORDER BY open.root
 TARGET = "SELECT no, status, inbox_last FROM runs WHERE id = ?"
 HAS_MESSAGE = "SELECT 1 FROM inbox WHERE run = ? AND id = ?"
 
-# deliver and wake: one transaction. Locks inbox and runs. The run becomes claimable now unless somebody holds it (who
+# deliver and wake: one transaction. Locks inbox and runs. The run becomes claimable now unless a worker holds it (and
 # learns of the message from its next commit) or it is paused.
 DELIVER = "INSERT INTO inbox (run, no, id, kind, body, at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)"
 WAKE = """
@@ -257,7 +257,7 @@ WHERE id = ? AND instance = '' AND status NOT IN ('paused', 'completed', 'failed
 """
 NEXT_DUE = "SELECT min(available_at) FROM runs INDEXED BY runs_due WHERE ready = 0 AND queue = ?"
 
-# promote: moves what has come due from one partial index to the other, at most so many at a time. Locks runs.
+# promote: moves what has come due from one partial index to the other, a bounded number at a time. Locks runs.
 PROMOTE = """
 UPDATE runs SET ready = 1 WHERE no IN (
     SELECT no FROM runs INDEXED BY runs_due WHERE ready = 0 AND queue = ? AND available_at <= ?
@@ -269,18 +269,18 @@ CLAIM = """
 UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = ?, worker = ?, ready = NULL, bounces = 0, note = ''
 WHERE no = ?
 """
-# bounce: nobody holds the definition; later, with a note. Locks runs.
+# bounce: no worker holds the definition; later, with a note. Locks runs.
 BOUNCE = "UPDATE runs SET available_at = ?, ready = 0, bounces = bounces + 1, note = ? WHERE no = ?"
 BOUNCES = "SELECT id, bounces FROM runs WHERE no = ?"
 
-# take: an operator's claim, not counted. Locks runs. What is no instant is no end, or nobody could end the run.
+# take: an operator's claim, not counted. Locks runs. An end that is not an instant is cleared, so that the run can end.
 TAKE = """
 UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL,
     ended_at = CASE WHEN ended_at BETWEEN -62135596800000000 AND 253402300799999999 THEN ended_at END
 WHERE no = ?
 """
 
-# recall: runs that were put off for want of this definition are available again. Locks runs. Claims take bounces back
+# recall: runs that waited for this definition are available again. Locks runs. Claims take bounces back
 # to 0, so none of these is held.
 RECALL = """
 UPDATE runs SET available_at = ?1, ready = 1, bounces = 0, note = ''
@@ -306,7 +306,7 @@ UPDATE runs SET instance = '', claims = max(0, claims - 1), deaths = 0, availabl
 WHERE instance = ?2 AND instance <> ''
 RETURNING id
 """
-# reinstate: freed from a holder that lives and may go on. Locks runs. Epoch as it was: no fence.
+# reinstate: freed from a holder that lives and may continue. Locks runs. Epoch as it was: no fence.
 REINSTATE = """
 UPDATE runs SET instance = ?1, ready = NULL
 WHERE id = ?2 AND epoch = ?3 AND instance IN ('', ?1) AND status IN ('pending', 'running')

@@ -17,26 +17,26 @@ from typing import Any, TypeAlias, TypeVar
 import apsw
 
 from holdfast.adapters.sql.listeners import Listeners
-from holdfast.adapters.sql.listing import PIECE, damaged_of
 from holdfast.adapters.sql.rows import backlog_row, counted, maybe_instant, maybe_micros, run_row, worker_row
-from holdfast.adapters.sqlite import audit, joining, leases, messages, trees
+from holdfast.adapters.sql.run_list import PIECE, damaged_of
+from holdfast.adapters.sqlite import audit, caller_transaction, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite import suspect_statements as suspects_sql
+from holdfast.adapters.sqlite.blob_store import Keeping
 from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.adapters.sqlite.connection import Durability, NotText, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
-from holdfast.adapters.sqlite.keeping import Keeping
-from holdfast.adapters.sqlite.lent import LentTransaction
+from holdfast.adapters.sqlite.lent_transaction import LentTransaction
 from holdfast.adapters.sqlite.link import Link
-from holdfast.adapters.sqlite.listing import page
 from holdfast.adapters.sqlite.location import Location
-from holdfast.adapters.sqlite.opening import discard, prepare
+from holdfast.adapters.sqlite.open_checks import discard, prepare
 from holdfast.adapters.sqlite.overview import Looking
 from holdfast.adapters.sqlite.readers import Readers
+from holdfast.adapters.sqlite.run_list import page
 from holdfast.adapters.sqlite.schedules import Scheduled
-from holdfast.adapters.sqlite.starting import CreateRun
+from holdfast.adapters.sqlite.starts import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
@@ -331,7 +331,9 @@ class SqliteStore(Keeping, Looking, Scheduled):
     async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
         """See `ports.transactions`."""
         self._check_process()
-        return joining.create(self._writer.lent, connection, CreateRun(new, micros(key_since), "", ""), self.url)
+        return caller_transaction.create(
+            self._writer.lent, connection, CreateRun(new, micros(key_since), "", ""), self.url
+        )
 
     # -- condition -----------------------------------------------------------------------------------------------------
 

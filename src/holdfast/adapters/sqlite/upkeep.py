@@ -85,17 +85,17 @@ class Compact(msgspec.Struct, frozen=True):
 # -- retention ---------------------------------------------------------------------------------------------------------
 
 
-def is_expired(rows: Any, root: str, now: int, keep: int | None) -> bool:
-    """Whether retention may take the tree. `rows` asks the connection at hand."""
+def is_expired(rows: Any, root: str, now: int, keep: int | None, *, is_asked: bool = False) -> bool:
+    """Whether retention may take the tree; `is_asked`: whether it has ended. `rows` asks the connection at hand."""
     found = rows(sql.ROOT, (root,))
     if not found:
         return False
     _, ended_at, own = found[0]
     ((runs, ended, last),) = rows(sql.DESCENDANTS, (root,))
     limit = keep if own is None else own
-    if ended_at is None or runs != ended or limit is None:
+    if ended_at is None or runs != ended:
         return False
-    return int(max(ended_at, last or 0)) + limit <= now
+    return is_asked or (limit is not None and int(max(ended_at, last or 0)) + limit <= now)
 
 
 class RemoveTree(msgspec.Struct, frozen=True):
@@ -103,11 +103,12 @@ class RemoveTree(msgspec.Struct, frozen=True):
 
     root: str
     keep: int | None
+    is_asked: bool = False
 
     def __call__(self, transaction: Transaction) -> Removed:
         """What went."""
         root = self.root
-        if not is_expired(transaction.rows, root, transaction.now, self.keep):
+        if not is_expired(transaction.rows, root, transaction.now, self.keep, is_asked=self.is_asked):
             return Removed()
         transaction.run(sql.AGE_OF_TREE, (root, transaction.now))
         transaction.run(sql.DROP_PLACES, ())

@@ -133,6 +133,7 @@ REST_OF_TREE = (
     "DELETE FROM exposed WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM attributes WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM snapshots WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM uniques WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
 )
 RUNS_OF_TREE = "DELETE FROM runs WHERE no IN (SELECT no FROM tree_runs WHERE root = ?)"
 

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import apsw
 
 from holdfast.adapters.sqlite.attempt import Hints, perform, perform_now
-from holdfast.adapters.sqlite.lent import LentTransaction
+from holdfast.adapters.sqlite.lent_transaction import LentTransaction
 from holdfast.adapters.sqlite.link import CHECKPOINT_PAGES, Link
 from holdfast.adapters.sqlite.outbox import Batch, Outbox, Request
 from holdfast.adapters.sqlite.transaction import Operation

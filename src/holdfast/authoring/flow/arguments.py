@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.authoring.flow.schemas import check_input
+from holdfast.authoring.flow.schema_checks import check_input
 from holdfast.core.codec import Codec, compile_codec
 from holdfast.core.guards import is_dict
 from holdfast.core.payload import Arguments, Shape
@@ -16,7 +16,7 @@ from holdfast.core.schemas import JsonSchema
 from holdfast.errors import InvalidArguments, NotDecodable
 
 if TYPE_CHECKING:
-    from holdfast.authoring.flow.model import Definition, Variable
+    from holdfast.authoring.flow.flow_definition import Definition, Variable
 
 _anything: Shape[Any] = Shape(Any, what="variables")
 

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from holdfast.authoring.flow.arguments import FlowArguments, FlowOutput
 from holdfast.authoring.flow.circles import circle
+from holdfast.authoring.flow.flow_definition import Approve, Definition, FlowStep, Invoke, Sleep, Wait
+from holdfast.authoring.flow.flow_order import Plan, plan_of
+from holdfast.authoring.flow.flow_program import Driver
 from holdfast.authoring.flow.format import definition_from
-from holdfast.authoring.flow.model import Approve, Definition, FlowStep, Invoke, Sleep, Wait
-from holdfast.authoring.flow.plan import Plan, plan_of
-from holdfast.authoring.flow.program import Driver
-from holdfast.authoring.flow.schemas import can_check
+from holdfast.authoring.flow.schema_checks import can_check
 from holdfast.authoring.flow.targets import ChildTarget, StepTarget, Target
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.sagas import Saga

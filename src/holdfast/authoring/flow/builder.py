@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from holdfast.authoring.flow.checking import Place, check
+from holdfast.authoring.flow.builder_references import Given, Ref, condition_of, text_of, tree_of
+from holdfast.authoring.flow.definition_checks import Place, check
 from holdfast.authoring.flow.expressions import Expression, Fields, Path, Value
-from holdfast.authoring.flow.format import definition_bytes, definition_from
-from holdfast.authoring.flow.model import (
+from holdfast.authoring.flow.flow_definition import (
     Action,
     Approve,
     Definition,
@@ -20,8 +20,8 @@ from holdfast.authoring.flow.model import (
     Verdict,
     Wait,
 )
-from holdfast.authoring.flow.nodes import refused
-from holdfast.authoring.flow.references import Given, Ref, condition_of, text_of, tree_of
+from holdfast.authoring.flow.format import definition_bytes, definition_from
+from holdfast.authoring.flow.located import refused
 from holdfast.authoring.flow.workflow import Flow
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.steps import AnyStep

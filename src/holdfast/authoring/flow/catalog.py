@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter
 from typing import Any
 
-from holdfast.authoring.flow.checking import Component, Place
-from holdfast.authoring.flow.evaluating import evaluate
+from holdfast.authoring.flow.definition_checks import Component, Place
+from holdfast.authoring.flow.definition_reader import did_you_mean
+from holdfast.authoring.flow.evaluation import evaluate
 from holdfast.authoring.flow.expressions import Expression, Fields, Path, is_constant
-from holdfast.authoring.flow.fitting import kinds_at, kinds_of, misfits_of, path_misfit
-from holdfast.authoring.flow.model import Definition
-from holdfast.authoring.flow.reading import did_you_mean
+from holdfast.authoring.flow.flow_definition import Definition
+from holdfast.authoring.flow.schema_fit import kinds_at, kinds_of, misfits_of, path_misfit
 from holdfast.authoring.flow.workflow import Flow
 from holdfast.authoring.flow.written import path_text
 from holdfast.authoring.script.steps import AnyStep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from holdfast.authoring.flow.model import Definition
+from holdfast.authoring.flow.flow_definition import Definition
 
 __all__ = ["circle"]
 

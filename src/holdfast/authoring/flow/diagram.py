@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from holdfast.authoring.flow.expressions import Value, references
-from holdfast.authoring.flow.model import Approve, Definition, FlowStep, Invoke, Sleep, Wait
+from holdfast.authoring.flow.flow_definition import Approve, Definition, FlowStep, Invoke, Sleep, Wait
 from holdfast.authoring.flow.written import plain
 from holdfast.authoring.layout import Box, lay_out
 from holdfast.authoring.picture import Picture, width_of

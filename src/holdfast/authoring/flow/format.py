@@ -11,9 +11,9 @@ from typing import Any, assert_never
 
 import msgspec
 
+from holdfast.authoring.flow.definition_reader import Reader
 from holdfast.authoring.flow.expressions import Json
-from holdfast.authoring.flow.keys import FORMAT
-from holdfast.authoring.flow.model import (
+from holdfast.authoring.flow.flow_definition import (
     NULL,
     Action,
     Approve,
@@ -24,8 +24,8 @@ from holdfast.authoring.flow.model import (
     Variable,
     Wait,
 )
-from holdfast.authoring.flow.nodes import from_plain, refused
-from holdfast.authoring.flow.reading import Reader
+from holdfast.authoring.flow.format_table import FORMAT
+from holdfast.authoring.flow.located import from_plain, refused
 from holdfast.authoring.flow.written import plain
 from holdfast.core.retry import Retry
 from holdfast.errors import NotDecodable

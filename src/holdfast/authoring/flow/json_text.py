@@ -7,7 +7,7 @@ from bisect import bisect_right
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, Final
 
-from holdfast.authoring.flow.nodes import MAX_NESTING, Mark, Node, Note, Unreadable, number
+from holdfast.authoring.flow.located import MAX_NESTING, Mark, Node, Note, Unreadable, number
 
 __all__ = ["read_json"]
 

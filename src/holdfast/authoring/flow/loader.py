@@ -8,11 +8,11 @@ from os import PathLike
 from pathlib import Path as FilePath
 from typing import Final, Literal, TypeAlias
 
-from holdfast.authoring.flow.checking import Catalog, Place, check
+from holdfast.authoring.flow.definition_checks import Catalog, Place, check
+from holdfast.authoring.flow.definition_reader import Reader
+from holdfast.authoring.flow.flow_definition import Definition
 from holdfast.authoring.flow.json_text import read_json
-from holdfast.authoring.flow.model import Definition
-from holdfast.authoring.flow.nodes import MAX_SIZE, Mark, Node, Unreadable, find, refused
-from holdfast.authoring.flow.reading import Reader
+from holdfast.authoring.flow.located import MAX_SIZE, Mark, Node, Unreadable, find, refused
 from holdfast.authoring.flow.yaml_text import read_yaml
 from holdfast.errors import Problem
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.authoring.flow.keys import ACTIONS, FLOW, FORMAT, STEP, TABLES, Choice, Key, Kind, Named, Nested, Table
+from holdfast.authoring.flow.format_table import (
+    ACTIONS,
+    FLOW,
+    FORMAT,
+    STEP,
+    TABLES,
+    Choice,
+    Key,
+    Kind,
+    Named,
+    Nested,
+    Table,
+)
 
 __all__ = ["flow_schema"]
 

@@ -25,7 +25,7 @@ from holdfast.core.payload import Shape
 from holdfast.errors import InvalidArguments, NotDecodable
 
 if TYPE_CHECKING:
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.script_program import ScriptProgram
     from holdfast.authoring.script.steps import AnyStep
     from holdfast.core.payload import Arguments
     from holdfast.core.retry import Retry

@@ -8,8 +8,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from holdfast.authoring.flow.binding import flow_spec
 from holdfast.authoring.flow.diagram import mermaid, svg
+from holdfast.authoring.flow.flow_definition import Definition
 from holdfast.authoring.flow.format import definition_bytes
-from holdfast.authoring.flow.model import Definition
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.core.specs import WorkflowSpec

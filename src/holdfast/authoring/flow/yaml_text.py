@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from holdfast.authoring.flow.nodes import MAX_NESTING, Mark, Node, Note, Unreadable, number
+from holdfast.authoring.flow.located import MAX_NESTING, Mark, Node, Note, Unreadable, number
 from holdfast.errors import UsageError
 from holdfast.extras import install_command
 

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.authoring.machine.bodies import due_at
-from holdfast.authoring.machine.marks import Again, ItemOutcome, is_more
+from holdfast.authoring.machine.interpretation import each_item, in_windows, polled
+from holdfast.authoring.machine.marks import ItemOutcome
 from holdfast.authoring.machine.model import Model, Node
 from holdfast.authoring.machine.shapes import NextShape, Parts
 from holdfast.authoring.machine.steps import StateSteps
 from holdfast.authoring.script.calls import SleepCall
-from holdfast.authoring.script.checks import code_of
 from holdfast.authoring.script.context import require_program
+from holdfast.authoring.script.definition_errors import code_of
 from holdfast.authoring.script.exits import Unwinding
 from holdfast.authoring.script.place import Place
 from holdfast.authoring.script.sagas import Saga
@@ -34,8 +35,8 @@ from holdfast.errors import InvalidState, StateFailed, StepFailed
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.calls import StepCall
-    from holdfast.authoring.script.program import ScriptProgram
     from holdfast.authoring.script.resources import Resource
+    from holdfast.authoring.script.script_program import ScriptProgram
 
 
 def workflow_spec(model: Model, resources: Sequence[Resource[Any]]) -> WorkflowSpec:
@@ -179,43 +180,37 @@ class Driver:
 
     async def _stepped(self, node: Node, state: Any) -> Any:
         body, key = self._of(node).body, self._key(node)
-        cursor: Any = None
-        number = 0
-        while True:
+
+        async def window(number: int, cursor: Any) -> Any:
+            nonlocal key
             call = body.asked(self._program, f"{key}.{number}" if number else key, state, cursor)
             if not number:
                 key = call.key
-            answer = await self._step(node, call)
-            if not is_more(answer):
-                return answer
-            cursor = answer.cursor
-            number += 1
+            return await self._step(node, call)
+
+        async def keep(cursor: Any) -> Any:
+            return cursor  # it stands in the journal, as the result of its step
+
+        return await in_windows(window, keep)
 
     async def _poll(self, node: Node, state: Any) -> Any:
         definition = node.definition
         assert definition is not None
-        limit = None if definition.timeout is None else definition.timeout.total_seconds()
         body, key = self._of(node).body, self._key(node)
-        number = errors = 0
-        delay = 0.0
-        async with asyncio.timeout(limit):
-            while True:
-                call = body.asked(self._program, f"{key}.{number}" if number else key, state)
-                if not number:
-                    key = call.key
-                try:
-                    answer = await call
-                except StepFailed:
-                    errors += 1
-                    if errors > definition.errors:
-                        raise
-                else:
-                    if type(answer) is not Again:
-                        return answer
-                    errors, delay = 0, answer.after
-                number += 1
-                if delay:
-                    await self._sleep(f"{key}.wait{number}", due_at(delay, self._program.at), node)
+
+        async def look(number: int) -> Any:
+            nonlocal key
+            call = body.asked(self._program, f"{key}.{number}" if number else key, state)
+            if not number:
+                key = call.key
+            return await call
+
+        async def wait(number: int, delay: float) -> None:
+            if delay:
+                await self._sleep(f"{key}.wait{number}", due_at(delay, self._program.at), node)
+
+        # An error that the state declares arrives as itself, not as StepFailed: it ends the poll.
+        return await polled(definition, look, wait, StepFailed, lambda _: False)
 
     async def _batch(self, node: Node, state: Any) -> Any:
         definition, steps = node.definition, self._of(node)
@@ -223,19 +218,13 @@ class Driver:
         assert steps.load is not None
         loading = steps.load.asked(self._program, self._key(node), state)
         items: list[Any] = await loading
-        outcomes: dict[int, ItemOutcome[Any]] = {}
-        waiting = iter(range(len(items)))
 
-        async def branch() -> None:
+        async def perform(index: int, item: Any) -> ItemOutcome[Any]:
             assert steps.item is not None
-            for index in waiting:
-                call = steps.item.asked(self._program, f"{loading.key}.item{index}", items[index], index)
-                outcomes[index] = await call
+            outcome: ItemOutcome[Any] = await steps.item.asked(self._program, f"{loading.key}.item{index}", item, index)
+            return outcome
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(definition.concurrency, len(items))):
-                group.create_task(branch())
-        results = [outcomes[index] for index in range(len(items))]
+        results = await each_item(items, definition.concurrency, perform)
         return await steps.body.asked(self._program, f"{loading.key}.finish", state, results)
 
     async def _timer(self, node: Node, state: Any) -> Any:

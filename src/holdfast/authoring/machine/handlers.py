@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from holdfast.authoring.machine.breaker import Breaker
 from holdfast.authoring.machine.joins import Join
-from holdfast.authoring.script.checks import check_function, check_raises, place_of
+from holdfast.authoring.script.definition_errors import check_function, check_raises, place_of
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.retry import Retry
 from holdfast.errors import DefinitionError

@@ -30,7 +30,7 @@ from holdfast.authoring.machine.joins import Join
 from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
 from holdfast.authoring.machine.model import Model, Options, Reader
 from holdfast.authoring.machine.observers import Audience, Observer
-from holdfast.authoring.script.checks import check_raises
+from holdfast.authoring.script.definition_errors import check_raises
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.core.durations import Duration, parse_duration
@@ -119,7 +119,7 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
     @functools.cached_property
     def compensation_spec(self) -> WorkflowSpec:
         """The workflow that finishes a rollback which had failed: see `holdfast compensate`."""
-        from holdfast.authoring.machine.compensating import compensation_spec
+        from holdfast.authoring.machine.undo_plan import compensation_spec
 
         return compensation_spec(self.build(), self.resources)
 

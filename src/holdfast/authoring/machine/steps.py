@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.calls import StepCall
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.script_program import ScriptProgram
 
 
 class StateStep(AnyStep[..., Any]):

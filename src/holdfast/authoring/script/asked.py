@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.authoring.script.calls import WAITING, StepCall
-from holdfast.authoring.script.replaying import is_same
+from holdfast.authoring.script.recorded_turns import is_same
 from holdfast.authoring.script.scope import Done
 from holdfast.authoring.script.verdicts import error_of
 from holdfast.core import commands as c

@@ -11,7 +11,7 @@ from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import require_program
-from holdfast.authoring.script.program import ScriptProgram
+from holdfast.authoring.script.script_program import ScriptProgram
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.commands import Send
 from holdfast.core.durations import Duration, parse_duration
@@ -114,6 +114,9 @@ class ChildRun(Run[R]):
 
     async def kill(self, reason: str = "") -> None:
         self._refuse("kill")
+
+    async def delete(self) -> int:
+        self._refuse("delete")
 
     async def pause(self, reason: str = "") -> None:
         self._refuse("pause")

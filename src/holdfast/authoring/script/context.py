@@ -16,7 +16,7 @@ import msgspec
 from holdfast.authoring.script._stdlib import get_running_loop
 from holdfast.authoring.script.bridge import sync_program
 from holdfast.authoring.script.loop import DurableLoop
-from holdfast.authoring.script.program import ScriptProgram
+from holdfast.authoring.script.script_program import ScriptProgram
 from holdfast.core.ids import idempotency_key
 from holdfast.errors import NotAllowedHere, NotInRun
 from holdfast.ports.transactions import OpenTransaction

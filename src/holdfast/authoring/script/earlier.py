@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from holdfast.authoring.script.replaying import same_arguments
+from holdfast.authoring.script.recorded_turns import same_arguments
 from holdfast.core import events as e
 from holdfast.core.payload import Arguments, hash_of
 

@@ -16,7 +16,7 @@ from holdfast.authoring.script.calls import UNREADABLE
 from holdfast.authoring.script.earlier import Earlier
 from holdfast.authoring.script.loop import DurableLoop, Timer
 from holdfast.authoring.script.place import Place, authors_place
-from holdfast.authoring.script.replaying import ADVICE, Cursor, is_same, say_command, say_event
+from holdfast.authoring.script.recorded_turns import ADVICE, Cursor, is_same, say_command, say_event
 from holdfast.authoring.script.timers import Timers, later
 from holdfast.core import commands as c
 from holdfast.core import events as e

@@ -28,10 +28,10 @@ from contextlib import AbstractContextManager
 from types import AsyncGeneratorType
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
 
-from holdfast.authoring.script import _closing, _tasks
-from holdfast.authoring.script._closing import graveyard_size
-from holdfast.authoring.script._entering import Entering
+from holdfast.authoring.script import _close, _tasks
+from holdfast.authoring.script._close import graveyard_size
 from holdfast.authoring.script._refused import Refusals
+from holdfast.authoring.script._running_loop import Entering
 from holdfast.authoring.script._stdlib import GATHERING_INIT, caller_frame, get_running_loop
 from holdfast.authoring.script._tasks import DurableFuture, DurableTask, ReadyHandle, Timer, source_of
 from holdfast.authoring.script.functions import function_behind, unwrapped
@@ -152,10 +152,10 @@ class DurableLoop(Refusals):
         try:
             with self._entered:
                 holders = [*(task.get_coro() for task in self.unfinished_tasks()), *(self._generators or ())]
-                stray = _closing.unstarted_coroutines(holders)
+                stray = _close.unstarted_coroutines(holders)
                 for future in pending:
-                    _closing.fail(future, make_exc)
-                ended = _closing.end_tasks(self.unfinished_tasks, run_a_round, make_exc)
+                    _close.fail(future, make_exc)
+                ended = _close.end_tasks(self.unfinished_tasks, run_a_round, make_exc)
                 ended = ended and self._end_generators(run_a_round, make_exc)
                 for coroutine in stray:
                     coroutine.close()
@@ -167,20 +167,20 @@ class DurableLoop(Refusals):
                 self._tasks.clear()
                 self._generators = None
             else:
-                _closing.bury(self)
+                _close.bury(self)
         return ended
 
     def _end_generators(self, run_a_round: Callable[[], None], make_exc: Callable[[], BaseException]) -> bool:
-        for _ in range(_closing.ROUNDS):
-            begun = _closing.open_generators(self._generators or ())
+        for _ in range(_close.ROUNDS):
+            begun = _close.open_generators(self._generators or ())
             if not begun:
                 return True
             for generator in begun:
                 _ = self.create_task(_aclose(generator))
             run_a_round()
-            if not _closing.end_tasks(self.unfinished_tasks, run_a_round, make_exc):
+            if not _close.end_tasks(self.unfinished_tasks, run_a_round, make_exc):
                 return False
-        return not _closing.open_generators(self._generators or ())
+        return not _close.open_generators(self._generators or ())
 
     def _run(self, limit: int) -> int:
         """Runs at most `limit` callbacks; says how many of them are left."""
@@ -377,7 +377,7 @@ class DurableLoop(Refusals):
         if self._generators is None:
             self._generators = []
         elif len(self._generators) >= self._prune_generators_at:
-            self._generators = _closing.open_generators(self._generators)
+            self._generators = _close.open_generators(self._generators)
             self._prune_generators_at = max(_PRUNE_FROM, 2 * len(self._generators))
         self._generators.append(cast("AsyncGeneratorType[Any, Any]", generator))
 

@@ -10,8 +10,8 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, Literal, TypeAlias, TypeGuard, TypeVar, cast, overload
 
-from holdfast.authoring.script.checks import place_of
 from holdfast.authoring.script.context import find_program, running_step
+from holdfast.authoring.script.definition_errors import place_of
 from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.named import named_by
 from holdfast.errors import DefinitionError, NotAllowedHere, NotInRun

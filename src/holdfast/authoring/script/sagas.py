@@ -20,7 +20,7 @@ from holdfast.errors import CompensationFailed, NotAllowedHere
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.script_program import ScriptProgram
 
 LATE = 10.0
 """Seconds a failing saga waits for the outcome of a step that was in flight."""

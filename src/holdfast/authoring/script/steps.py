@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec,
 from holdfast.authoring.script._stdlib import caller_frame
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import StepCall
-from holdfast.authoring.script.checks import check_function, check_raises, place_of
 from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.definition_errors import check_function, check_raises, place_of
 from holdfast.authoring.script.place import Place, authors_place, place
 from holdfast.authoring.script.scope import Done, current_scope
 from holdfast.core.durations import Duration, parse_duration
@@ -30,7 +30,7 @@ from holdfast.core.specs import Executor, StepSpec
 from holdfast.errors import DefinitionError, NotAllowedHere
 
 if TYPE_CHECKING:
-    from holdfast.authoring.script.program import ScriptProgram
+    from holdfast.authoring.script.script_program import ScriptProgram
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -18,8 +18,8 @@ from msgspec import UNSET, UnsetType
 from holdfast.authoring.script.accepted import Accepts, check_accepts, shapes_of
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import ChildCall
-from holdfast.authoring.script.checks import check_function, check_raises, code_of, place_of
 from holdfast.authoring.script.context import find_program, running_step
+from holdfast.authoring.script.definition_errors import check_function, check_raises, code_of, place_of
 from holdfast.authoring.script.place import Place, place
 from holdfast.authoring.script.steps import Raises
 from holdfast.core.commands import StartChild

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from holdfast.app import App
-from holdfast.authoring.batch.plan import MAX_ID, MOST_AT_ONCE, Order
+from holdfast.authoring.batch.batch_plan import MAX_ID, MOST_AT_ONCE, Order
 from holdfast.authoring.script.place import place as here
 from holdfast.authoring.script.workflows import Call
 from holdfast.cli.output import Output

@@ -10,7 +10,7 @@ from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import app_to_serve, client_for, refuse_private
 from holdfast.client.audit import audited
-from holdfast.client.compensating import compensate
+from holdfast.client.compensation import compensate
 from holdfast.config import load
 
 

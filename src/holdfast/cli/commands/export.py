@@ -11,7 +11,7 @@ from holdfast.cli.options import find_run, store_options
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import CommandError, opened_client
-from holdfast.client.exporting import export_journal, holds_secrets
+from holdfast.client.exports import export_journal, holds_secrets
 
 
 @click.command("export", cls=HoldfastCommand)

@@ -12,8 +12,8 @@ from holdfast.cli.options import find_run, store_options
 from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
+from holdfast.client.client_run import ClientRun
 from holdfast.client.inspect.objects import at_text, event_object
-from holdfast.client.run import ClientRun
 from holdfast.core.timeline import Timeline
 
 

@@ -11,7 +11,7 @@ from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
 from holdfast.client.audit import audited
-from holdfast.client.exporting import import_journal
+from holdfast.client.exports import import_journal
 
 
 @click.command("import", cls=HoldfastCommand)

@@ -12,7 +12,7 @@ from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
 from holdfast.client.audit import audited
-from holdfast.client.run import ClientRun
+from holdfast.client.client_run import ClientRun
 
 
 @click.command("retry", cls=HoldfastCommand)

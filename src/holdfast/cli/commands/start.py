@@ -20,7 +20,7 @@ from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import CommandError, app_to_serve, client_for, refuse_private
 from holdfast.client.arguments import find_workflow, from_json, from_words
 from holdfast.client.audit import audited
-from holdfast.client.run import ClientRun
+from holdfast.client.client_run import ClientRun
 from holdfast.config import load
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
@@ -38,9 +38,11 @@ from holdfast.errors import HoldfastError, InvalidInput
 @click.option(
     "--if-exists",
     type=click.Choice(["return", "reject"]),
-    help="If a run has the id or key: return it whatever its input, or reject. [return it if the input is the same]",
+    help="If a run has the id, key or unique value: return it whatever its input, or reject. "
+    "[return it if the input is the same]",
 )
 @click.option("--key", metavar="KEY", help="Idempotency key, for 24 hours.")
+@click.option("--unique", metavar="VALUE", help="At most one open run of the workflow has this value.")
 @click.option("--delay", type=duration, help="Start later.")
 @click.option("--deadline", type=moment, metavar="DURATION|INSTANT", help="Latest time for the run to end.")
 @click.option("--queue", default="default", show_default=True, metavar="NAME")

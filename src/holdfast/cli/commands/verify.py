@@ -15,7 +15,7 @@ from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
 from holdfast.client.client import Client
 from holdfast.client.differences import UNCHECKED
-from holdfast.client.verifying import damaged_workers, verify_run
+from holdfast.client.verification import damaged_workers, verify_run
 from holdfast.core.plurals import counted
 from holdfast.ports.runs import Filter, RunRow
 

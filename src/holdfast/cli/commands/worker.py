@@ -30,10 +30,12 @@ from holdfast.cli.parameters import duration
 from holdfast.cli.root import HoldfastCommand
 from holdfast.cli.targets import CommandError, app_to_serve
 from holdfast.config import Loaded, load
+from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import format_duration
 from holdfast.core.plurals import counted
 from holdfast.doors import web
 from holdfast.errors import HoldfastError
+from holdfast.stores import missing_store
 
 STOPPING = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
@@ -147,7 +149,15 @@ class StopSignals:
         os._exit(130 if received is signal.SIGINT else 1)
 
 
+async def tell_of_new_store(url: str) -> None:
+    """Says that the worker makes a store: started in the wrong folder it would serve an empty one in silence."""
+    if url.startswith("sqlite:") and not url.endswith("/:memory:") and await missing_store(url):
+        text = "making a new, empty store: there is none at %s yet. If there should be one, is this the right folder?"
+        LOG.warning(text, without_secrets(url), extra={"fact": "new store"})
+
+
 async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | None) -> int:
+    await tell_of_new_store(app.url)
     settings = loaded.settings
     worker_settings = settings.worker
     threads = ThreadPoolExecutor(thread_name_prefix="holdfast-io")

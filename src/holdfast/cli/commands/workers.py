@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import click
@@ -41,10 +42,9 @@ async def _list(target: str | None, url: str | None, out: Output, *, is_all: boo
             out.record(shown)
     elif out.is_terminal:
         rows: list[tuple[Part, ...]] = [
-            (x.worker, _state(x), str(x.active), ",".join(x.queues), f"{x.host} {x.pid}", ago_text(now - x.started_at),
-             serves(x))
+            (x.worker, _state(x, now), str(x.active), ",".join(x.queues), f"{x.host} {x.pid}", _up(x, now), serves(x))
             for x in found
-        ]  # fmt: skip
+        ]
         if rows:
             out.table(("WORKER", "STATE", "RUNS", "QUEUES", "WHERE", "UP", "SERVES"), rows)
         else:
@@ -62,5 +62,14 @@ def serves(worker: WorkerRow) -> str:
     return ", ".join(sorted(f"{name} {version}".rstrip() for name, version in named))
 
 
-def _state(worker: WorkerRow) -> Part:
-    return ("live", "green") if worker.is_live else ("gone", "yellow")
+def _state(worker: WorkerRow, now: datetime) -> Part:
+    if worker.is_live:
+        return "live", "green"
+    if worker.seen_at is None:
+        return "gone", "yellow"
+    return f"gone, seen {ago_text(now - worker.seen_at)} ago", "yellow"
+
+
+def _up(worker: WorkerRow, now: datetime) -> str:
+    """How long it has been up; when one that has gone went, nothing tells."""
+    return ago_text(now - worker.started_at) if worker.is_live else "-"

@@ -90,7 +90,8 @@ def worker_findings(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator
         if worker.damage:
             yield Finding("workers", "problem", f"the row of {worker.worker} is damaged: {'; '.join(worker.damage)}")
         if not worker.is_live and worker.active:
-            text = f"{worker.worker} has gone and holds {counted(worker.active, 'run')}; a live worker frees them soon"
+            next_ = "a live worker takes them over soon" if live else "start a worker that takes them over"
+            text = f"{worker.worker} has gone and holds {counted(worker.active, 'run')}; {next_}"
             yield Finding("workers", "warning", text)
     yield from _namesakes(live)
     for worker in live:
@@ -146,13 +147,26 @@ def _waiting(backlog: Sequence[Backlog], workers: Sequence[WorkerRow], now: date
             label = f"{one.workflow} {one.version}".rstrip()
             text = f"{one.count} waiting on queue {one.queue}, and no live worker serves {label} there"
             yield Finding("waiting", "problem", f"{label}: {text}")
+    gone = [worker for worker in workers if worker.active and not worker.is_live]
+    if gone:
+        runs = counted(sum(worker.active for worker in gone), "run")
+        waits = "waits" if runs == "1 run" else "wait"
+        text = f"{runs} of {_named(gone)} {waits} for another worker"
+        yield Finding("waiting", "warning" if live else "problem", text)
     if not backlog:
-        yield Finding("waiting", "ok", "no run waits for a worker")
+        if not gone:
+            yield Finding("waiting", "ok", "no run waits for a worker")
         return
     oldest = min(backlog, key=lambda one: one.since)
     age = max(now - oldest.since, timedelta(0))
     text = f"the oldest, {oldest.oldest}, has waited for a worker for {_age(age)}"
     yield Finding("waiting", "warning" if age > LONG_WAIT else "ok", text)
+
+
+def _named(gone: Sequence[WorkerRow]) -> str:
+    names = ", ".join(worker.worker for worker in gone[:LISTED])
+    more = f" and {len(gone) - LISTED} more" if len(gone) > LISTED else ""
+    return f"{names}{more}, which {'has' if len(gone) == 1 else 'have'} gone,"
 
 
 def _age(age: timedelta) -> str:

@@ -13,8 +13,8 @@ import msgspec
 
 from holdfast.authoring.handle import RunView
 from holdfast.client.client import Client
+from holdfast.client.hidden_values import redaction_for
 from holdfast.client.inspect.lookup import find_run
-from holdfast.client.redacting import redaction_for
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.holders import Crash, Holder, holders

@@ -23,9 +23,9 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
     ) from _missing
 
 MODULES = (
-    "blob_home blobs checksums children claims damage grants hints inbox journal leases machine_logs overview "
+    "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases machine_logs overview "
     "ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
-    "turn_rows turn_table upkeep world"
+    "turn_rows turn_table uniques upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -36,6 +36,7 @@ from holdfast.testing.conformance.checksums import ChecksumsSuite  # noqa: E402
 from holdfast.testing.conformance.children import ChildrenSuite  # noqa: E402
 from holdfast.testing.conformance.claims import ClaimSuite  # noqa: E402
 from holdfast.testing.conformance.damage import DamageSuite  # noqa: E402
+from holdfast.testing.conformance.deletion import DeletionSuite  # noqa: E402
 from holdfast.testing.conformance.grants import GrantsSuite, StoreGrants  # noqa: E402
 from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
 from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
@@ -56,6 +57,7 @@ from holdfast.testing.conformance.suspects import SuspectsSuite  # noqa: E402
 from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa: E402
 from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
 from holdfast.testing.conformance.turn_rows import TurnRowsSuite  # noqa: E402
+from holdfast.testing.conformance.uniques import UniquesSuite  # noqa: E402
 from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
@@ -66,6 +68,7 @@ __all__ = [
     "ChildrenSuite",
     "ClaimSuite",
     "DamageSuite",
+    "DeletionSuite",
     "GrantsSuite",
     "HintsSuite",
     "InboxSuite",
@@ -88,6 +91,7 @@ __all__ = [
     "TransactionsSuite",
     "TreesSuite",
     "TurnRowsSuite",
+    "UniquesSuite",
     "UpkeepSuite",
     "VirtualClock",
     "World",
@@ -102,6 +106,7 @@ class StoreSuite(
     ChildrenSuite,
     TreesSuite,
     RunsSuite,
+    UniquesSuite,
     SchedulesSuite,
     OverviewSuite,
     InboxSuite,
@@ -115,6 +120,7 @@ class StoreSuite(
     BlobsSuite,
     ReferencesSuite,
     UpkeepSuite,
+    DeletionSuite,
     HintsSuite,
 ):
     """Everything a store owes. One with a database of its own binds `TransactionsSuite` and `DamageSuite`

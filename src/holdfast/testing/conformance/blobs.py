@@ -6,11 +6,10 @@ from hashlib import sha256
 
 import pytest
 
-from holdfast.core.definition import DefinitionBytes
 from holdfast.errors import BlobNotFound
 from holdfast.ports.blobs import Stub
 from holdfast.testing.conformance.suite import Suite, shows
-from holdfast.testing.conformance.world import World, new_run
+from holdfast.testing.conformance.world import World
 
 UNKNOWN = "0" * 64
 MARK = 2**63 - 1
@@ -71,13 +70,3 @@ class BlobsSuite(Suite):
         assert await world.store.mark("leases", 7) == 7
         assert await world.store.mark("folder", 1) == MARK
         assert await world.store.mark("folder") == MARK
-
-    @shows("stepflow.B2")
-    async def test_a_definition_that_comes_with_a_run_is_kept_as_one(self, world: World) -> None:
-        """Contract: what a new run brings is a payload, unless it is a definition; the kind is the first one it had."""
-        data = DefinitionBytes(b'{"holdfast":1}')
-        names = [sha256(each).hexdigest() for each in (data, b"large")]
-        made = new_run("flow", world.store.clock.now(), blobs=((names[0], data), (names[1], b"large")))
-        await world.store.create(made, key_since=world.store.clock.now())
-        assert [await world.store.blob_kind(name) for name in names] == ["definition", "payload"]
-        assert await world.store.get_blob(names[0]) == data

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.machine_log import COMPLETION, CURSOR, ENTRY, ROLLBACK, UNDONE, LogRow, rehydrate
+from holdfast.core.machine_history import COMPLETION, CURSOR, ENTRY, ROLLBACK, UNDONE, LogRow, rehydrate
 from holdfast.ports.machine_log import MachineLog
 from holdfast.testing.conformance.suite import shows
 

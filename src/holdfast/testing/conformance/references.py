@@ -7,18 +7,21 @@ case keeps a blob through one source of references alone, and lets it go when th
 from __future__ import annotations
 
 from datetime import timedelta
+from hashlib import sha256
 
 import msgspec
 
 from holdfast.core import events as e
+from holdfast.core.definition import DefinitionBytes
 from holdfast.core.messages import ended
 from holdfast.core.references import ReferringBytes
 from holdfast.core.snapshot import advance, references_of_past, stand_in, to_snapshot
 from holdfast.ports.blobs import Stub
 from holdfast.ports.inbox import message, publication
 from holdfast.testing.conformance.runs import first_turn
-from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import DONE, Holder, World
+from holdfast.testing.conformance.world import new_run as a_run
 from holdfast.turn.start import new_run
 
 GRACE = timedelta(days=1)
@@ -264,3 +267,13 @@ class ReferencesSuite(Suite):
         holder = await world.held_run("r")
         await holder.commits(e.StepCompleted(key="s", blob=outer))
         assert await kept(world, inner, outer) == {inner, outer}
+
+    @shows("stepflow.B2")
+    async def test_a_definition_that_comes_with_a_run_is_kept_as_one(self, world: World) -> None:
+        """Contract: what a new run brings is a payload, unless it is a definition; the kind is the first one it had."""
+        data = DefinitionBytes(b'{"holdfast":1}')
+        names = [sha256(each).hexdigest() for each in (data, b"large")]
+        made = a_run("flow", world.store.clock.now(), blobs=((names[0], data), (names[1], b"large")))
+        await world.store.create(made, key_since=world.store.clock.now())
+        assert [await world.store.blob_kind(name) for name in names] == ["definition", "payload"]
+        assert await world.store.get_blob(names[0]) == data

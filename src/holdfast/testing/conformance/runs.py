@@ -147,7 +147,7 @@ class RunsSuite(Suite):
         await (world.ended_run("r") if has_ended else world.make("r"))
         before = await world.dump()
         creation = await world.create(world.new("r", workflow, priority=9, blobs=((BLOB_NAME, BLOB),)))
-        assert creation == Existing(await world.get("r"), by_key=False)
+        assert creation == Existing(await world.get("r"))
         assert await world.dump() == before
         with pytest.raises(BlobNotFound):
             await world.store.get_blob(BLOB_NAME)
@@ -156,14 +156,14 @@ class RunsSuite(Suite):
         """Contract: Existing by key, though the id is another; nothing is written."""
         await world.make("r1", key="k")
         before = await world.dump()
-        assert await world.create(world.new("r2", key="k")) == Existing(await world.get("r1"), by_key=True)
+        assert await world.create(world.new("r2", key="k")) == Existing(await world.get("r1"), by="key")
         assert await world.dump() == before
         assert await world.store.get("r2") is None
 
     async def test_an_ended_run_keeps_its_key(self, world: World) -> None:
         """Contract: a key stands for its run within the window, ended or not."""
         await world.ended_run("r1", key="k")
-        assert await world.create(world.new("r2", key="k")) == Existing(await world.get("r1"), by_key=True)
+        assert await world.create(world.new("r2", key="k")) == Existing(await world.get("r1"), by="key")
 
     async def test_a_key_belongs_to_one_workflow(self, world: World) -> None:
         """Contract: the same key of another workflow is another key."""
@@ -179,7 +179,7 @@ class RunsSuite(Suite):
         """Contract: a call that meets one run by id and another by key is answered by id."""
         await world.make("r1", key="k")
         await world.make("r2")
-        assert await world.create(world.new("r2", key="k")) == Existing(await world.get("r2"), by_key=False)
+        assert await world.create(world.new("r2", key="k")) == Existing(await world.get("r2"))
 
     async def test_a_key_lasts_for_its_window(self, world: World) -> None:
         """Contract: only a run made after `key_since` counts; then the newest one has the key."""
@@ -189,7 +189,7 @@ class RunsSuite(Suite):
         world.clock.advance(seconds(2))
         assert isinstance(await world.create(world.new("r3", key="k")), Made)
         creation = await world.create(world.new("r4", key="k"))
-        assert creation == Existing(await world.get("r3"), by_key=True)
+        assert creation == Existing(await world.get("r3"), by="key")
 
     @pytest.mark.parametrize("by", ["id", "key"])
     async def test_concurrent_creations_make_one_run(self, world: World, by: str) -> None:
@@ -198,7 +198,7 @@ class RunsSuite(Suite):
         creations = await asyncio.gather(*(world.create(each) for each in new))
         assert Counter(type(creation) for creation in creations) == {Made: 1, Existing: 9}
         assert len({creation.run.id for creation in creations if not isinstance(creation, Lacking)}) == 1
-        assert {creation.by_key for creation in creations if isinstance(creation, Existing)} == {by == "key"}
+        assert {creation.by for creation in creations if isinstance(creation, Existing)} == {by}
         assert len(await world.runs()) == 1
 
     async def test_a_run_can_be_made_already_claimed(self, world: World) -> None:

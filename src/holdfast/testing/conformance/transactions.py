@@ -152,13 +152,33 @@ class TransactionsSuite(Suite):
         keyed = await within(world, transaction, "other", key="k")
         assert isinstance(used, Existing)
         assert isinstance(keyed, Existing)
-        assert (used.run.id, keyed.run.id, keyed.by_key) == ("r", "r", True)
+        assert (used.run.id, keyed.run.id, keyed.by) == ("r", "r", "key")
         assert isinstance(await within(world, transaction, "new", key="k2"), Made)
         again = await within(world, transaction, "newer", key="k2")
         assert isinstance(again, Existing)
         assert again.run.id == "new"
         assert isinstance(await transaction.commit(), Committed)
         assert {run.id for run in await world.runs()} == {"r", "new"}
+
+    async def test_unique_values_hold_within_a_transaction(self, world: World) -> None:
+        """Contract: a value in use gives its open run, also if this very transaction made it; and it is free again if
+        the transaction is rolled back."""
+        await world.make("r", unique="u")
+        for ends, left in (("rolled back", {"r"}), ("committed", {"r", "new"})):
+            transaction = await begun(world)
+            met = await within(world, transaction, "other", unique="u")
+            assert isinstance(met, Existing)
+            assert (met.run.id, met.by) == ("r", "unique")
+            assert isinstance(await within(world, transaction, "new", unique="v"), Made)
+            again = await within(world, transaction, "newer", unique="v")
+            assert isinstance(again, Existing)
+            assert again.run.id == "new"
+            if ends == "committed":
+                assert isinstance(await transaction.commit(), Committed)
+            else:
+                await transaction.roll_back()
+            assert {run.id for run in await world.runs()} == left
+        assert isinstance(await world.create(world.new("last", unique="v")), Existing)
 
     async def test_a_borrower_who_ends_it_gets_nothing_committed(self, world: World) -> None:
         """Contract: of a transaction that the borrower ended by statements of their own, begun again or not, no turn is

@@ -313,7 +313,7 @@ class UpkeepSuite(Suite):
         assert (await world.store.collect(GRACE)).blobs == 0
         assert len(await world.store.get_blobs([*names, hash_of(index)])) == 4
         again = msgspec.structs.replace(new, needs=(*names, NAME))
-        assert await world.create(again) == Existing(await world.get("r"), by_key=False)
+        assert await world.create(again) == Existing(await world.get("r"))
 
     async def test_a_fenced_turn_leaves_no_reference(self, world: World) -> None:
         """Contract: what it named may be collected."""

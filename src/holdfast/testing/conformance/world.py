@@ -73,6 +73,7 @@ def new_run(
     blobs: tuple[tuple[str, bytes], ...] = (),
     needs: tuple[str, ...] = (),
     watcher: tuple[str, str] | None = None,
+    unique: str = "",
     **started: Any,
 ) -> NewRun:
     """A run to be made; further arguments are those of `Started`."""
@@ -88,6 +89,7 @@ def new_run(
         needs=needs,
         references=references_of([first]),
         watcher=watcher,
+        unique=unique,
     )
 
 

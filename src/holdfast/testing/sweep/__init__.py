@@ -17,7 +17,7 @@
     report       how it is said
 """
 
+from holdfast.testing.sweep.crash_sweep import crash_sweep
 from holdfast.testing.sweep.report import Finding, SweepFailed, SweepReport
-from holdfast.testing.sweep.sweeping import crash_sweep
 
 __all__ = ["Finding", "SweepFailed", "SweepReport", "crash_sweep"]

@@ -36,10 +36,10 @@ from holdfast.ports.store import Store
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.testing.fake import Fake
 from holdfast.testing.sim import Sim, SimWorker, at_once
-from holdfast.testing.sweep.joining import Joined, joined
+from holdfast.testing.sweep.determinism import Watch
 from holdfast.testing.sweep.points import body_place, row_place
 from holdfast.testing.sweep.stage import Execution, Stage
-from holdfast.testing.sweep.watching import Watch
+from holdfast.testing.sweep.transaction_steps import Joined, joined
 from holdfast.turn.outcome import Outcome
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
@@ -142,7 +142,8 @@ class _Door:
         last = new.row if first is None else first.row
         place = row_place(last.run, self._stage.root, last.ordinal)
         self._stage.kill_if("after commit of", place)
-        if last.run == self._stage.root and isinstance(made, Made):
+        has_ended = first is not None and first.is_terminal
+        if last.run == self._stage.root and isinstance(made, Made) and not has_ended:
             self._cancel_if(place)
         return made
 

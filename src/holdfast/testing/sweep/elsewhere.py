@@ -28,7 +28,7 @@ from holdfast.core import events as e
 from holdfast.core.exported import decode_export, encode_export
 from holdfast.core.specs import Settings
 from holdfast.core.turn import decode_row
-from holdfast.testing.replaying import problems_of
+from holdfast.testing.journal_replay import problems_of
 from holdfast.testing.sweep.stage import Stage
 
 SECONDS = 120.0

@@ -22,7 +22,7 @@ from typing import Any, TypeGuard
 
 from holdfast.authoring.script.functions import attributes_of, is_a
 from holdfast.core.guards import is_dict, is_list, is_set, is_tuple
-from holdfast.testing.sweep.watching import is_authors
+from holdfast.testing.sweep.determinism import is_authors
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), Decimal)
 CONTAINERS = (list, dict, set, deque, bytearray)

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import App
 from holdfast.adapters.postgres.address import parse_address
-from holdfast.adapters.postgres.dialling import Dialler
+from holdfast.adapters.postgres.connections import Dialler
 from holdfast.config.addresses import without_secrets
 from holdfast.errors import HoldfastError, InvalidInput
 

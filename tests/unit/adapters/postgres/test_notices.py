@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.adapters.postgres import notices as module
 from holdfast.adapters.postgres.address import parse_address
-from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.adapters.postgres.connections import Dialler, TimedConnection
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.errors import StoreUnavailable
 from tests.support.postgres import new_schema, server_url

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.binary import Statement
-from holdfast.adapters.postgres.dialling import Dialler, TimedConnection
+from holdfast.adapters.postgres.connections import Dialler, TimedConnection
 from holdfast.adapters.postgres.statements import OFTEN, Texts
 from holdfast.errors import InvalidInput
 from holdfast.ports.journal import Committed

@@ -15,8 +15,8 @@ from psycopg import sql as quoting
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.postgres.address import parse_address
-from holdfast.adapters.postgres.dialling import Dialler
-from holdfast.adapters.postgres.migrating import Migration, bring_up_to_date, migrations
+from holdfast.adapters.postgres.connections import Dialler
+from holdfast.adapters.postgres.migrations import Migration, bring_up_to_date, migrations
 from holdfast.adapters.postgres.problems import advice
 from holdfast.adapters.postgres.store import schema_of
 from holdfast.errors import StoreRefused
@@ -160,6 +160,26 @@ def test_code_before_a_migration_goes_on_until_its_second_half() -> None:
         bring_up_to_date(connection, address, auto_migrate=True, steps=[first, second])
     finally:
         connection.close()
+
+
+async def test_a_store_of_an_earlier_number_is_brought_up_to_date() -> None:
+    """Contract: opening it takes the steps it lacks, and then it has what the newest number has."""
+    known = migrations()
+    functions = known[-1].pre[1:]
+    for number in range(2, len(known)):
+        url = server_url(new_schema())
+        earlier = (*known[: number - 1], Migration((*known[number - 1].pre, *functions)))
+        connection = Dialler(parse_address(url)).dial(patience=10)
+        try:
+            bring_up_to_date(connection, parse_address(url), auto_migrate=True, steps=earlier)
+            assert schema_of(url).version == number
+        finally:
+            connection.close()
+        world = World(await open_postgres(url, clock=(clock := VirtualClock(START))), clock)
+        assert schema_of(url).version == len(known)
+        await world.ended_run("r", unique="u")
+        await world.make("r2", unique="u")
+        await world.store.close()
 
 
 def test_a_migration_that_breaks_leaves_nothing_behind() -> None:

@@ -329,7 +329,7 @@ async def test_the_window_of_a_key_is_not_the_callers_own_run(world: World) -> N
     await world.create(new)
     again = await world.store.create(new, key_since=world.clock.now() - WINDOW)
     assert isinstance(again, Existing)
-    assert not again.by_key
+    assert again.by == "id"
 
 
 async def test_another_process_id_is_refused(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:

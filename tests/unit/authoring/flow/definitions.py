@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from holdfast.authoring.flow.expressions import ROOTS, Binary, Expression, Fields, Items, Path, Text, Unary, Value
-from holdfast.authoring.flow.model import (
+from holdfast.authoring.flow.flow_definition import (
     Approve,
     Definition,
     Each,

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from holdfast import FlowBuilder, Retry, step
+from holdfast.authoring.flow.builder_references import Ref
 from holdfast.authoring.flow.format import definition_plain
 from holdfast.authoring.flow.loader import check_text
-from holdfast.authoring.flow.references import Ref
 from holdfast.errors import DefinitionError, InvalidFlow, InvalidInput
 from tests.unit.authoring.flow.test_loading import ORDER
 

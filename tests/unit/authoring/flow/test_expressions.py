@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.authoring.flow.evaluating import evaluate, is_true
+from holdfast.authoring.flow.evaluation import evaluate, is_true
 from holdfast.authoring.flow.expressions import (
     ROOTS,
     Binary,
@@ -22,7 +22,7 @@ from holdfast.authoring.flow.expressions import (
     Value,
     references,
 )
-from holdfast.authoring.flow.parsing import MAX_LENGTH, parse_expression, parse_text, parse_value
+from holdfast.authoring.flow.parser import MAX_LENGTH, parse_expression, parse_text, parse_value
 from holdfast.authoring.flow.written import plain, written
 from holdfast.errors import ExpressionFailed, InvalidExpression
 from tests.support.examples import examples

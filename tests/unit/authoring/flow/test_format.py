@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from holdfast.authoring.flow.expressions import Path
+from holdfast.authoring.flow.flow_definition import Definition, FlowStep, Invoke
 from holdfast.authoring.flow.format import definition_bytes, definition_from
-from holdfast.authoring.flow.model import Definition, FlowStep, Invoke
 from holdfast.errors import InvalidFlow, NotDecodable
 from tests.support.examples import examples
 from tests.unit.authoring.flow.definitions import definitions

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.authoring.flow.format import definition_bytes, definition_from
-from holdfast.authoring.flow.keys import FLOW, TABLES
+from holdfast.authoring.flow.format_table import FLOW, TABLES
 from holdfast.authoring.flow.loader import Checked, Syntax, check_text
 from tests.support.examples import examples
 from tests.unit.authoring.flow.test_loading import ORDER

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from holdfast.authoring.flow.expressions import Path, Value
+from holdfast.authoring.flow.flow_definition import Approve, Definition, Each, Invoke, Sleep, Wait
 from holdfast.authoring.flow.format import definition_bytes, definition_from
 from holdfast.authoring.flow.loader import Syntax, check_file, check_text, read_definition
-from holdfast.authoring.flow.model import Approve, Definition, Each, Invoke, Sleep, Wait
 from holdfast.core.retry import Retry
 from holdfast.errors import InvalidFlow
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.authoring.flow.diagram import mermaid, svg
+from holdfast.authoring.flow.flow_definition import Definition
 from holdfast.authoring.flow.format import definition_plain
 from holdfast.authoring.flow.loader import check_text
-from holdfast.authoring.flow.model import Definition
 from holdfast.authoring.flow.schema import flow_schema
 from tests.support.examples import examples
 from tests.unit.authoring.flow.definitions import definitions

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from holdfast import LogRow, Machine, Retry
 from holdfast.adapters.memory.clock import VirtualClock
-from holdfast.testing.loop import VirtualLoop
 from holdfast.testing.machines import MemoryLog
+from holdfast.testing.virtual_loop import VirtualLoop
 
 T = TypeVar("T")
 ONCE = Retry.none

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from holdfast import LogRow, Machine, More, RunCancelled, RunNotFound, StateFailed, resource
-from holdfast.core.machine_log import decode_log_row, encode_log_row, rehydrate
+from holdfast.core.machine_history import decode_log_row, encode_log_row, rehydrate
 from holdfast.errors import CorruptJournal, InvalidState, StoreError, VersionMismatch
 from holdfast.testing.machines import MemoryLog, RecordingObserver
 from tests.unit.authoring.machine.stage import ONCE, A, B, C, Chain, End, failing, kinds, play

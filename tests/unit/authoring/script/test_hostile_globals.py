@@ -17,17 +17,17 @@ import sqlalchemy
 from hypothesis import given
 
 from holdfast import App, resource, step, workflow
-from holdfast.authoring.script.checks import check_function, place_of
+from holdfast.authoring.script.definition_errors import check_function, place_of
 from holdfast.authoring.script.functions import function_behind
 from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.resources import resources_named_by
 from holdfast.cli.targets import app_in
 from holdfast.errors import DefinitionError
 from holdfast.lint import lint
-from holdfast.lint.reading import is_authors
+from holdfast.lint.function_source import is_authors
+from holdfast.testing.sweep.determinism import addresses_used
 from holdfast.testing.sweep.memory import Memory
-from holdfast.testing.sweep.reaching import effective_functions, reached, replayed_functions
-from holdfast.testing.sweep.watching import addresses_used
+from holdfast.testing.sweep.reachable import effective_functions, reached, replayed_functions
 
 
 class AnswersAll:

@@ -1,163 +1,23 @@
-"""How a durable loop is driven: entering, time, timers, budgets, errors, refusals. `World` is the host they share."""
+"""How a durable loop is driven: entering, time, timers, budgets, errors."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import gc
 import sys
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
-from holdfast.authoring.script.loop import DurableLoop, DurableTask, Timer
-from holdfast.errors import InvalidDuration, NeverWaits, NotAllowedHere
-
-
-class Unwound(BaseException):
-    """The private exception a program is closed with."""
-
-
-class StepCall(Coroutine[Any, Any, Any]):
-    """What calling a step gives: a coroutine written in Python, with a hash that replays."""
-
-    def __init__(self, world: World, name: str) -> None:
-        self.number = len(world.asked)
-        world.asked.append(name)
-        self._run = world.outcome(name)
-
-    def __hash__(self) -> int:
-        return self.number
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self._run.__await__()
-
-    def send(self, value: Any, /) -> Any:
-        return self._run.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        return self._run.throw(*error)
-
-    def close(self) -> None:
-        self._run.close()
-
-
-class World:
-    """A host without a journal: outcomes and time come when the test says so."""
-
-    def __init__(self, *, budget: int = 100_000) -> None:
-        self.loop = DurableLoop(self, budget=budget)
-        self.timers: list[Timer] = []
-        self.told_of: list[Timer] = []
-        self.cancelled: list[Timer] = []
-        self.asked: list[str] = []
-        self.performed: list[str] = []
-        self.pending: dict[str, asyncio.Future[Any]] = {}
-        self.steps: dict[Callable[..., Any], str] = {}
-        self.trace: list[Any] = []
-
-    # the host's half
-
-    def timer_set(self, timer: Timer) -> None:
-        self.timers.append(timer)
-        self.told_of.append(timer)
-
-    def timer_cancelled(self, timer: Timer) -> None:
-        self.timers.remove(timer)
-        self.cancelled.append(timer)
-
-    def call_step(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Awaitable[Any] | None:
-        if function not in self.steps:
-            return None
-        return StepCall(self, f"{self.steps[function]}{args}{kwargs}")
-
-    # the author's half
-
-    def step(self, name: str) -> StepCall:
-        return StepCall(self, name)
-
-    async def outcome(self, name: str) -> Any:
-        future = self.loop.outcome_future()
-        if not self.loop.unwinding:
-            self.performed.append(name)
-            self.pending[name] = future
-        return await future
-
-    # the test's half
-
-    def run(self, coro: Coroutine[Any, Any, Any]) -> DurableTask[Any]:
-        with self.loop.entered:
-            task = self.loop.create_task(coro, context=contextvars.Context())
-        self.go()
-        return task
-
-    def start(self, coro: Coroutine[Any, Any, Any]) -> None:
-        """As `run`, for tests that must not hold the task."""
-        _ = self.run(coro)
-
-    def go(self) -> None:
-        self.loop.begin_turn(self.loop.now)
-        with self.loop.entered:
-            self.loop.run_ready()
-
-    def resolve(self, name: str, value: Any = None) -> None:
-        future = self.pending.pop(name)
-        if not future.done():
-            future.set_result(value)
-        self.go()
-
-    def advance(self, seconds: float) -> None:
-        until = self.loop.now + seconds
-        while due := [timer for timer in self.timers if timer.when_at <= until]:
-            first = min(due, key=lambda timer: (timer.when_at, timer.number))
-            self.timers.remove(first)
-            self.loop.now = max(self.loop.now, first.when_at)
-            self.loop.fire(first)
-            self.go()
-        self.loop.now = until
-
-    def unwind(self) -> bool:
-        return self.loop.unwind(self.pending.values(), Unwound)
-
-
-def result_of(program: Callable[[World], Coroutine[Any, Any, Any]]) -> Any:
-    world = World()
-    return world.run(program(world)).result()
-
-
-def on_nothing(test: Callable[[], None]) -> None:
-    test()
-
-
-def on_asyncio(test: Callable[[], None]) -> None:
-    async def main() -> None:
-        test()
-
-    asyncio.run(main())
-
-
-def on_asyncio_debug(test: Callable[[], None]) -> None:
-    async def main() -> None:
-        test()
-
-    asyncio.run(main(), debug=True)
-
-
-def on_uvloop(test: Callable[[], None]) -> None:
-    async def main() -> None:
-        test()
-
-    uvloop.run(main())
-
-
-OUTER = [on_nothing, on_asyncio, on_asyncio_debug, on_uvloop]
+from holdfast.errors import InvalidDuration, NeverWaits
+from tests.unit.authoring.script.loop_host import (
+    OUTER,
+    World,
+    result_of,
+)
 
 
 def running() -> asyncio.AbstractEventLoop | None:
@@ -461,102 +321,3 @@ def test_an_error_nobody_looks_at_is_not_printed(
     assert not world.loop.callback_errors
     assert capfd.readouterr().err == ""
     assert caplog.records == []
-
-
-# -------------------------------------------------------------------------------------------------------------- threads
-
-
-def label(text: str, *, size: int = 1) -> str:
-    raise AssertionError(f"a step's body never runs in the program: {text} {size}")
-
-
-def test_a_step_given_to_a_thread_reaches_the_host_with_its_arguments() -> None:
-    world = World()
-    world.steps[label] = "label"
-
-    async def program() -> Any:
-        direct = asyncio.get_running_loop().run_in_executor(None, label, "c")
-        assert asyncio.isfuture(direct)
-        return await asyncio.gather(
-            direct,
-            asyncio.get_running_loop().run_in_executor(None, functools.partial(label, "d", size=4)),
-            asyncio.to_thread(label, "a", size=2),
-            asyncio.to_thread(functools.partial(label, "b"), size=3),
-        )
-
-    task = world.run(program())
-    expected = ["label('c',){}", "label('d',){'size': 4}", "label('a',){'size': 2}", "label('b',){'size': 3}"]
-    assert world.asked == expected
-    for number, name in enumerate(expected):
-        world.resolve(name, number)
-    assert task.result() == [0, 1, 2, 3]
-
-
-def test_any_other_function_given_to_a_thread_is_refused() -> None:
-    world = World()
-    world.steps[label] = "label"
-
-    async def program() -> None:
-        with pytest.raises(NotAllowedHere, match=r"to_thread\) of label2 .*wrap it in a step"):
-            await asyncio.to_thread(label2, "a")
-        with pytest.raises(NotAllowedHere, match="wrap it in a step"):
-            await asyncio.get_running_loop().run_in_executor(object(), label, "a")  # type: ignore[arg-type]
-
-    def label2(text: str) -> str:
-        return text
-
-    label2.__qualname__ = "label2"
-    world.run(program()).result()
-
-
-# ------------------------------------------------------------------------------------------------------------- refusals
-
-WRITTEN = {
-    "call_at", "call_exception_handler", "call_later", "call_soon", "create_future", "create_task",
-    "default_exception_handler", "get_debug", "get_exception_handler", "get_task_factory", "is_closed", "is_running",
-    "run_in_executor", "set_debug", "set_exception_handler", "time",
-}  # fmt: skip
-REFUSED = sorted(name for name in dir(asyncio.AbstractEventLoop) if name[0] != "_" and name not in WRITTEN)
-
-
-def test_no_method_of_asyncios_loop_is_forgotten() -> None:
-    """Contract: each is written or refused; none is left to raise a bare NotImplementedError."""
-    inherited = [
-        name
-        for name in dir(asyncio.AbstractEventLoop)
-        if not name.startswith("__") and getattr(DurableLoop, name) is getattr(asyncio.AbstractEventLoop, name)
-    ]
-    assert inherited == []
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_refused_method_is_named_and_says_what_to_do(name: str) -> None:
-    with pytest.raises(NotAllowedHere, match=rf"loop\.{name}\(\).*wrap it in a step"):
-        getattr(World().loop, name)("some", 1, argument=2)
-
-
-def test_what_asyncio_builds_on_a_refused_method_is_refused() -> None:
-    async def program(_world: World) -> None:
-        with pytest.raises(NotAllowedHere, match="create_connection"):
-            await asyncio.open_connection("localhost", 80)
-        with pytest.raises(NotAllowedHere, match="subprocess_exec"):
-            await asyncio.create_subprocess_exec("true")
-
-    result_of(program)
-
-
-def test_another_thread_cannot_reach_in() -> None:
-    world = World()
-    errors: list[BaseException] = []
-
-    def reach() -> None:
-        try:
-            world.loop.call_soon_threadsafe(print)
-        except NotAllowedHere as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=reach)
-    thread.start()
-    thread.join()
-    assert len(errors) == 1
-    assert world.loop.idle

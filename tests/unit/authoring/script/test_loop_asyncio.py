@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.authoring.script.loop import DurableFuture, DurableTask
 from holdfast.errors import NotAllowedHere
-from tests.unit.authoring.script.test_loop import OUTER, StepCall, World, result_of
+from tests.unit.authoring.script.loop_host import OUTER, StepCall, World, result_of
 
 # --------------------------------------------------------------------------------------------------------- what works
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import NotAllowedHere
-from tests.unit.authoring.script.test_loop import World
+from tests.unit.authoring.script.loop_host import World
 
 
 def test_a_handler_hears_of_the_errors_of_callbacks() -> None:

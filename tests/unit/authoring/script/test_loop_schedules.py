@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tests.support.examples import count
-from tests.unit.authoring.script.test_loop import StepCall, World
+from tests.unit.authoring.script.loop_host import StepCall, World
 
 SCHEDULES = count(300, few=40)
 Program = Callable[["Author"], Coroutine[Any, Any, Any]]

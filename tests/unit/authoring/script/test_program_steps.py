@@ -1,24 +1,19 @@
-"""Steps in a script: their keys, their outcomes, and the mistakes an author can make with them."""
+"""Steps in a script: their keys, options, outcomes and definitions."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.authoring.script.channels import RunVar, Signal
-from holdfast.authoring.script.children import start
-from holdfast.authoring.script.context import running_step
 from holdfast.authoring.script.resources import resource, resources_named_by
-from holdfast.authoring.script.sagas import saga
 from holdfast.authoring.script.steps import step
-from holdfast.authoring.script.verbs import current, each, log, now, rng, sleep, uuid4
+from holdfast.authoring.script.verbs import current, each, log, now, rng, uuid4
 from holdfast.authoring.script.workflows import workflow
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -28,14 +23,11 @@ from holdfast.core.step import UNKNOWN
 from holdfast.errors import (
     DefinitionError,
     InvalidInput,
-    NotAllowedHere,
     NotEncodable,
-    NotInRun,
     OutcomeUnknown,
     StepFailed,
-    UsageError,
 )
-from tests.support.pure import PureRun, check_replays, replay, run_here
+from tests.support.pure import PureRun, check_replays, replay
 
 
 class Declined(Exception): ...
@@ -61,7 +53,6 @@ async def charge(cents: int) -> int:
 
 
 shown = RunVar[str]("shown")
-go = Signal[bool]("go")
 
 
 def keys(commands: list[c.Command]) -> list[str]:
@@ -122,104 +113,8 @@ def test_options_of_one_call_reach_its_command() -> None:
     assert (other.retry, other.timeout) == (Retry.none, None)
 
 
-def test_a_step_that_is_never_awaited_fails_the_run_and_names_the_line() -> None:
-    """Contract: a forgotten await is an error at the end of the run, with file and line."""
-
-    @workflow
-    async def flow() -> None:
-        echo("lost")  # type: ignore[unused-coroutine]
-
-    failure = PureRun(flow()).finish().failure
-    line = flow.function.__code__.co_firstlineno + 2
-    assert failure.type == "NotAwaited"
-    assert f"{__file__}:{line}" in failure.message
-    assert "await" in failure.message
-
-
-def test_a_child_that_is_never_awaited_fails_the_run() -> None:
-    """Contract: the same for a child workflow called without await or start."""
-
-    @workflow
-    async def flow() -> None:
-        _ = child()
-
-    assert "child at" in PureRun(flow()).finish().failure.message
-
-
 @workflow
 async def child() -> None: ...
-
-
-def test_awaiting_a_call_twice_is_an_error() -> None:
-    """Contract: a call has one outcome and is awaited once."""
-
-    @workflow
-    async def flow() -> None:
-        call = echo("x")
-        await call
-        await call
-
-    assert "awaited before" in PureRun(flow()).finish().failure.message
-
-
-def test_a_sync_step_called_in_an_async_workflow_names_the_cure() -> None:
-    """Contract: it would block the loop, so it is refused with `asyncio.to_thread`."""
-
-    @workflow
-    async def flow() -> None:
-        label(1)
-
-    failure = PureRun(flow()).finish().failure
-    assert "await asyncio.to_thread(label" in failure.message
-    assert __file__ in failure.message
-
-
-def test_a_step_outside_a_run_is_the_plain_function() -> None:
-    """Contract: steps can be called in tests and scripts as they are."""
-    assert run_here(echo("x")) == "x"
-    assert label(2) == "#2"
-
-
-VERBS: dict[str, Any] = {
-    "sleep": lambda: sleep(1),
-    "wait": lambda: go.wait(timeout=1),
-    "saga": saga,
-    "now": now,
-    "rng": rng,
-    "uuid4": uuid4,
-    "set": lambda: shown.set("x"),
-    "start": lambda: start(child()),
-    "each": lambda: run_here(each(echo, ["a"])),
-}
-
-
-@pytest.mark.parametrize("verb", [*VERBS, "current", "await"])
-def test_a_durable_verb_outside_a_run_is_refused(verb: str) -> None:
-    """Contract: nothing is silently non-durable."""
-    with pytest.raises(NotInRun):
-        {**VERBS, "current": current, "await": lambda: run_here(_awaits(child()))}[verb]()
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_workflow_verb_in_a_step_is_refused(verb: str) -> None:
-    """Contract: the error says that this is the body of a step."""
-    scope: Any = SimpleNamespace(advice="")
-    token = running_step.set(scope)
-    try:
-        with pytest.raises(NotAllowedHere, match="body of a step"):
-            VERBS[verb]()
-    finally:
-        running_step.reset(token)
-
-
-async def _awaits(call: Any) -> Any:
-    return await call
-
-
-def test_workflows_awaited_outside_a_run_are_told_about_app_start() -> None:
-    """Contract: the error names `app.start`."""
-    with pytest.raises(NotInRun, match=r"app\.start"):
-        run_here(_awaits(child()))
 
 
 def test_a_declared_exception_comes_back_as_itself_and_others_as_step_failed() -> None:
@@ -458,18 +353,6 @@ def test_resources_are_found_through_the_functions_a_step_names() -> None:
     assert resources_named_by([uses.function]) == [http, db]
 
 
-def test_a_resource_in_a_workflow_body_is_refused() -> None:
-    """Contract: a workflow replays, so it may not touch the outside."""
-
-    @workflow
-    async def flow() -> None:
-        http()
-
-    assert "Ask for it in a step" in PureRun(flow()).finish().failure.message
-    with pytest.raises(NotInRun):
-        http()
-
-
 def test_a_run_var_is_shown_with_the_turn_and_read_back() -> None:
     """Contract: what a run shows is durable with the turn that set it."""
 
@@ -545,14 +428,3 @@ def test_the_first_run_sees_what_a_replay_would_see() -> None:
         return back == order and back is not order and passed[0] is not order
 
     assert PureRun(flow()).finish().result is True
-
-
-def test_not_allowed_here_names_the_place_for_to_thread_of_plain_functions() -> None:
-    """Contract: real work in a workflow is refused with "wrap it in a step"."""
-
-    @workflow
-    async def flow() -> None:
-        await asyncio.to_thread(_fails)
-
-    assert re.search("wrap it in a step", PureRun(flow()).finish().failure.message)
-    assert issubclass(NotAllowedHere, UsageError)

@@ -6,7 +6,7 @@ import io
 import json
 from pathlib import Path
 
-from holdfast.authoring.batch.plan import Counts
+from holdfast.authoring.batch.batch_plan import Counts
 from holdfast.cli.progress import Pace, progress_on, seconds_text
 from tests.unit.cli.conftest import Cli
 

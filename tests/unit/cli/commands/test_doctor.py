@@ -11,7 +11,12 @@ import pytest
 
 from holdfast import App
 from holdfast.adapters.sqlite.condition import condition_of
-from holdfast.client.inspect.findings import _met, clock_finding, worker_findings  # pyright: ignore[reportPrivateUsage]
+from holdfast.client.inspect.findings import (
+    _met,  # pyright: ignore[reportPrivateUsage]
+    _waiting,  # pyright: ignore[reportPrivateUsage]
+    clock_finding,
+    worker_findings,
+)
 from holdfast.core.recovery import Recovery, encode_recovery
 from holdfast.ports.leases import WorkerRow
 from tests.unit.cli.conftest import Cli, change
@@ -134,6 +139,28 @@ def test_runs_that_nobody_serves_are_a_problem(cli: Cli) -> None:
     assert text == "priced 2: 2 waiting on queue slow, and no live worker serves priced 2 there"
     assert oldest[1].startswith("the oldest, r1, has waited for a worker for ")
     assert found["workers"] == [("problem", "none is live. Start one: holdfast worker")]
+
+
+def test_runs_of_a_worker_that_has_gone_wait_for_another() -> None:
+    """Promise: no "waiting ok" beside runs that a dead worker holds; a problem if no other worker lives."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def worker(name: str, *, active: int, is_live: bool) -> WorkerRow:
+        return WorkerRow(instance=name, worker=name, queues=("default",), definitions=(), pid=1, host="here",
+                         started_at=now, is_live=is_live, active=active)  # fmt: skip
+
+    def found(*workers: WorkerRow) -> list[tuple[str, str]]:
+        return [(x.state, x.text) for x in _waiting([], workers, now)]
+
+    gone, live = worker("w1", active=2, is_live=False), worker("w2", active=1, is_live=True)
+    assert found(live) == [("ok", "no run waits for a worker")]
+    assert found(live, worker("w3", active=0, is_live=False)) == [("ok", "no run waits for a worker")]
+    assert found(live, gone) == [("warning", "2 runs of w1, which has gone, wait for another worker")]
+    assert found(gone) == [("problem", "2 runs of w1, which has gone, wait for another worker")]
+    many = [worker(f"x{number}", active=1, is_live=False) for number in range(6)]
+    assert found(*many)[0][1] == "6 runs of x0, x1, x2, x3, x4 and 1 more, which have gone, wait for another worker"
+    (text,) = [x.text for x in worker_findings([gone], has_work=True) if "w1" in x.text]
+    assert text == "w1 has gone and holds 2 runs; start a worker that takes them over"
 
 
 def test_a_worker_that_serves_them_is_no_problem(cli: Cli) -> None:

@@ -52,6 +52,16 @@ async def charge_once(cents: int) -> str:
 
 
 @workflow
+async def immediate(cents: int) -> int:
+    return cents
+
+
+@workflow
+async def refusing(cents: int) -> int:
+    raise ValueError(f"{cents} is too little")
+
+
+@workflow
 async def careless(cents: int) -> str:
     return await charge(cents)
 

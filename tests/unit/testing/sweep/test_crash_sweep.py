@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from holdfast import App, current
+from holdfast import App, Call, current
 from holdfast.errors import InvalidInput
 from holdfast.testing import Fake, SweepFailed, crash_sweep
 from tests.support.flows import flow
@@ -30,6 +30,14 @@ def test_a_step_that_is_not_safe_to_repeat_is_named() -> None:
     assert 'again: crash_sweep(careless(…), only="after charge")' in text
     assert 'step           charge               {"cents":5}' in text
     assert isinstance(caught.value, AssertionError)
+
+
+@pytest.mark.parametrize("call", [s.immediate(5), s.refusing(5)], ids=["completes", "fails"])
+def test_a_workflow_that_ends_in_its_first_turn_is_no_alarm(call: Call[int]) -> None:
+    """Promise: a run that has ended cannot be cancelled any more, so no cancel is tried after its last row."""
+    report = sweep(call)
+    report.assert_ok()
+    assert report.points == ["after commit of row 2"]
 
 
 def test_one_point_can_be_tried_alone() -> None:

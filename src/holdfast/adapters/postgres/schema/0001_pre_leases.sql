@@ -2,7 +2,7 @@
 --
 -- A lease is judged by the server's clock alone, read once into a variable: a bare clock_timestamp() in a condition is
 -- volatile and would keep an index from being used. `given_boot` and `given_second` are null but under a clock that
--- tests move. Claims, promotions and the freeing of orphans pass over rows that somebody has locked (SKIP LOCKED): they
+-- tests move. Claims, promotions and the freeing of orphans pass over rows that are locked (SKIP LOCKED): they
 -- never wait, so they take part in no deadlock.
 
 -- The moment by which leases are judged.
@@ -77,8 +77,8 @@ CREATE OR REPLACE FUNCTION _take_back(own text, only_id text) RETURNS void LANGU
 $$;
 
 -- register: makes an instance known, ends those it takes over from and frees their runs, forgets those that are long
--- gone, and recalls runs that were put off for want of a definition it holds. Locks rows of runs, first all of them in
--- order, then of workers, as `release_all` does.
+-- gone, and recalls runs that were put off because no worker held a definition it holds. Locks rows of runs, first all
+-- of them in order, then of workers, as `release_all` does.
 CREATE OR REPLACE FUNCTION register(
     given bigint, given_boot text, given_second bigint, new jsonb, ttl bigint, replaced text[], remembered bigint,
     OUT freed text[], OUT recalled text[])
@@ -199,9 +199,9 @@ END
 $$;
 
 -- claim: what has come due is promoted (a bounded number), then the first runs of the definitions held here are taken, in
--- the order of `core.shares`: shares take turns, those that are ahead of others by so many turns (`shares`, `ahead`) later;
+-- the order of `core.shares`: shares take turns; one that is ahead (`shares`, `ahead`: by how many turns) comes later;
 -- within a turn and within a share it is by priority and time. A share is a workflow. Of suspects the first by priority and
--- time has a place in the order, the others have none. Runs that come before those taken and that nobody alive can run are
+-- time has a place in the order, the others have none. Runs that come before those taken and that no live worker can run are
 -- put off. Answers with one row that says when the next run comes due and what was put off (ids and notes in turn), then
 -- the runs taken, in order. Locks exactly the rows it takes or puts off; what others have locked it passes over. Raises the
 -- epoch: the previous holder's commits are fenced from here on. `takes` false: only says what it would take.
@@ -296,8 +296,8 @@ BEGIN
 END
 $$;
 
--- What a claim may take or put off: of each definition held here the first claimable runs, and of each that nobody
--- alive holds some. Locks nothing.
+-- What a claim may take or put off: of each definition held here the first claimable runs, and of each that no
+-- live worker holds some. Locks nothing.
 CREATE OR REPLACE FUNCTION _candidates(
     moment bigint, boot text, second bigint, queues text[], workflows text[], versions text[], window_size integer,
     put_off integer, only_ids text[])
@@ -346,7 +346,7 @@ BEGIN
 END
 $$;
 
--- Nobody alive holds their definitions: later, 5 s doubling up to 5 min, with a note. The caller has locked them.
+-- No live worker holds their definitions: later, 5 s doubling up to 5 min, with a note. The caller has locked them.
 CREATE OR REPLACE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS TABLE (id text, note text) LANGUAGE sql AS $$
     WITH delayed AS (
         UPDATE runs AS r SET ready = 0, bounces = bounces + 1,
@@ -358,7 +358,7 @@ CREATE OR REPLACE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS TABLE (
 $$;
 
 -- take: an operator's claim, not counted. Locks the run's row.
--- code 0 taken · 1 held by somebody alive, until `expires_at` · 2 over · 3 there is none.
+-- code 0 taken · 1 held by a live worker, until `expires_at` · 2 over · 3 there is none.
 CREATE OR REPLACE FUNCTION take(
     given bigint, given_boot text, given_second bigint, run_id text, own text, steals boolean, is_again boolean,
     OUT code integer, OUT expires_at bigint, OUT run run_rows)
@@ -394,7 +394,7 @@ BEGIN
 END
 $$;
 
--- release: gives a run back without a turn, fenced by epoch. Locks its row. Whoever can release was not killed by the
+-- release: gives a run back without a turn, fenced by epoch. Locks its row. A worker that can release was not killed by the
 -- run, so the claim is not counted.
 CREATE OR REPLACE FUNCTION release(given bigint, run_no bigint, run_epoch bigint, until bigint, seen bigint, new_note text) RETURNS text
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
@@ -461,7 +461,7 @@ BEGIN
 END
 $$;
 
--- reinstate: the run was freed from a holder that lives and may go on. Epoch as it was: no fence. Locks the row of the
+-- reinstate: the run was freed from a holder that lives and may continue. Epoch as it was: no fence. Locks the row of the
 -- run, then that of the instance, as register does, so that an instance which ends meanwhile leaves nothing held.
 CREATE OR REPLACE FUNCTION reinstate(run_id text, holder text, held_epoch bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$

@@ -1,4 +1,4 @@
--- Turns written in a transaction that holds somebody's own writes too.
+-- Turns written in a transaction that holds writes of the user's too.
 
 -- commit_within: one turn, at the end of such a transaction, under a savepoint. Locks as `commit_one` does.
 --

@@ -1,6 +1,6 @@
 -- Functions of the write path: turns, new runs, messages. One call is one transaction and one round trip, and every
 -- statement in it takes a snapshot of its own, so what another transaction committed while we waited for a lock is seen.
--- Plans are kept by the server for each session, whoever borrows it: nothing has to be prepared by the client.
+-- The server keeps plans for each session, even a borrowed one: the client has nothing to prepare.
 --
 -- Locks: rows of `runs`, first all of them in the order of their numbers (FOR NO KEY UPDATE), then the work. Two batches
 -- that share rows therefore wait for each other and never in a circle. Then the blobs they bring, in the order of their
@@ -21,7 +21,7 @@ $$;
 CREATE OR REPLACE FUNCTION _seq_setting() RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'holdfast.seq_' || 'meta'::regclass::oid $$;
 
 -- The seq of the next row of this transaction: 43 bits for the transaction, counted from where the store began in this
--- cluster of servers (`settle`), and 20 for the row. `rows`: so many are taken.
+-- cluster of servers (`settle`), and 20 for the row. `rows`: how many are taken.
 CREATE OR REPLACE FUNCTION _next_seq(rows integer DEFAULT 1) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     last text := current_setting(_seq_setting(), true);
@@ -121,7 +121,7 @@ LANGUAGE sql IMMUTABLE AS $$
         || message_body || '0:'::bytea) FROM 1 FOR 16)
 $$;
 
--- A message: stored under the run's next number, and the run woken, unless somebody holds it (who learns of the message
+-- A message: stored under the run's next number, and the run woken, unless a worker holds it (and learns of the message
 -- from its next commit) or it is paused. Locks the run's row. Says: accepted, repeat, missing, or the status it ended in.
 -- `given_sum`: its checksum by the sender; null if it was filled in here.
 CREATE OR REPLACE FUNCTION _deliver(
@@ -181,7 +181,7 @@ BEGIN
 END
 $$;
 
--- A new run and the first row of its journal; null if the id is in use, in which case whoever used it has committed.
+-- A new run and the first row of its journal; null if the id is in use, in which case its user has committed.
 -- `turn` (as `_first_turn` takes it) comes with it if the run can be made already claimed, and the turn keeps the lease and
 -- brings nothing: then the run's row is written once, as the turn leaves it (flags of `_turn`), and `begun` is the turn's
 -- seq.
@@ -248,7 +248,7 @@ $$;
 
 -- What only the client can write (the end of a run as an event) and has not sent along. Nothing is kept of the
 -- transaction; the client sends the same again with what is asked for. Rare: a child that was there already, or a run
--- that ends while somebody who did not make it waits for it.
+-- that ends while a run that did not make it waits for it.
 CREATE OR REPLACE FUNCTION _ask(what text, run text, workflow text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the end of run % is needed', run USING ERRCODE = 'HF001',
@@ -256,7 +256,7 @@ BEGIN
 END
 $$;
 
--- The child of a turn. A run that is there already is adopted: whoever waits is told of its end.
+-- The child of a turn. A run that is there already is adopted: the parent is told of its end.
 CREATE OR REPLACE FUNCTION _start_child(at bigint, child jsonb, ordinal bigint, known jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     created record;
@@ -372,7 +372,7 @@ $$;
 -- What a turn makes of its run's row is said in `ports.row`, not here. This sets the values of its two outcomes, and
 -- chooses between them by `inbox_last`: given back, the run is due at `until` if everything was seen, at once if not.
 -- flags: 1 consumes the inbox · 2 ends the run, and is refused with messages unread · 4 clears the claims and what stands
--- against the run · 8 gives the lease back · 16 the run may be claimed, which it is where nobody holds it and it is due.
+-- against the run · 8 gives the lease back · 16 the run may be claimed, which it is if it is not held and is due.
 CREATE OR REPLACE FUNCTION _turn(
     at bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
@@ -643,11 +643,12 @@ BEGIN
 END
 $$;
 
--- create_runs: new runs, each unless its id is in use, or its key by a run of the same workflow made after `since`; and
--- the first turn of those that come with one and could be made already claimed.
--- Locks the keys (until the transaction ends, in order), so that of any number of callers one makes the run.
+-- create_runs: new runs, each unless its id is in use, or its key by a run of the same workflow made after `since`, or its
+-- unique value by an open run that was started as the same workflow; and the first turn of those that come with one and
+-- could be made already claimed.
+-- Locks the keys and unique values (until the transaction ends, in order), so that of any number of callers one makes the run.
 -- Blobs that a run needs are locked against being collected.
--- code 0 made · 1 the id was in use · 2 the key was in use · 3 a blob that it needs is gone. is_ours: the first row is the one of this call.
+-- code 0 made · 1 the id was in use · 2 the key was in use · 3 a blob that it needs is gone · 4 the unique value was in use. is_ours: the first row is the one of this call.
 CREATE OR REPLACE FUNCTION create_runs(given bigint, news jsonb, is_again boolean, known jsonb)
 RETURNS TABLE (code integer, is_ours boolean, first_seq bigint, first_inbox bigint, hints text[], run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
@@ -659,11 +660,15 @@ DECLARE
     found_no bigint;
     stored bigint;
 BEGIN
-    IF news @? '$[*] ? (@.key != "")' THEN
+    IF news @? '$[*] ? (@.key != "" || exists (@.unique))' THEN
         PERFORM pg_advisory_xact_lock(one) FROM (
-            SELECT DISTINCT hashtextextended(
+            SELECT hashtextextended(
                 jsonb_build_array(current_schema(), n ->> 'workflow', n ->> 'key')::text, 0) AS one
-            FROM jsonb_array_elements(news) AS n WHERE n ->> 'key' <> '' ORDER BY 1) AS keys;
+            FROM jsonb_array_elements(news) AS n WHERE n ->> 'key' <> ''
+            UNION
+            SELECT hashtextextended(
+                jsonb_build_array(current_schema(), n ->> 'workflow', 'unique', n ->> 'unique')::text, 0)
+            FROM jsonb_array_elements(news) AS n WHERE n ? 'unique' ORDER BY 1) AS keys;
     END IF;
     IF news @? '$[*].first[18] ? (@ != null)' OR news @? '$[*].blobs' THEN
         PERFORM _lock_for('{}', NULL, news || jsonb_path_query_array(news, '$[*].first[18]'));
@@ -690,6 +695,21 @@ BEGIN
                 END IF;
             END IF;
         END IF;
+        IF new ? 'unique' THEN
+            PERFORM 1 FROM runs WHERE id = new ->> 'id';
+            IF NOT FOUND THEN
+                SELECT no INTO found_no FROM runs
+                WHERE no = (SELECT u.run FROM uniques AS u WHERE u.workflow = new ->> 'workflow' AND u.value = new ->> 'unique')
+                    AND ended_at IS NULL;
+                IF FOUND THEN
+                    code := 4;
+                    is_ours := false;
+                    SELECT r.* INTO run FROM run_rows AS r WHERE r.no = found_no;
+                    RETURN NEXT;
+                    CONTINUE;
+                END IF;
+            END IF;
+        END IF;
         IF new ? 'needs' AND NOT EXISTS (SELECT 1 FROM runs WHERE id = new ->> 'id') THEN
             PERFORM 1 FROM blobs
             WHERE name IN (SELECT decode(n, 'hex') FROM jsonb_array_elements_text(new -> 'needs') AS n)
@@ -709,6 +729,11 @@ BEGIN
             SELECT r.* INTO run FROM run_rows AS r WHERE r.no = created.made;
             IF created.is_hint THEN
                 hints := ARRAY[run.id];
+            END IF;
+            IF new ? 'unique' THEN
+                INSERT INTO uniques AS u (workflow, value, run)
+                VALUES (new ->> 'workflow', new ->> 'unique', created.made)
+                ON CONFLICT ON CONSTRAINT uniques_pkey DO UPDATE SET run = excluded.run;
             END IF;
         ELSE
             code := 1;

@@ -2,8 +2,8 @@
 --
 -- Locks: a run's row FOR KEY SHARE where something comes beside it, which disturbs no commit and keeps retention away. Where
 -- something goes, FOR UPDATE, before anything else: what is left is seen by one statement and the rest forgotten by
--- another, and whoever referred to a blob between the two would lose it. So turns, messages and snapshots of that run
--- wait meanwhile. Retention takes the rows of a tree so too, and leaves the tree if somebody else has one of them.
+-- another, and a writer that refers to a blob between the two would lose it. So turns, messages and snapshots of that run
+-- wait meanwhile. Retention locks the rows of a tree in the same way, and leaves the tree if one of them is locked.
 
 -- put_snapshot: fenced by the row it covers, and by a later snapshot.
 CREATE OR REPLACE FUNCTION put_snapshot(
@@ -91,10 +91,11 @@ BEGIN
 END
 $$;
 
--- Whether retention may take the tree: all of it has ended, the last long enough ago.
+-- Whether retention may take the tree: all of it has ended, the last long enough ago. A negative default: at any age,
+-- whatever the root says of keeping.
 CREATE OR REPLACE FUNCTION _is_expired(moment bigint, root_id text, default_keep bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT coalesce(bool_and(ended_at IS NOT NULL) AND max(ended_at)::numeric + (
-        SELECT coalesce(keep, default_keep) FROM runs WHERE id = root_id AND root = '') <= moment, false)
+    SELECT coalesce(bool_and(ended_at IS NOT NULL) AND (default_keep < 0 OR max(ended_at)::numeric + (
+        SELECT coalesce(keep, default_keep) FROM runs WHERE id = root_id AND root = '') <= moment), false)
     FROM runs WHERE no IN (SELECT no FROM tree_runs WHERE root = root_id)
 $$;
 
@@ -144,6 +145,7 @@ BEGIN
     DELETE FROM exposed WHERE run = ANY (nos);
     DELETE FROM attributes WHERE run = ANY (nos);
     DELETE FROM snapshots WHERE run = ANY (nos);
+    DELETE FROM uniques WHERE run = ANY (nos);
     DELETE FROM runs WHERE no = ANY (nos);
     GET DIAGNOSTICS runs_gone = ROW_COUNT;
 END
@@ -156,7 +158,7 @@ WHERE NOT EXISTS (SELECT 1 FROM run_blobs WHERE run_blobs.blob = blobs.name)
     AND NOT EXISTS (SELECT 1 FROM blob_blobs WHERE blob_blobs.blob = blobs.name);
 
 -- collect: removes loose blobs. First locks them, passing over those that a commit refers to or stores just now; then,
--- with a new snapshot, looks whether they are loose still. Whoever wants to refer to one meanwhile waits, and finds it
+-- with a new snapshot, checks that they are still loose. A writer that wants to refer to one meanwhile waits, and finds it
 -- gone, or stores it again.
 CREATE OR REPLACE FUNCTION collect(given bigint, before bigint, most bigint) RETURNS TABLE (name bytea, size bigint)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast.authoring.batch.plan import Order
+from holdfast.authoring.batch.batch_plan import Order
 from holdfast.authoring.flow.loader import check_file
 from holdfast.authoring.flow.workflow import Flow
 from holdfast.authoring.script.workflows import Call

@@ -1,0 +1,245 @@
+"""What the memory store keeps besides running: its lock and listeners, blobs, snapshots, and their upkeep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from hashlib import sha256
+from threading import Lock
+
+from holdfast.adapters.memory import upkeep
+from holdfast.adapters.memory.run_list import backlog_of, cursor, position
+from holdfast.adapters.memory.tables import Blob, Duty, Tables
+from holdfast.adapters.memory.transaction import Transaction
+from holdfast.adapters.system.clock import SystemClock
+from holdfast.core.shares import Claimers
+from holdfast.core.snapshot import Snapshot
+from holdfast.core.turn import Row
+from holdfast.errors import CorruptJournal, InvalidInput, NotAllowedHere
+from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, not_in_store
+from holdfast.ports.clock import Clock
+from holdfast.ports.condition import Backlog, Condition
+from holdfast.ports.contents import Contents
+from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.transactions import OpenTransaction
+from holdfast.ports.upkeep import Collected, Expired, Removed, Space
+
+__all__ = ["Keeping"]
+
+_NO_DATABASE = (
+    "the store is memory://, which has no database to share a transaction with. Use sqlite:///… or postgresql://…."
+)
+
+
+class Keeping:
+    """The part of a memory store that its runs stand on."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = Lock()
+        self._tables = Tables()
+        self._listeners: list[Callable[[str], None]] = []
+        self._claimers = Claimers()
+
+    @property
+    def url(self) -> str:
+        """Always the same: one memory is like another."""
+        return "memory://"
+
+    @property
+    def clock(self) -> Clock:
+        """The clock it was given."""
+        return self._clock
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Hints after each write; the answer unsubscribes."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            with self._lock, suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def changes(self) -> int:
+        """Never rises: no other process sees this memory."""
+        return 0
+
+    @property
+    def is_exclusive(self) -> bool:
+        """See `ports.transactions`."""
+        return False
+
+    async def transact(self, *, is_async: bool) -> OpenTransaction:
+        """See `ports.transactions`: refused."""
+        raise NotAllowedHere(f"{_NO_DATABASE} In a test put a Fake in the place of a step with tx=True.")
+
+    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
+        """See `ports.transactions`: refused."""
+        raise InvalidInput(f"connection=: {_NO_DATABASE}")
+
+    async def condition(self) -> Condition:
+        """See `ports.condition`."""
+        return Condition(engine="memory", durability="none: everything goes with its process")
+
+    async def backlog(self) -> Sequence[Backlog]:
+        """See `ports.condition`."""
+        with self._lock:
+            return backlog_of(self._tables.runs.values(), self._clock.now())
+
+    async def close(self) -> None:
+        """Forgets the listeners. The data stay as long as the store does."""
+        with self._lock:
+            self._listeners.clear()
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    async def snapshots(self, runs: Iterable[int]) -> Mapping[int, Snapshot]:
+        """See `ports.journal`."""
+        with self._lock:
+            return {no: self._tables.snapshots[no] for no in runs if no in self._tables.snapshots}
+
+    async def put_snapshot(
+        self, run: int, snapshot: Snapshot, blobs: Mapping[str, BlobData], references: Sequence[str]
+    ) -> bool:
+        """See `ports.journal`."""
+        with self._writing() as write:
+            return upkeep.put_snapshot(write, run, snapshot, blobs.items(), references)
+
+    async def drop_snapshots(self, runs: Iterable[int] | None = None) -> int:
+        """See `ports.journal`."""
+        with self._writing() as write:
+            return upkeep.drop_snapshots(write, runs)
+
+    async def compact(self, run: int, stand_in: Row, references: Sequence[str]) -> int:
+        """See `ports.journal`."""
+        with self._writing() as write:
+            return upkeep.compact(write, run, stand_in, references)
+
+    # -- blobs ---------------------------------------------------------------------------------------------------------
+
+    async def put_blob(self, data: BlobData, *, kind: BlobKind = "payload") -> str:
+        """See `ports.blobs`."""
+        name = data.name if isinstance(data, Stub) else sha256(data).hexdigest()
+        with self._writing() as write:
+            write.keep_blobs([(name, data)], kind)
+        return name
+
+    async def get_blob(self, name: str) -> bytes:
+        """See `ports.blobs`."""
+        return (await self.get_blobs([name]))[name]
+
+    async def get_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        """See `ports.blobs`."""
+        with self._lock:
+            found = {name: self._tables.blobs.get(name) for name in names}
+        return {name: _verified(name, blob) for name, blob in found.items()}
+
+    async def blob_kind(self, name: str) -> BlobKind | None:
+        """See `ports.blobs`."""
+        with self._lock:
+            blob = self._tables.blobs.get(name)
+            return blob.kind if blob else None
+
+    async def known_blobs(self, names: Sequence[str]) -> AbstractSet[str]:
+        """See `ports.blobs`."""
+        with self._lock:
+            return self._tables.blobs.keys() & set(names)
+
+    async def blob_references(self, names: Sequence[str]) -> Mapping[str, AbstractSet[str]]:
+        """See `ports.blobs`."""
+        with self._lock:
+            found = {name: self._tables.blobs.get(name) for name in names}
+            return {name: blob.names for name, blob in found.items() if blob is not None and blob.names}
+
+    async def mark(self, of: Mark, new: int = 0) -> int:
+        """See `ports.blobs`."""
+        with self._lock:
+            if new:
+                self._tables.marks.setdefault(of, new)
+            return self._tables.marks.get(of, 0)
+
+    # -- upkeep --------------------------------------------------------------------------------------------------------
+
+    async def take_duty(self, duty: str, *, holder: str, ttl: timedelta) -> bool:
+        """See `ports.upkeep`."""
+        boot, second = self._clock.boot()
+        with self._lock:
+            known = self._tables.duties.get(duty)
+            if known is not None and known.holder != holder and known.boot == boot and second < known.until:
+                return False
+            self._tables.duties[duty] = Duty(holder, boot, second + ttl.total_seconds())
+            return True
+
+    async def drop_duty(self, duty: str, *, holder: str) -> None:
+        """See `ports.upkeep`."""
+        with self._lock:
+            known = self._tables.duties.get(duty)
+            if known is not None and known.holder == holder:
+                del self._tables.duties[duty]
+
+    async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:
+        """See `ports.upkeep`."""
+        place = position(after) if after else None
+        now = self._clock.now()
+        with self._lock:
+            seen, has_more = upkeep.roots(self._tables, place, limit)
+            found = [root.id for root in seen if upkeep.tree_if_expired(self._tables, root, now, keep)]
+        return Expired(found, cursor(seen[-1]) if has_more else "")
+
+    async def remove(self, roots: Sequence[str], keep: timedelta | None, *, is_asked: bool = False) -> Removed:
+        """See `ports.upkeep`."""
+        removed = Removed()
+        for name in roots:
+            with self._writing() as write:
+                root = self._tables.run(name)
+                tree = upkeep.removable(self._tables, root, write.now, keep, is_asked=is_asked) if root else []
+                if tree:
+                    one = upkeep.remove_tree(write, tree)
+                    removed = Removed(removed.trees + 1, removed.runs + one.runs, removed.rows + one.rows)
+        return removed
+
+    async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
+        """See `ports.upkeep`."""
+        with self._writing() as write:
+            return upkeep.collect(write, grace, limit, is_dry=is_dry)
+
+    async def held_only_by(self, roots: Sequence[str]) -> Collected:
+        """See `ports.upkeep`."""
+        with self._lock:
+            return upkeep.held_only_by(self._tables, roots)
+
+    async def contents(self, run: int) -> Contents | None:
+        """See `ports.upkeep`."""
+        with self._lock:
+            return upkeep.contents(self._tables, run)
+
+    async def space(self, *, largest: int = 10) -> Space:
+        """See `ports.upkeep`."""
+        with self._lock:
+            return upkeep.space(self._tables, largest)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Generator[Transaction]:
+        """One transaction; listeners hear of it once the lock is free again."""
+        with self._lock:
+            write = Transaction(self._tables, self._clock.now())
+            yield write
+            listeners = list(self._listeners)
+        for run in write.hints:
+            for listener in listeners:
+                with suppress(Exception):  # a hint may be lost; the write it speaks of is done
+                    listener(run)
+
+
+def _verified(name: str, blob: Blob | None) -> bytes:
+    if blob is None or blob.data is None:
+        raise not_in_store(name, is_stub=blob is not None)
+    if sha256(blob.data).hexdigest() != name:
+        raise CorruptJournal(f"blob {name} does not hold the bytes of that name")
+    return blob.data

@@ -1,0 +1,201 @@
+"""Starting a run in a transaction of the caller's: which connections are taken, and what is asked over them.
+
+What is asked is written once, as a script that yields statements and is sent their rows; two small functions play it,
+one over each kind of psycopg's connections. SQLAlchemy is never imported: whatever a caller gives us of it is there
+already, and known by what it can do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from typing import Any, TypeAlias, TypeGuard, TypeVar
+
+import msgspec
+import psycopg
+from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.rows import tuple_row
+
+from holdfast.adapters.postgres import statements as sql
+from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.creation import NewEntry, creation_of, sent_as, woken_by
+from holdfast.adapters.postgres.lent_transaction import AsyncLoan, BlockingLoan
+from holdfast.adapters.postgres.problems import is_lost, translated
+from holdfast.adapters.postgres.statements import Texts
+from holdfast.errors import InvalidInput
+from holdfast.ports.runs import Creation
+
+T = TypeVar("T")
+Question: TypeAlias = tuple[str, Sequence[Any]]
+Script: TypeAlias = Generator[Question, list[Any], T]
+Joined: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+HOW = (
+    "Give the connection of your own open transaction in the app's database: psycopg.Connection, "
+    "psycopg.AsyncConnection, or SQLAlchemy's Connection, AsyncConnection, Session or AsyncSession on psycopg "
+    "(postgresql+psycopg://…)"
+)
+
+
+class Home(msgspec.Struct, frozen=True):
+    """What a caller's connection is compared with, and how the store is spoken to."""
+
+    url: str
+    identity: tuple[Any, ...]
+    texts: Texts
+    moments: Moments
+
+
+async def create(connection: object, entry: NewEntry, home: Home) -> Creation:
+    """Makes the run in the caller's transaction."""
+    joined = await _driver_connection(connection)
+    _check_state(joined)
+    script = _create(entry, home)
+    if isinstance(joined, psycopg.AsyncConnection):
+        row = await _play_async(joined, script, home.texts)
+    else:
+        row = await asyncio.to_thread(_play, joined, script, home.texts)
+    if isinstance(joined, AsyncLoan | BlockingLoan):
+        joined.woken += woken_by(row)
+    return creation_of(row, is_again=False)
+
+
+def _create(entry: NewEntry, home: Home) -> Script[Sequence[Any]]:
+    yield sql.SAVEPOINT, ()
+    try:
+        (found,) = yield sql.IDENTITY, ()
+        _check_place(found, entry, home)
+        rows = yield sql.CREATE, (home.moments.wall(), sent_as([entry]), False, None)
+    except Exception as error:
+        if not is_lost(error):
+            yield sql.UNDO, ()
+        if isinstance(error, psycopg.Error):
+            raise translated(error) from error
+        raise
+    yield sql.KEEP, ()
+    made: Sequence[Any] = rows[0]
+    return made
+
+
+# -- players -----------------------------------------------------------------------------------------------------------
+
+
+def _play(connection: psycopg.Connection[Any], script: Script[T], texts: Texts) -> T:
+    with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+        try:
+            statement, values = next(script)
+            while True:
+                try:
+                    cursor.execute(texts[statement], values or None, binary=True)
+                    rows = cursor.fetchall() if cursor.description else []
+                except psycopg.Error as error:
+                    statement, values = script.throw(error)
+                else:
+                    statement, values = script.send(rows)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+async def _play_async(connection: psycopg.AsyncConnection[Any], script: Script[T], texts: Texts) -> T:
+    async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
+        try:
+            statement, values = next(script)
+            while True:
+                try:
+                    await cursor.execute(texts[statement], values or None, binary=True)
+                    rows = await cursor.fetchall() if cursor.description else []
+                except psycopg.Error as error:
+                    statement, values = script.throw(error)
+                else:
+                    statement, values = script.send(rows)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+# -- which connections are taken ---------------------------------------------------------------------------------------
+
+
+async def _driver_connection(given: Any) -> Joined:
+    """The driver's connection in whatever was given; of SQLAlchemy's, one whose transaction has begun."""
+    found: Any = await _alchemy_connection(given) if _is_of(given, "sqlalchemy") else given
+    if _is_ours(found):
+        return found
+    via = "" if found is given else f" under {_kind(given)}"
+    raise InvalidInput(f"connection= is a {_kind(found)}{via}, whose transaction cannot be joined. {HOW}.")
+
+
+async def _alchemy_connection(given: Any) -> Any:
+    """The driver's connection in one of SQLAlchemy's, which has begun its transaction: else its commit() would not know
+    that there is something to commit."""
+    found: Any = given
+    if hasattr(found, "registry"):  # async_scoped_session, scoped_session
+        raise InvalidInput(
+            f"connection= is a {_kind(found)}, which is another session in each thread or task. Give the one of this "
+            "moment, and commit that: connection=session()."
+        )
+    if hasattr(found, "sync_session"):  # AsyncSession
+        found = await found.connection()
+    elif not hasattr(found, "exec_driver_sql") and hasattr(found, "connection"):  # Session
+        found = await asyncio.to_thread(found.connection)
+    if hasattr(found, "get_raw_connection"):  # AsyncConnection
+        if not found.in_transaction():
+            await found.begin()
+        return (await found.get_raw_connection()).driver_connection
+    if hasattr(found, "exec_driver_sql"):  # Connection
+        if not found.in_transaction():
+            await asyncio.to_thread(found.begin)
+        return found.connection.driver_connection
+    return found
+
+
+def _check_state(joined: Joined) -> None:
+    if joined.closed:
+        raise InvalidInput(f"connection= is closed. {HOW}.")
+    if joined.pgconn.pipeline_status != PipelineStatus.OFF:
+        raise InvalidInput(
+            "connection= is in pipeline mode, where no answer comes before the next question. Start the run before or "
+            "after the block of `connection.pipeline()`."
+        )
+    status = joined.pgconn.transaction_status
+    if status == TransactionStatus.INERROR:
+        raise InvalidInput(
+            "connection= is in a transaction that has failed: nothing of it will be kept. Roll back and begin again."
+        )
+    if status == TransactionStatus.ACTIVE:
+        raise InvalidInput("connection= is in the middle of another statement. Finish it first.")
+    if status == TransactionStatus.IDLE and joined.autocommit:
+        raise InvalidInput(
+            "connection= is in autocommit and has no transaction open, so there is none to join. Open one "
+            "(`with connection.transaction():`), or leave connection= out."
+        )
+
+
+def _check_place(found: Sequence[Any], entry: NewEntry, home: Home) -> None:
+    cluster, oid, name, isolation, read_only = found
+    if (cluster, oid) != home.identity[:2]:
+        raise InvalidInput(
+            f"connection= is of the database {name!r}, and the journal of this app is in another one ({home.url}): one "
+            "transaction cannot hold both. Keep the journal in the database of your tables, or leave connection= out."
+        )
+    if read_only == "on":
+        raise InvalidInput("connection= is in a read-only transaction. Begin one that may write.")
+    if isolation != "read committed" and (entry.new.started.key or entry.new.unique):
+        what = "key" if entry.new.started.key else "unique"
+        raise InvalidInput(
+            f"{what}= in a transaction of isolation {isolation!r}: it does not see a run that another one starts under "
+            f"the same {what if what == 'key' else 'value'} meanwhile. Use id=, or READ COMMITTED."
+        )
+
+
+def _is_ours(found: Any) -> TypeGuard[Joined]:
+    return isinstance(found, psycopg.Connection | psycopg.AsyncConnection)
+
+
+def _kind(given: object) -> str:
+    return f"{type(given).__module__}.{type(given).__qualname__}"
+
+
+def _is_of(given: object, package: str) -> bool:
+    return any(kind.__module__.partition(".")[0] == package for kind in type(given).__mro__)

@@ -1,0 +1,137 @@
+"""Transactions that the store shares: those it lends, and those of callers that it joins."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from holdfast.adapters.postgres import caller_transaction
+from holdfast.adapters.postgres import statements as sql
+from holdfast.adapters.postgres.address import Address
+from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.connections import Dialler, TimedConnection
+from holdfast.adapters.postgres.creation import NewEntry
+from holdfast.adapters.postgres.lent_transaction import LentTransaction
+from holdfast.adapters.postgres.link import PATIENCE, Link
+from holdfast.adapters.postgres.problems import is_lost, translated
+from holdfast.adapters.postgres.slots import Slots
+from holdfast.core.turn import micros
+from holdfast.ports.runs import Creation, NewRun
+from holdfast.ports.telemetry import Telemetry
+
+
+class Lending(ABC):
+    """The part of a PostgreSQL store that others write through. At most `most` transactions are lent at a time."""
+
+    _moments: Moments
+    _address: Address
+    _dialler: Dialler
+    _texts: sql.Texts
+
+    def __init__(self, most: int, telemetry: Telemetry) -> None:
+        self._most_lent = most
+        self._telemetry = telemetry
+        self._slots = Slots(most)
+        self._spare: list[TimedConnection] = []  # append and pop are atomic
+        self._lending = ThreadPoolExecutor(most, thread_name_prefix="holdfast-transactions")
+        self._is_ending = threading.Event()
+        self._home: caller_transaction.Home | None = None
+
+    @abstractmethod
+    def _check_usable(self) -> None: ...
+
+    @abstractmethod
+    def _tell(self, runs: Iterable[str]) -> None: ...
+
+    @abstractmethod
+    async def _rows(self, statement: str, *values: object) -> Any: ...
+
+    @property
+    def is_exclusive(self) -> bool:
+        """See `ports.transactions`."""
+        return False
+
+    async def transact(self, *, is_async: bool) -> LentTransaction:
+        """See `ports.transactions`."""
+        self._check_usable()
+        await self._slots.take()
+        future = asyncio.get_running_loop().run_in_executor(self._lending, self._begun)
+        try:
+            dialled = await asyncio.shield(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(self._unwanted)
+            raise
+        except BaseException:
+            self._slots.give_back()
+            raise
+        return LentTransaction(
+            dialled,
+            self._texts,
+            self._moments,
+            is_async=is_async,
+            threads=self._lending,
+            link=lambda: Link(self._dialler, self._texts),
+            tell=self._tell,
+            report=self._telemetry.tell,
+            give_back=self._returned,
+            is_closed=self._is_ending,
+        )
+
+    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
+        """See `ports.transactions`."""
+        self._check_usable()
+        if self._home is None:
+            (identity,) = await self._rows(sql.IDENTITY)
+            self._home = caller_transaction.Home(self._address.url, identity, self._texts, self._moments)
+        return await caller_transaction.create(connection, NewEntry(new, micros(key_since), "", ""), self._home)
+
+    def _begun(self) -> TimedConnection:
+        """A connection in a new transaction. One that was spare may be lost without our knowing."""
+        while True:
+            try:
+                dialled, is_new = self._spare.pop(), False
+            except IndexError:
+                dialled, is_new = self._dialler.dial(PATIENCE), True
+            try:
+                dialled.patience = PATIENCE
+                dialled.execute(self._texts[sql.BEGIN])
+            except psycopg.Error as error:
+                dialled.close()
+                if is_new or not is_lost(error):
+                    raise translated(error) from error
+            else:
+                return dialled
+
+    def _unwanted(self, begun: asyncio.Future[TimedConnection]) -> None:
+        """The caller has given up meanwhile."""
+        if not begun.cancelled() and begun.exception() is None:
+            begun.result().close()
+        self._slots.give_back()
+
+    def _returned(self, dialled: TimedConnection) -> None:
+        """The connection is spare, once nothing of its borrower is left in the session."""
+        try:
+            dialled.execute(self._texts[sql.DISCARD])
+        except psycopg.Error:
+            dialled.close()
+        if not dialled.closed and not self._is_ending.is_set() and len(self._spare) < self._most_lent:
+            self._spare.append(dialled)
+        else:
+            dialled.close()
+        self._slots.give_back()
+
+    def _end_lending(self) -> None:
+        """Blocks until what is being settled is settled."""
+        self._is_ending.set()
+        self._lending.shutdown()
+        while self._spare:
+            with suppress(psycopg.Error):
+                self._spare.pop().close()

@@ -1,0 +1,44 @@
+"""Starting a run in a transaction of the caller's: on SQLite, one that the store has lent."""
+
+from __future__ import annotations
+
+import apsw
+
+from holdfast.adapters.sqlite.connection import translated
+from holdfast.adapters.sqlite.lent_transaction import LentTransaction
+from holdfast.adapters.sqlite.starts import CreateRun
+from holdfast.errors import InvalidInput
+from holdfast.ports.runs import Creation
+
+HOW = "Use `async with app.connection() as connection:` and write to your own tables with that"
+
+
+def create(lent: LentTransaction | None, connection: object, operation: CreateRun, url: str) -> Creation:
+    """Makes the run in the lent transaction, if the connection is of that."""
+    if lent is None or not lent.is_open or connection is not lent.connection:
+        raise InvalidInput(f"{_reason(connection, url)} {HOW}.")
+    try:
+        return _under_savepoint(lent, operation)
+    except apsw.Error as error:
+        raise translated(error) from error
+
+
+def _under_savepoint(lent: LentTransaction, operation: CreateRun) -> Creation:
+    """Refused work leaves the rest of the transaction alone."""
+    made: list[Creation] = []
+    transaction = lent.transaction
+    with lent.connection:  # whose type says that it may swallow errors
+        made.append(operation(transaction))
+    return made[0]
+
+
+def _reason(connection: object, url: str) -> str:
+    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    if isinstance(connection, apsw.Connection):
+        return f"connection= is none that app.connection() of {url} gives, or its block has ended."
+    if kind.startswith("sqlite3."):
+        return (
+            "connection= is a connection of the standard library's sqlite3. Its transaction cannot be joined: it is "
+            "another copy of SQLite, which knows nothing of ours, and on one file each would drop the other's locks."
+        )
+    return f"connection= is a {kind}, whose transaction cannot be joined: the journal of this app is in {url}."

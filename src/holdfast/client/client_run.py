@@ -1,0 +1,369 @@
+"""`ClientRun`: a run as a client sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from textwrap import indent
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
+from holdfast.authoring.script.channels import Channel, RunVar
+from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.verdicts import run_error
+from holdfast.client import deletion, messages, operator_acts
+from holdfast.client.acceptance import refusal
+from holdfast.client.access import Access
+from holdfast.client.hidden_values import redaction_for
+from holdfast.client.lost_holders import lost_runs
+from holdfast.core import events as e
+from holdfast.core.commands import carry
+from holdfast.core.doing import decode_doing, one_line
+from holdfast.core.durations import Duration, format_duration, parse_duration
+from holdfast.core.failure import Failure
+from holdfast.core.ids import check_id
+from holdfast.core.messages import encode_event, ended
+from holdfast.core.specs import WorkflowSpec
+from holdfast.core.status import Status
+from holdfast.core.suspicion import words
+from holdfast.core.trace import trace_now
+from holdfast.core.turn import Row, Turn, decode_row, last_turn
+from holdfast.errors import (
+    CorruptJournal,
+    InvalidInput,
+    NotAllowedHere,
+    ResultTimeout,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunNotFound,
+)
+from holdfast.ports.inbox import Accepted, Ended, Message, Missing
+from holdfast.ports.inbox import message as compose
+from holdfast.ports.runs import RunRow
+from holdfast.ports.store import Store
+from holdfast.turn.payloads import inline
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+ERROR = 200
+"""Characters of the first line of an error."""
+
+
+class ClientRun(Run[R]):
+    """A handle that asks the store."""
+
+    def __init__(self, client: Access, id: str, spec: WorkflowSpec | None) -> None:
+        super().__init__(id)
+        self._client = client
+        self._spec = spec
+        self._end: e.ChildEnded | None = None
+        self._is_expected = False
+        self.is_new: bool = False
+        """Whether the start that gave this handle made the run."""
+
+    def expect(self) -> None:
+        """The run is about to begin in this process, and its end will be told."""
+        self._is_expected = True
+        self._client.waiting.expect(self)
+
+    def told(self, end: e.ChildEnded) -> None:
+        """The run began and ended in this process, and this is how."""
+        self._end = end
+
+    async def _row(self) -> RunRow:
+        row = await self._client.store.get(self.id)
+        if row is None:
+            raise RunNotFound(f"no run {self.id!r} in {self._client.store.url}")
+        return row
+
+    async def status(self) -> Status:
+        """The run's status."""
+        return (await self._row()).status
+
+    async def view(self) -> RunView:
+        """Everything the run's row says."""
+        row, store = await self._row(), self._client.store
+        lost, errors = await lost_runs(store, [row]), await read_errors(store, [row])
+        return view_of(row, store.clock.now(), errors.get(row.no, ""), lost.get(row.no, ""))
+
+    async def wait(self, timeout: Duration | None = None) -> Status | None:
+        """Waits for the end and returns how it ended; None if the time ran out."""
+        found = await self._waited(timeout)
+        return None if found is None else Status(found.status)
+
+    async def _waited(self, timeout: Duration | None) -> e.ChildEnded | RunRow | None:
+        """The run's end if this process already knows it, else its row; None if the time ran out."""
+        if find_program() is not None:
+            raise NotAllowedHere("waiting for a run through the app in a workflow: await the workflow itself (a child)")
+        loop = asyncio.get_running_loop()
+        limit = None if timeout is None else parse_duration(timeout, what="timeout").total_seconds()
+        until = None if limit is None else loop.time() + limit
+        if self._end is not None:
+            return self._end
+        local = self._client.local
+        async with self._client.waiting.listen(self.id) as news:
+            is_known_to_run = self._is_expected and local is not None and local.holds(self.id)
+            self._is_expected = False
+            while True:
+                if news.end is not None:
+                    return news.end
+                if not is_known_to_run:
+                    row = await self._row()
+                    if row.status.is_terminal:
+                        return row
+                is_known_to_run = False
+                left = None if until is None else until - loop.time()
+                if left is not None and left <= 0:
+                    return None
+                await news.next(left)
+
+    async def result(self, timeout: Duration | None = None) -> R:
+        """Waits for the end and returns the result, or raises the error the run ended with."""
+        found = await self._waited(timeout)
+        if found is None:
+            assert timeout is not None
+            limit = format_duration(parse_duration(timeout, what="timeout"))
+            doing = (await self.view()).waiting
+            raise ResultTimeout(f"run {self.id} has not ended within {limit}: {doing}. It continues; ask again later.")
+        end = await self._with_value(await self._stored_end(found) if isinstance(found, RunRow) else found)
+        if end.status == "completed":
+            return cast("R", self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value))
+        raise end_error(end, self._spec)
+
+    async def _stored_end(self, row: RunRow) -> e.ChildEnded:
+        turn = last_turn(self.id, (await self._client.store.read({row.no: row.next_ordinal - 2}))[row.no])
+        terminal = cast("e.Terminal", turn.events[-1])
+        return ended(self.id, terminal, turn.at, "")
+
+    async def _with_value(self, end: e.ChildEnded) -> e.ChildEnded:
+        if not end.blob:
+            return end
+        return cast("e.ChildEnded", inline(end, await self._client.store.get_blobs([end.blob])))
+
+    async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
+        """Sends a signal: durable when this returns, delivered exactly once."""
+        if channel.kind != "signal":
+            raise NotAllowedHere(f"{channel.name} is a Topic: publish it with app.publish(…)")
+        blobs: dict[str, bytes] = {}
+        data = channel.encode(value)
+        await self._check_accepted(channel.name, data)
+        raw, blob, refs = carry(data, blobs)
+        chosen = check_id(id, "message id") if id is not None else secrets.token_hex(12)
+        event = e.SignalReceived(
+            message=chosen,
+            name=channel.name,
+            sender=self._client.actor,
+            value=raw,
+            blob=blob,
+            refs=refs,
+            trace=trace_now(self._client.current_trace),
+        )
+        sent = compose(self.id, chosen, "signal", event, blobs=tuple(blobs.items()))
+        await self.send(sent, f"signal {channel.name}")
+
+    async def _check_accepted(self, name: str, data: bytes) -> None:
+        """Refuses a signal that the run would not take. The definition of the handle is asked first; the run may be of
+        another by now, so its row has the last word."""
+        if self._spec is None or refusal(self._spec, name, data) is None:
+            return
+        spec = self._client.spec_of(await self._row())
+        why = refusal(spec, name, data) if spec is not None else None
+        if why is not None:
+            raise InvalidInput(f"run {self.id}: {why} Nothing was sent.")
+
+    async def send(self, message: Message, what: str) -> None:
+        """Puts a message into the run's inbox."""
+        match await self._client.store.send(message):
+            case Accepted():
+                return
+            case Ended(status=status):
+                raise RunFinished(
+                    f"run {self.id} has {status.value}: {what} was refused", run_id=self.id, status=status.value
+                )
+            case Missing():
+                raise RunNotFound(f"no run {self.id!r} in {self._client.store.url}: {what} was refused")
+
+    async def get(self, var: RunVar[T]) -> T | None:
+        """A value the run shows to the outside."""
+        found = await self._client.store.exposed(self.id, var.name)
+        if found is None:
+            await self._row()
+            return None
+        value, blob = found
+        return var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
+
+    async def cancel(self, reason: str = "") -> None:
+        """Cancels the run. Does nothing if it was already cancelled."""
+        await operator_acts.cancel(self._client, self, reason)
+
+    async def kill(self, reason: str = "") -> None:
+        """Ends the run at once: none of its code runs, nothing is undone."""
+        self._is_expected = False
+        await operator_acts.kill(self._client, self.id, reason)
+
+    async def delete(self) -> int:
+        """Deletes the ended run with its whole tree; returns how many runs went."""
+        gone = await deletion.delete(self._client, self.id)
+        self._end, self._is_expected = None, False
+        return gone
+
+    async def pause(self, reason: str = "") -> None:
+        """Pauses the run until it is resumed."""
+        await operator_acts.pause(self._client, self, reason)
+
+    async def resume(self) -> None:
+        """Resumes a paused run."""
+        await operator_acts.resume(self._client, self.id)
+
+    async def messages(self) -> list[StoredMessage]:
+        """Messages that the run has not taken yet, oldest first."""
+        return await messages.stored(self._client, await self._row())
+
+    async def drop_message(self, message: int | str, reason: str = "") -> bool:
+        """Drops a message that the run has not taken."""
+        return await messages.drop(self._client, await self._row(), message, reason)
+
+    async def replace_message(self, message: int | str, value: object, reason: str = "") -> None:
+        """Replaces the value of a signal that the run has not taken."""
+        await messages.replace(self._client, await self._row(), message, value, reason)
+
+    async def retry(self, *, id: str | None = None) -> Run[R]:
+        """Starts a new run that takes over what this one has completed."""
+        new_id = await operator_acts.retry(self._client, self.id, id)
+        return ClientRun(self._client, new_id, self._spec)
+
+    async def history(self) -> list[Turn]:
+        """The whole journal, as it may be shown."""
+        turns: list[Turn] = []
+        after = 0
+        redaction = await redaction_for(self._client.store, await self._row())
+        while rows := await self._client.store.history(self.id, after_seq=after):
+            turns.extend(redaction.turn(decode_row(row)) for row in rows)
+            after = rows[-1].seq
+        return turns
+
+    async def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
+        """The journal, live, until the run ends."""
+        root = (await self._row()).root
+        seen = (after.seq, after.index) if isinstance(after, JournalEvent) else (after + 1, -1)
+        async for turn in self.follow_turns(after=seen[0] - 1):
+            for event in events_of(turn, root):
+                if (event.seq, event.index) > seen:
+                    yield event
+
+    async def follow_turns(self, *, after: int = 0) -> AsyncIterator[Turn]:
+        """The same, turn by turn, as it may be shown."""
+        store = self._client.store
+        redaction = await redaction_for(store, await self._row())
+        async with self._client.feeds.of_run(self.id) as news:
+            while True:
+                row = await self._row()
+                rows = await store.history(self.id, after_seq=after)
+                for stored in rows:
+                    yield redaction.turn(decode_row(stored))
+                    after = stored.seq
+                if row.status.is_terminal and not rows:
+                    return
+                if not rows:
+                    await news.wait()
+
+
+async def read_errors(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
+    """By number of the run: the first line of what ended those that did not complete. What cannot be read has none."""
+    wanted = {row.no: row.next_ordinal - 1 for row in rows if row.status in (Status.FAILED, Status.CANCELLED)}
+    found: dict[int, str] = {}
+    lasts: Mapping[int, Sequence[Row]] = await store.read(wanted) if wanted else {}
+    for no, stored in lasts.items():
+        try:
+            last = decode_row(stored[-1]).events[-1]
+        except (CorruptJournal, IndexError):
+            continue
+        if isinstance(last, e.Failed):
+            found[no] = one_line(f"{last.failure.type}: {last.failure.message}", ERROR)
+        elif isinstance(last, e.Cancelled):
+            found[no] = one_line(last.reason, ERROR)
+    return found
+
+
+def events_of(turn: Turn, root: str) -> list[JournalEvent]:
+    """The facts of one turn of a run of that tree."""
+    return [
+        JournalEvent(
+            seq=turn.seq,
+            run=turn.run,
+            root=root,
+            ordinal=turn.ordinal,
+            index=index,
+            at=turn.at,
+            type=str(type(event).__struct_config__.tag),
+            data=_data(event),
+        )
+        for index, event in enumerate(turn.events)
+    ]
+
+
+def _data(event: e.AnyEvent) -> dict[str, Any]:
+    data = cast("dict[str, Any]", msgspec.json.decode(encode_event(event)))
+    data.pop("t", None)
+    return data
+
+
+def end_error(end: e.ChildEnded, spec: WorkflowSpec | None) -> BaseException:
+    """The error a run ended with, as itself where its definition says so. Python prints the notes of `RunFailed`: the
+    frames of what failed in the run, and the command that shows more."""
+    error = _end_error(end) if spec is None else run_error(end, spec)
+    if isinstance(error, RunFailed):
+        if error.traceback:
+            error.add_note(f"In the run:\n{indent(error.traceback.rstrip(), '  ')}")
+        error.add_note(f"More: holdfast show {end.run}")
+    return error
+
+
+def _end_error(end: e.ChildEnded) -> BaseException:
+    failure = end.failure or Failure(type="Exception", message="")
+    message = end.failure.message if end.failure else ""
+    if end.status == "cancelled":
+        return RunCancelled(f"run {end.run} was cancelled: {message}", run_id=end.run, reason=message)
+    return RunFailed(
+        f"run {end.run} failed: {failure.type}: {message}",
+        run_id=end.run,
+        type=failure.type,
+        message=message,
+        traceback=failure.traceback,
+    )
+
+
+def view_of(row: RunRow, now: datetime, error: str = "", lost: str = "") -> RunView:
+    """A run's row, for people. `lost`: that its worker has gone."""
+    return RunView(
+        id=row.id,
+        workflow=row.workflow,
+        version=row.version,
+        status=row.status,
+        queue=row.queue,
+        priority=row.priority,
+        key=row.key,
+        parent=row.parent,
+        root=row.root,
+        attributes=row.attributes,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        updated_at=row.updated_at,
+        ended_at=row.ended_at,
+        available_at=row.available_at,
+        deadline=row.deadline,
+        worker=row.worker,
+        epoch=row.epoch,
+        turns=row.next_ordinal - 1,
+        doing=decode_doing(row.doing),
+        note="; ".join(filter(None, (lost, row.note, words(row.suspicion)))),
+        damage=row.damage,
+        seen_at=now,
+        error=error,
+    )

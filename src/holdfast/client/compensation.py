@@ -1,0 +1,66 @@
+"""Finishing a rollback by hand: what an ended run of a machine left undone is undone by a run of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.authoring.handle import Run
+from holdfast.authoring.machine.undo_plan import SUFFIX, Left
+from holdfast.authoring.script.place import place
+from holdfast.authoring.script.workflows import Call
+from holdfast.core import events as e
+from holdfast.core.turn import decode_rows
+from holdfast.errors import Conflict, RunNotFound, UnknownWorkflow
+from holdfast.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from holdfast.client.client import Client
+
+
+async def compensate(client: Client, run_id: str, *, by_hand: bool = False) -> Run[list[str]]:
+    """Starts the run that undoes what `run_id` left undone; the same one again, unless that failed."""
+    row = await client.store.get(run_id)
+    if row is None:
+        raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
+    if not row.status.is_terminal:
+        raise Conflict(f"run {run_id} is {row.status.value}: only a run that has ended has a rollback to finish")
+    left = await _left(client, row)
+    if not left:
+        raise Conflict(f"run {run_id} left nothing undone")
+    spec = client.registry.find(f"{row.workflow}{SUFFIX}", row.version)
+    if spec is None:
+        raise UnknownWorkflow(
+            f"run {run_id} is of {row.workflow!r}, which is not a machine of this app, so it has no undo here"
+        )
+    call: Call[list[str]] = Call(spec, spec.arguments.encode((run_id, left), {}), place(1))
+    number = 1
+    while True:
+        chosen = f"{run_id}~undo{number if number > 1 else ''}"
+        earlier = await client.store.get(chosen)
+        if earlier is None or not earlier.status.is_terminal or earlier.status.value == "completed":
+            return await client.start(call, id=chosen, by_hand=by_hand)
+        number += 1
+
+
+async def _left(client: Client, row: RunRow) -> list[Left]:
+    turns = decode_rows((await client.store.read({row.no: 1}))[row.no])
+    asked: dict[str, e.StepScheduled] = {}
+    done: dict[str, e.StepCompleted] = {}
+    for turn in turns:
+        for event in turn.events:
+            facts: Any = event.facts if isinstance(event, e.Adopted) else (event,)
+            for fact in facts:
+                if isinstance(fact, e.StepScheduled):
+                    asked[fact.key] = fact
+                elif isinstance(fact, e.StepCompleted):
+                    done[fact.key] = fact
+    end = turns[-1].events[-1]
+    keys = end.undone if isinstance(end, e.Failed | e.Cancelled) else ()
+    found = [(asked[key], done[key]) for key in keys if key in asked and key in done]
+    names = [event.blob for pair in found for event in pair if event.blob]
+    blobs = await client.store.get_blobs(names)
+
+    def text(event: e.Carrier) -> str:
+        return (blobs[event.blob] if event.blob else bytes(event.value)).decode()
+
+    return [Left(step.key, step.step or step.key, text(step), text(result)) for step, result in found]

@@ -1,0 +1,59 @@
+"""Deleting an ended run with its whole tree, on a client's word. What goes, and in which transaction, is
+`Upkeep.remove`: the same that retention uses."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.client.access import Access
+from holdfast.core.ids import check_id
+from holdfast.core.status import Status
+from holdfast.errors import Conflict, RunNotFound, RunOpen
+from holdfast.ports.facts import RunDeleted
+from holdfast.ports.runs import Filter, RunRow
+
+TRIES = 20
+BREATH = 0.05
+"""Seconds between two tries, while another transaction holds rows of the tree."""
+
+_OPEN = tuple(status for status in Status if not status.is_terminal)
+
+
+async def delete(client: Access, run_id: str) -> int:
+    """Deletes the tree; returns how many runs went. The store judges it again inside the transaction: nothing goes if
+    a run of it is open then."""
+    for _ in range(TRIES):
+        await check_deletable(client, run_id)
+        removed = await client.store.remove([run_id], None, is_asked=True)
+        if removed.trees:
+            if RunDeleted in client.telemetry.wanted:
+                client.telemetry.tell(RunDeleted(run_id, removed.runs, client.actor))
+            return removed.runs
+        await asyncio.sleep(BREATH)
+    raise Conflict(f"run {run_id} was not deleted: another transaction holds rows of its tree. Try again.")
+
+
+async def check_deletable(client: Access, run_id: str) -> RunRow:
+    """The row of a root whose whole tree has ended; otherwise an error that says what to do first. Reads only."""
+    row = await client.store.get(check_id(run_id, "run id"))
+    if row is None:
+        raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
+    if not row.status.is_terminal:
+        raise _open(row, f"run {run_id} is {row.status.value}")
+    if row.root != row.id:
+        raise Conflict(
+            f"run {run_id} is a child in the tree of {row.root}: a tree is deleted as a whole, from its root. "
+            f"Delete {row.root}, which deletes {run_id} too."
+        )
+    for one in (await client.store.list(Filter(root=row.id, statuses=_OPEN), limit=1)).runs:
+        raise _open(one, f"run {run_id} has ended, and {one.id} of its tree is {one.status.value}")
+    return row
+
+
+def _open(row: RunRow, what: str) -> RunOpen:
+    return RunOpen(
+        f"{what}: only a tree that has ended can be deleted. Cancel {row.id} (or kill it) and wait for its end first: "
+        f"holdfast cancel {row.id}",
+        run_id=row.id,
+        status=row.status.value,
+    )

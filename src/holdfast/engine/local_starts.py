@@ -1,0 +1,182 @@
+"""Runs that are made, claimed and begun here, in one transaction.
+
+A run that is started beside its worker needs no claim by a second transaction, and its first turn is known before the
+run exists: the program is activated over the row it will have, and run, lease and turn are written together. Until the
+store has answered the session is unborn. No body starts, and the comparison of what is held (`Engine.check_held`) does
+not know the session: its question may be asked before the run is made and answered afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any, cast
+
+from holdfast.core.run import Run
+from holdfast.core.turn import Turn
+from holdfast.engine import report
+from holdfast.engine.home import EngineHome
+from holdfast.engine.report import close
+from holdfast.engine.session import Session
+from holdfast.ports.facts import RunFound, Trouble
+from holdfast.ports.journal import Commit, Committed
+from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
+from holdfast.turn.history import Loaded
+from holdfast.turn.replay import Replay, Replayed
+
+
+class Beginnings:
+    """See the module."""
+
+    def __init__(self, engine: EngineHome) -> None:
+        self._engine = engine
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._unanswered: set[str] = set()
+        self._lost: dict[str, Session] = {}
+        self._is_closed = False
+        self.unborn: dict[str, Session] = {}
+
+    def __len__(self) -> int:
+        """Runs that were asked for and are not held yet. Each has its slot from the moment it was asked for: however
+        many are started at once, no more of them begin here than there are slots."""
+        return len(self._unanswered)
+
+    async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, instance: str, is_named: bool) -> Creation:
+        """Makes the run and begins it. `is_named`: the caller chose its id, so that it may be in use.
+
+        A caller who gives up loses the handle, never the run: the answer still finds its session.
+        """
+        engine, name = self._engine, new.row.run
+        if name in engine.sessions or name in engine.opening:
+            return await engine.store.create(new, key_since=key_since)
+        engine.opening.add(name)
+        self._unanswered.add(name)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Creation] = loop.create_future()
+        self._tasks.add(loop.create_task(self._answer(answer, new, turn, key_since, instance, is_named)))
+        return await answer
+
+    async def _answer(self, answer: asyncio.Future[Creation], new: NewRun, *how: Any) -> None:
+        """Its outcome, for callers that still wait. A future beside the task costs less than a shield around it."""
+        try:
+            made = await self._make(new, *how)
+            if not answer.done():
+                answer.set_result(made)
+        except asyncio.CancelledError:
+            answer.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 it is the caller's
+            if not answer.done():
+                answer.set_exception(error)
+        finally:
+            self._tasks.discard(cast("asyncio.Task[Any]", asyncio.current_task()))
+
+    async def _make(self, new: NewRun, turn: Turn, key_since: datetime, instance: str, is_named: bool) -> Creation:
+        engine, name = self._engine, new.row.run
+        session: Session | None = None
+        try:
+            first: Commit | None = None
+            # Whether a unique value is free is known in the transaction alone: until then no code of the workflow runs.
+            if not new.unique and not await self._is_in_use(new, key_since, is_named):
+                session, first = self._unborn(new, turn)
+            made = await engine.store.create(
+                new, key_since=key_since, instance=instance, worker=engine.worker_id, first=first
+            )
+            if session is not None and isinstance(made, Made) and made.first is not None and not self._is_closed:
+                self._born(session, made.run.no, made.first)
+            else:
+                self._discard(session)
+                session = None
+                if isinstance(made, Made) and made.run.instance == instance and made.first is None:
+                    await engine.take_on([made.run], {name: new.row})
+            return made
+        except BaseException:  # refused, or the answer was lost: the run may be there all the same
+            if session is not None and name not in engine.sessions:
+                self._lost[name] = session
+            engine.doubt()
+            raise
+        finally:
+            self.unborn.pop(name, None)
+            engine.opening.discard(name)
+            if name in self._unanswered:  # it was not born
+                self._unanswered.discard(name)
+                engine.freed()
+
+    async def _is_in_use(self, new: NewRun, key_since: datetime, is_named: bool) -> bool:
+        """Whether the id or key certainly is: then not even the workflow's own code is entered for nothing."""
+        store, started = self._engine.store, new.started
+        if is_named and await store.get(new.row.run) is not None:
+            return True
+        if not started.key:
+            return False
+        page = await store.list(Filter(workflow=started.workflow, key=started.key), limit=1)
+        return any(run.created_at > key_since for run in page.runs)
+
+    def _unborn(self, new: NewRun, turn: Turn) -> tuple[Session | None, Commit | None]:
+        """The session of a run that is not there yet, and its first turn; neither if the program cannot be made."""
+        engine = self._engine
+        run = Run(new.row.run)
+        run.apply(turn)
+        blobs = {name: data for name, data in new.blobs if isinstance(data, bytes)}
+        try:
+            replay = Replay(Loaded(run, [turn]), engine.registry, engine.settings)
+            if replay.spec is None:  # a flow that is not known here yet
+                return None, None
+            if replay.needs:
+                replay.give(blobs)
+            result = replay.finish()
+            assert isinstance(result, Replayed), result
+            program = result.program
+            session = Session(engine, 0, 1, 0, run, program)
+            self.unborn[run.id] = session
+            session.open(run, program)
+        except Exception as error:  # noqa: BLE001 the run is made all the same
+            what = "could not be begun with its start; it is claimed like any other"
+            engine.telemetry.tell(Trouble(what, error, run=run.id, is_known=False, is_bug=True))
+            self._discard(self.unborn.get(run.id))
+            return None, None
+        assert session.unsent is not None, "a run that was never activated takes a turn"
+        return session, session.unsent
+
+    def _born(self, session: Session, no: int, verdict: Committed) -> None:
+        engine, name = self._engine, session.machine.run.id
+        self.unborn.pop(name, None)
+        self._unanswered.discard(name)
+        engine.sessions[name] = session
+        report.claimed(session, is_new=True)
+        if engine.is_draining:
+            session.drain()
+        session.born(no, verdict)
+
+    def _discard(self, session: Session | None) -> None:
+        if session is not None:
+            self.unborn.pop(session.run.id, None)
+            close(self._engine.telemetry, session.program, session.run.id)
+            self._engine.freed()
+
+    # -- answers that were lost ----------------------------------------------------------------------------------------
+
+    def found(self, row: RunRow) -> bool:
+        """A run that the store counts as ours and nobody here knows: if its start was not answered, it is born now.
+        Nobody else can have written the turn, so the session stands where the journal ends."""
+        session = self._lost.pop(row.id, None)
+        if session is None:
+            return False
+        if row.epoch != session.epoch or row.next_ordinal != session.run.ordinal + 1 or self._is_closed:
+            self._discard(session)
+            return False
+        self._engine.telemetry.tell(RunFound(row.id))
+        self._born(session, row.no, Committed(0, row.inbox_last))
+        return True
+
+    def give_up(self) -> None:
+        """What was not found by now was never made."""
+        while self._lost:
+            self._discard(self._lost.popitem()[1])
+
+    async def close(self, limit: float) -> None:
+        """Waits for the answers under way, but not for ever."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=limit)
+        self._is_closed = True
+        self.give_up()

@@ -1,0 +1,115 @@
+"""Schedules in a real browser: what is next, what ran, what was missed, and what people do to them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from tests.page import samples
+from tests.page.fake import Site
+from tests.page.samples import Json, instant
+
+DAY = 86_400
+
+
+def schedule(name: str, **more: Any) -> Json:
+    upcoming = [instant(3 * 3600 + 30 + number * DAY) for number in range(5)]
+    return {
+        "name": name, "workflow": "reprice", "in_words": "At 03:00, in Europe/Berlin", "next": upcoming[0],
+        "upcoming": upcoming, "last": instant(-DAY), "last_run": f"{name}@2026-03-29T03:00:00+02:00",
+        "last_status": "completed", "fired": 30, "missed": 0, "skipped": 0, "buffered": 0, "overlap": "skip",
+        "paused": False, "reason": "", "declared_by": "worker-1", "by_hand": False, "is_declared": True,
+    } | more  # fmt: skip
+
+
+def with_schedules(site: Site) -> None:
+    still: Json = {"next": None, "upcoming": []}
+    nightly = schedule("nightly", missed=2, skipped=1)
+    site.answers["schedules"] = {
+        "schedules": [
+            nightly,
+            schedule("pulse", in_words="every 15 min", last_status="failed", is_declared=False),
+            schedule("stock", paused=True, reason="stock-taking", **still),
+            schedule("once", in_words="at 2026-12-24 18:00 UTC", last="", last_run="", last_status="", **still),
+        ],
+        "problems": [],
+        "next": "",
+    }
+    runs = [
+        samples.run("nightly@2026-03-29T03:00:00+02:00", "completed", workflow="reprice"),
+        samples.run("nightly@2026-03-28T03:00:00+01:00", "failed", workflow="reprice"),
+    ]
+    site.answers["schedule"] = {"schedule": nightly, "runs": runs}
+
+
+async def test_schedules_say_when_they_run_and_how_the_last_run_ended(page: Page, site: Site) -> None:
+    """Contract: words, the next time (UTC on hover), the last run with its status, missed slots, why it is paused."""
+    with_schedules(site)
+    await page.goto(f"{site.url}/schedules")
+    nightly = page.get_by_label("nightly", exact=True)
+    for text in ("At 03:00, in Europe/Berlin", "completed", "2 missed, 1 skipped", "starts reprice"):
+        await expect(nightly).to_contain_text(text)
+    await expect(nightly).to_contain_text(re.compile("next .*, in 3 h"))
+    await expect(nightly.locator("time")).to_have_attribute("title", re.compile("UTC$"))
+    await expect(page.get_by_label("pulse", exact=True)).to_contain_text("no live worker declares it")
+    await expect(page.get_by_label("stock", exact=True)).to_contain_text("stock-taking")
+    await expect(page.get_by_label("once", exact=True)).to_contain_text("over: no slot is left")
+    await nightly.get_by_role("link", name="nightly@").click()
+    await expect(page).to_have_url(f"{site.url}/run?id=nightly%402026-03-29T03%3A00%3A00%2B02%3A00")
+
+
+async def test_a_schedule_shows_its_next_times_and_last_runs(page: Page, site: Site) -> None:
+    with_schedules(site)
+    await page.goto(f"{site.url}/schedules")
+    await page.get_by_role("link", name="nightly", exact=True).click()
+    await expect(page).to_have_url(f"{site.url}/schedules?name=nightly")
+    await expect(page.get_by_label("next times").get_by_role("listitem")).to_have_count(5)
+    runs = page.get_by_label("last runs").get_by_role("listitem")
+    await expect(runs).to_have_count(2)
+    await expect(runs.nth(1)).to_contain_text(re.compile("nightly@2026-03-28.*failed"))
+
+
+async def test_acts_ask_first(page: Page, site: Site) -> None:
+    """Contract: nothing is sent before the dialog is confirmed; each act is sent with the schedule's name."""
+    with_schedules(site)
+    site.answers |= {
+        "schedule/pause": {"schedule": schedule("nightly")},
+        "schedule/resume": {"schedule": schedule("stock")},
+        "schedule/trigger": {"schedule": schedule("nightly"), "run": "nightly@trigger:1"},
+    }
+    await page.goto(f"{site.url}/schedules")
+    nightly, dialog = page.get_by_label("nightly", exact=True), page.get_by_role("dialog")
+    await nightly.get_by_role("button", name="Trigger").click()
+    await expect(dialog).to_contain_text("A run starts now")
+    await dialog.get_by_role("button", name="Not now").click()
+    assert site.posts == []
+    await nightly.get_by_role("button", name="Trigger").click()
+    await dialog.get_by_role("button", name="Trigger").click()
+    await expect(page.locator(".toast").last).to_contain_text("nightly@trigger:1")
+    await nightly.get_by_role("button", name="Pause").click()
+    await dialog.get_by_label("Reason").fill("stock-taking")
+    await dialog.get_by_role("button", name="Pause").click()
+    await expect(page.locator(".toast").last).to_contain_text("paused")
+    await page.get_by_label("stock", exact=True).get_by_role("button", name="Resume").click()
+    await dialog.get_by_role("button", name="Resume").click()
+    await expect(page.locator(".toast").last).to_contain_text("resumed")
+    assert site.posts == [
+        ("schedule/trigger", {"name": "nightly"}, {}),
+        ("schedule/pause", {"name": "nightly"}, {"reason": "stock-taking"}),
+        ("schedule/resume", {"name": "stock"}, {}),
+    ]
+
+
+async def test_without_schedules_the_page_says_how_to_declare_one(page: Page, site: Site) -> None:
+    await page.goto(f"{site.url}/schedules")
+    await expect(page.locator(".empty")).to_contain_text("App(workflows=[reprice], schedules=[nightly])")
+
+
+async def test_a_schedule_that_cannot_be_read_is_named(page: Page, site: Site) -> None:
+    with_schedules(site)
+    site.answers["schedules"]["problems"] = ["schedule broken: its row cannot be read"]
+    await page.goto(f"{site.url}/schedules")
+    await expect(page.get_by_role("alert")).to_contain_text("schedule broken")
+    await expect(page.get_by_label("nightly", exact=True)).to_be_visible()

@@ -1,0 +1,16 @@
+"""`holdfast start`: which run it gives."""
+
+from __future__ import annotations
+
+from tests.unit.cli.conftest import Cli
+
+
+def test_a_unique_value_gives_its_open_run(cli: Cli) -> None:
+    """Contract: --unique gives the open run of that value; --if-exists reject names it; its end frees the value."""
+    run = cli.start("hello", "name=x", "--unique", "x")
+    again = cli("start", "shop:app", "hello", "name=x", "--unique", "x", "--json")
+    assert again.json == {"run": run, "outcome": "existing"}
+    refused = cli("start", "shop:app", "hello", "name=x", "--unique", "x", "--if-exists", "reject")
+    assert (refused.code, run in refused.error) == (1, True)
+    cli.finish(run)
+    assert cli.start("hello", "name=x", "--unique", "x", "--if-exists", "reject") != run
