@@ -189,7 +189,7 @@ class Client:
         started, key_since = new.started, turn.at - KEY_WINDOW
         if connection is not None:
             return await self.store.create_within(connection, new, key_since=key_since)
-        local = self.local if started.available_at is None else None
+        local = self.local if started.available_at == turn.at else None  # a delayed run is not begun at once
         if local is not None and local.wants(started.workflow, started.version, started.queue):
             run.expect()
             return await local.make(new, turn, key_since=key_since, is_named=is_named)

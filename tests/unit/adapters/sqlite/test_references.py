@@ -57,6 +57,7 @@ def _as_before(path: Path, run: int) -> None:
         CREATE INDEX run_blobs_by_blob ON run_blobs (blob);
         ALTER TABLE exposed DROP COLUMN refers;
         DROP TABLE schedules;
+        DROP TABLE uniques;
         """
     )
     connection.execute("INSERT INTO run_blobs (run, blob) VALUES (?, ?)", (run, bytes.fromhex(hash_of(INNER))))  # pyright: ignore[reportUnknownMemberType]
@@ -65,7 +66,7 @@ def _as_before(path: Path, run: int) -> None:
 
 
 def test_a_new_file_has_the_tables_of_a_migrated_one(tmp_path: Path) -> None:
-    """Promise: schema 5 is the same, however a file came to it."""
+    """Promise: the schema is the same, however a file came to it."""
     new, old = apsw.Connection(":memory:"), apsw.Connection(":memory:")
     migrate(new)
     migrate(old, MIGRATIONS[:4])
