@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "show": "Show one run: what it is doing and what it did.",
         "follow": "Follow a run as it happens.",
         "workers": "List workers and what they serve.",
+        "queues": "List queues; pause and resume them, change their rules.",
         "schedules": "List schedules; pause, resume, trigger, backfill and remove them.",
         "manifest": "Show what an app can run.",
         "dashboard": "Serve the page and the HTTP API.",

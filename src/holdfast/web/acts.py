@@ -44,6 +44,7 @@ class StartBody(Body, frozen=True):
     attributes: dict[str, str] = {}
     if_exists: Literal["return", "reject"] | None = None
     unique: str | None = None
+    share: str | None = None
 
 
 class SignalBody(Body, frozen=True):
@@ -121,6 +122,7 @@ async def start(call: Call) -> Any:
         attributes=given.attributes,
         if_exists=given.if_exists,
         unique=given.unique,
+        share=given.share,
         by_hand=True,
     )
     view = await run.view()

@@ -85,6 +85,7 @@ class Clients:
             "key": plan.key or None,
             "delay": plan.delay or None,
             "deadline": plan.deadline or None,
+            "share": plan.share or None,
         }
         if plan.items:
             inputs = [play(plan.plan) for _ in range(plan.items)]

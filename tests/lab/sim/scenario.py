@@ -63,6 +63,8 @@ class RunPlan:
     """When its client cancels an errand of it, and not the run itself."""
     kills_at: float = -1.0
     pauses_at: float = -1.0
+    share: str = ""
+    """What it competes as at the gate of its queue."""
 
     @property
     def is_disturbed(self) -> bool:
@@ -90,6 +92,9 @@ class Scenario:
     """The share of its answers that get lost."""
     knocks: float = 0.0
     """How often a signal arrives just before an end."""
+    at_once: int = 0
+    """How many runs may have begun and not ended; 0: any number. Children ride on the places of their parents."""
+    share_at_once: int = 0
 
 
 def draw(rng: random.Random) -> Scenario:
@@ -115,7 +120,18 @@ def draw(rng: random.Random) -> Scenario:
         losses=rng.choice((0.0, 0.0, 0.1)),
     )
     _draw_endings(rng, scenario)
+    _draw_queue(rng, scenario, verbs)
     return scenario
+
+
+def _draw_queue(rng: random.Random, scenario: Scenario, verbs: list[str]) -> None:
+    """The rules of the queue. Drawn last. Runs that wait for others must not hold the places that those need."""
+    if rng.random() < 0.3 and not {"topic", "publish", "talk"} & set(verbs):
+        scenario.at_once = rng.choice((1, 2, 3, 8))
+        scenario.share_at_once = rng.choice((0, 0, 1, 2))
+    if scenario.at_once or rng.random() < 0.1:
+        for run in scenario.runs:
+            run.share = rng.choice(("", "a", "b", "c"))
 
 
 def _draw_endings(rng: random.Random, scenario: Scenario) -> None:

@@ -115,6 +115,8 @@ class _HousedStore:
         self.expired, self.remove, self.held_only_by = inner.expired, inner.remove, inner.held_only_by
         self.contents, self.space = inner.contents, inner.space
         self.schedule, self.schedules, self.due_schedules = inner.schedule, inner.schedules, inner.due_schedules
+        self.queue, self.queues = inner.queue, inner.queues
+        self.change_queue, self.queue_load = inner.change_queue, inner.queue_load
         self.subscribe, self.changes = inner.subscribe, inner.changes
 
     @property

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from holdfast.adapters.memory.leases import Leases
 from holdfast.adapters.memory.overview import Looking
+from holdfast.adapters.memory.queues import Queued
 from holdfast.adapters.memory.run_list import cursor, matches, place, position
 from holdfast.adapters.memory.schedules import Scheduled
 from holdfast.adapters.memory.transaction import watching
@@ -29,7 +30,7 @@ __all__ = ["MemoryStore"]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore(Leases, Looking, Scheduled):
+class MemoryStore(Leases, Looking, Queued, Scheduled):
     """A `ports.store.Store` in memory."""
 
     # -- journal -------------------------------------------------------------------------------------------------------

@@ -13,10 +13,11 @@ from holdfast.ports.blobs import BlobKind
 from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Kind
 from holdfast.ports.leases import WorkerRow
+from holdfast.ports.queues import StoredQueue
 from holdfast.ports.runs import RunRow
 from holdfast.ports.schedules import StoredSchedule
 
-__all__ = ["Adoption", "Blob", "Duty", "Letter", "Registration", "Source", "Tables", "Watch"]
+__all__ = ["Adoption", "Blob", "Duty", "Letter", "Line", "Registration", "Source", "Standing", "Tables", "Watch"]
 
 Source: TypeAlias = tuple[Literal["row", "message", "value", "snapshot"], int | str]
 """What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, its snapshot."""
@@ -90,6 +91,25 @@ class Duty:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a run stands to the gate of its queue: it waits there, is called out of line for a cancel or a pause, or has
+    its place. `share`: what it competes as."""
+
+    share: str
+    how: Literal["waits", "called", "begun"]
+
+
+@dataclass(slots=True)
+class Line:
+    """Who waits at the gate of a queue: the virtual time that it has reached, that of each share with runs waiting, and
+    up to when its rate is used up (microseconds)."""
+
+    time: int = 0
+    until: int = 0
+    shares: dict[str, int] = field(default_factory=dict[str, int])
+
+
 @dataclass(slots=True)
 class Tables:
     """Everything. Runs are known by number inside and by id outside; no number is used twice."""
@@ -112,6 +132,10 @@ class Tables:
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
     schedules: dict[str, StoredSchedule] = field(default_factory=dict[str, StoredSchedule])
+    queues: dict[str, StoredQueue] = field(default_factory=dict[str, StoredQueue])
+    lines: dict[str, Line] = field(default_factory=dict[str, Line])
+    standings: dict[int, Standing] = field(default_factory=dict[int, Standing])
+    """Of each run that its queue counts."""
     workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
     freed: dict[int, tuple[str, Weight]] = field(default_factory=dict[int, tuple[str, Weight]])
     """Of each run the dead instance it was last freed from, and what that death added."""

@@ -29,6 +29,7 @@ from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrations import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.overview import Looking
+from holdfast.adapters.postgres.queues import Queued
 from holdfast.adapters.postgres.read_batches import Gathered
 from holdfast.adapters.postgres.schedules import Scheduled
 from holdfast.adapters.postgres.shared_transactions import Lending
@@ -104,7 +105,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
+class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Scheduled, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(

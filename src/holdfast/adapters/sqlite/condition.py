@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 
+from holdfast.adapters.sql.rows import backlog_row
+from holdfast.adapters.sql.run_list import PIECE, damaged_of
+from holdfast.adapters.sqlite import condition_statements as sql
 from holdfast.adapters.sqlite.connection import Durability
-from holdfast.ports.condition import Condition
+from holdfast.core.turn import micros
+from holdfast.ports.clock import Clock
+from holdfast.ports.condition import Backlog, Condition
+from holdfast.ports.runs import RunRow
 
 SOUND = (3, 51, 3)
 """Before it, connections that write and checkpoint together could corrupt the file (the WAL-reset bug)."""
@@ -22,6 +31,27 @@ _DURABILITY: dict[Durability, str] = {
 
 LONG_LOG = 64 * 1024 * 1024
 """Bytes. The writer keeps the log far below this unless a reader is in its way."""
+
+
+class Examined(ABC):
+    """The part of a SQLite store that says what is wrong with its rows, and who waits."""
+
+    @abstractmethod
+    def _rows(self, statement: str, *values: object) -> Any: ...
+
+    @property
+    @abstractmethod
+    def clock(self) -> Clock:
+        """The clock of the store."""
+
+    async def backlog(self) -> Sequence[Backlog]:
+        """See `ports.condition`. Off the event loop."""
+        rows = await asyncio.to_thread(self._rows, sql.BACKLOG, micros(self.clock.now()))
+        return [backlog_row(row) for row in rows]
+
+    async def damaged(self, *, limit: int) -> Sequence[RunRow]:
+        """See `ports.condition`. Off the event loop."""
+        return await asyncio.to_thread(damaged_of, lambda after: self._rows(sql.OPEN_RUNS, after, PIECE), limit)
 
 
 def condition_of(durability: Durability, version: str | None = None, *, path: Path | None = None) -> Condition:

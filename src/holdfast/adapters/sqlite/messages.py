@@ -11,6 +11,9 @@ from holdfast.core.messages import undelivered_id, with_key, with_status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit
 
+CALLS = frozenset({"cancel", "pause"})
+"""Messages that a run at the gate of its queue gets at once."""
+
 
 def send(transaction: Transaction, message: Message) -> Delivery:
     """Stores the message under the run's next number and wakes the run. The same id again changes nothing."""
@@ -25,7 +28,7 @@ def send(transaction: Transaction, message: Message) -> Delivery:
         return Ended(status)
     now = transaction.now
     transaction.run(sql.DELIVER, (no, last + 1, message.id, message.kind, message.body, now, message.checksum))
-    transaction.run(sql.WAKE, (last + 1, now, no))
+    transaction.run(sql.WAKE, (last + 1, now, no, message.kind in CALLS))
     keep_blobs(transaction, message.blobs)
     refer(transaction, no, ("message", last + 1, ""), message.references)
     transaction.hint(message.run)
@@ -43,7 +46,7 @@ def tell_sender(transaction: Transaction, commit: Commit, message: Message, refu
     if commit.is_terminal:
         transaction.run(sql.NUMBER, (last, commit.no))
     else:
-        transaction.run(sql.WAKE, (last, transaction.now, commit.no))
+        transaction.run(sql.WAKE, (last, transaction.now, commit.no, False))
         transaction.hint(commit.row.run)
 
 
@@ -66,7 +69,7 @@ def replace(transaction: Transaction, message: Message, place: int) -> Delivery:
     keep_blobs(transaction, message.blobs)
     forget(transaction, no, ("message", place, ""))
     refer(transaction, no, ("message", place, ""), message.references)
-    transaction.run(sql.WAKE, (last, now, no))
+    transaction.run(sql.WAKE, (last, now, no, False))
     transaction.hint(message.run)
     return Accepted()
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from holdfast.client.client import Client
 from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.queues import queue_findings
 from holdfast.client.inspect.schedules import schedule_findings
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import format_duration
@@ -48,6 +49,8 @@ async def store_findings(client: Client) -> AsyncIterator[Finding]:
     if isinstance(store, Diagnosable):
         for finding in _waiting(await store.backlog(), workers, store.clock.now()):
             yield finding
+    async for finding in queue_findings(client):
+        yield finding
     async for finding in schedule_findings(client, workers):
         yield finding
     async for finding in _suspects(client):

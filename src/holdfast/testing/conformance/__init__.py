@@ -24,8 +24,8 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases machine_logs overview "
-    "ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
-    "turn_rows turn_table uniques upkeep world"
+    "ownership parking queue_load queue_shares queues receipts references runs schedules shares snapshots suite "
+    "suspects transactions trees turn_rows turn_table uniques upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -46,6 +46,9 @@ from holdfast.testing.conformance.machine_logs import MachineLogSuite  # noqa: E
 from holdfast.testing.conformance.overview import OverviewSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
+from holdfast.testing.conformance.queue_load import QueueLoadSuite  # noqa: E402
+from holdfast.testing.conformance.queue_shares import QueueSharesSuite  # noqa: E402
+from holdfast.testing.conformance.queues import QueuesSuite  # noqa: E402
 from holdfast.testing.conformance.receipts import ReceiptsSuite  # noqa: E402
 from holdfast.testing.conformance.references import ReferencesSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
@@ -78,6 +81,9 @@ __all__ = [
     "OverviewSuite",
     "OwnershipSuite",
     "ParkingSuite",
+    "QueueLoadSuite",
+    "QueueSharesSuite",
+    "QueuesSuite",
     "ReceiptsSuite",
     "ReferencesSuite",
     "RunsSuite",
@@ -108,6 +114,9 @@ class StoreSuite(
     RunsSuite,
     UniquesSuite,
     SchedulesSuite,
+    QueuesSuite,
+    QueueSharesSuite,
+    QueueLoadSuite,
     OverviewSuite,
     InboxSuite,
     ReceiptsSuite,
