@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from benchmarks.program import app_at, many, one
 from benchmarks.throughput import finished
 from holdfast import App, Call
 from holdfast.config import Configuration, RecoverySettings
+from holdfast.ports.leases import ClaimRequest, WorkerRow
 
 MOST_CALLS_OF_A_RUN = 460
 MOST_CALLS_OF_A_STEP = 155
@@ -83,6 +85,33 @@ async def test_a_unique_value_costs_its_own_start_alone(tmp_path: Path) -> None:
     plain = {"BEGIN IMMEDIATE": 1, "INSERT INTO runs": 1, "INSERT INTO events": 1, "COMMIT": 1}
     assert words["none"] == plain
     assert words["unique"] == {**plain, "SELECT * FROM": 1, "INSERT INTO uniques": 1}
+
+
+async def test_rules_of_a_queue_cost_the_runs_of_that_queue_alone(tmp_path: Path) -> None:
+    """Promise: beside a queue with rules, a run of another queue is made, claimed and ended by the same statements."""
+    words: dict[str, Counter[str]] = {}
+    with Connections() as connections:
+        async with app_at(f"sqlite:///{tmp_path / 'queues.db'}") as app:
+            for name in ("without rules", "beside rules"):
+                with connections.counted() as statements:
+                    await app.start(one(1))
+                    store = (await app.client()).store
+                    worker = WorkerRow(
+                        instance=name,
+                        worker="w",
+                        queues=("default",),
+                        definitions=((one.name, one.spec.version),),
+                        pid=0,
+                        host="",
+                        started_at=store.clock.now(),
+                    )
+                    await store.register(worker, timedelta(hours=1), takes_over="none")
+                    claims = await store.claim(ClaimRequest(worker=worker, limit=5, max_claims=5))
+                    assert len(claims.runs) == 1
+                words[name] = Counter(text for text in statements.elements() if "data_version" not in text)
+                await app.pause_queue("mail")
+    assert words["without rules"] == words["beside rules"]
+    assert not [text for text in words["beside rules"] if "shares" in text or "runs_begun" in text]
 
 
 @pytest.mark.parametrize("steps", [20, 40])

@@ -100,7 +100,8 @@ class QueueGate:
             yield from sorted((found[0] if found else self._time, share) for found, share in times)
             return
         after: tuple[int, str] = (-1, "")
-        while page := self._transaction.rows(sql.IN_LINE, (self._queue, *after, PAGE)):
+        size = min(self._request.limit + 1, PAGE)
+        while page := self._transaction.rows(sql.IN_LINE, (self._queue, *after, size)):
             yield from page
             after = page[-1]
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from holdfast.testing.conformance.queues import end, mail_worker, make, rules
-from holdfast.testing.conformance.suite import Suite, shows
+from holdfast.testing.conformance.suite import Suite
 from holdfast.testing.conformance.world import World, seconds
 
 
@@ -110,7 +110,6 @@ class QueueSharesSuite(Suite):
         world.clock.advance(5)
         assert await world.claimed_ids(worker) == ["later"]
 
-    @shows("L6")
     async def test_a_tenant_with_much_to_do_does_not_delay_another(self, world: World) -> None:
         """Contract: in claims, a run of a share with few runs waits at most twice as long as it would alone among as
         many shares, however many runs the other share has."""

@@ -13,7 +13,7 @@ from holdfast.ports.inbox import message as compose
 from holdfast.ports.leases import Taken, WorkerRow
 from holdfast.ports.queues import QueueChange
 from holdfast.ports.runs import Made
-from holdfast.testing.conformance.suite import Suite, shows
+from holdfast.testing.conformance.suite import Suite
 from holdfast.testing.conformance.world import DONE, World, request, seconds, signal
 from holdfast.upkeep.imposition import impose
 
@@ -217,7 +217,6 @@ class QueuesSuite(Suite):
         await rules(world, at_once=1)
         assert await world.claimed_ids(other) == ["r1"]
 
-    @shows("S16")
     async def test_a_rate_is_never_exceeded(self, world: World) -> None:
         """Contract: by the store's clock, in any window no more begin than the rate and its burst allow, whoever
         claims; and not fewer than the rate either."""
