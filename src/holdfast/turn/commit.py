@@ -46,9 +46,8 @@ def finish(
     if run.round == "due" and not was_due:
         extras["messages"] = (*extras.get("messages", ()), _ask_for_round(run))
     is_late = run.past_deadline is not None and not was_late
-    if is_late or (draft.is_terminal and not was_late):
-        if cancels := _to_children(run, is_late=is_late):
-            extras["messages"] = (*extras.get("messages", ()), *cancels)
+    if (is_late or (draft.is_terminal and not was_late)) and (cancels := _to_children(run, is_late=is_late)):
+        extras["messages"] = (*extras.get("messages", ()), *cancels)
     if in_rounds:
         extras["messages"] = (*extras["messages"], *(_no_more_rounds(run, child) for child in in_rounds))
     return Commit(
