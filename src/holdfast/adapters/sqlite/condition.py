@@ -82,8 +82,9 @@ def _contention(path: Path, durability: Durability) -> Iterator[str]:
     finally:
         connection.close()
     if waited >= LONG_WAIT:
+        in_vain = " in vain" if waited >= PATIENCE else ""
         yield (
-            f"a write waited {min(waited, PATIENCE):.1f} s for the write lock{' in vain' if waited >= PATIENCE else ''}: "
+            f"a write waited {min(waited, PATIENCE):.1f} s for the write lock{in_vain}: "
             f"other processes write to this file. A tool that left a transaction open stops every run (lsof {path} "
             "names the processes); many workers on one file are better served by PostgreSQL"
         )
