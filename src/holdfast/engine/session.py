@@ -163,7 +163,7 @@ class Session:
         """The run stands where its journal ends: it begins, or continues after a refused turn that left `kept`."""
         if messages and self.machine.state is State.NEW:
             self._pace.taken(len(run.waits))
-        self.take(i.Opened(self._now(), run, program, messages, last, kept))
+        self.take(i.Opened(self.home.clock.now(), run, program, messages, last, kept))
 
     def messages(self, events: Sequence[e.AnyEvent], inbox_last: int) -> None:
         """What was in the inbox."""
@@ -184,7 +184,7 @@ class Session:
     def born(self, no: int, verdict: Committed) -> None:
         """The run exists now, with its first turn."""
         self.unsent = None
-        self.take(i.Verdict(self._now(), verdict, no))
+        self.take(i.Verdict(self.home.clock.now(), verdict, no))
 
     def released(self, is_ours: bool) -> None:
         """The store answered a release."""
