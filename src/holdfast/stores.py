@@ -30,7 +30,7 @@ async def open_store(
 ) -> Store:
     """The store of an address, its blobs where they are to be; adapters are imported where they are chosen."""
     chosen = settings or StoreSettings()
-    home = home_of(url, blobs or chosen.blobs, is_shared=chosen.shared)
+    home = home_of(url, blobs or chosen.blobs, is_shared=chosen.shared, telemetry=telemetry)
     store = await _open_store(url, chosen, telemetry)
     try:
         mark = await store.mark("folder")
@@ -44,7 +44,7 @@ async def open_store(
         raise
 
 
-def home_of(url: str, address: str, *, is_shared: bool) -> BlobHome | None:
+def home_of(url: str, address: str, *, is_shared: bool, telemetry: Telemetry | None = None) -> BlobHome | None:
     """The home that `blobs=` names; None for "store". `InvalidInput` if the address is wrong, or cannot hold for all
     workers of the store at `url`."""
     if address == "store":
@@ -52,7 +52,7 @@ def home_of(url: str, address: str, *, is_shared: bool) -> BlobHome | None:
     if address.startswith("s3:"):
         from holdfast.adapters.s3 import S3Home, parse_s3_address
 
-        return S3Home(parse_s3_address(address))
+        return S3Home(parse_s3_address(address), tell=None if telemetry is None else telemetry.tell)
     from holdfast.adapters.blobs.folder import folder_of
     from holdfast.adapters.blobs.folder_home import FolderHome
 
