@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.client.client import Client
 from holdfast.client.inspect.finding import Finding
-from holdfast.client.inspect.managers import lease_findings
+from holdfast.client.inspect.managers import LeaseReport, lease_findings, read_leases
 from holdfast.config import LeaseSettings, StoreSettings
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.ports.blob_home import BlobHome
@@ -162,9 +162,20 @@ async def lease_service_findings(settings: LeaseSettings, client: Client) -> lis
         async with granting(None, settings, settings.ttl, client, owns=False) as grants:
             if grants is None:
                 return []
-            return [finding async for finding in lease_findings(grants, client.store)]
+            return [finding async for finding in lease_findings(grants, client.store, settings.ttl)]
     except HoldfastError as error:
         return [Finding("leases", "problem", str(error))]
+
+
+async def lease_service_report(settings: LeaseSettings, client: Client, *, most: int) -> LeaseReport:
+    """The same for programs and pages. It changes nothing; `most`: so many grants are compared with the store."""
+    try:
+        async with granting(None, settings, settings.ttl, client, owns=False) as grants:
+            if grants is None:
+                return LeaseReport("store")
+            return await read_leases(grants, client.store, settings.ttl, most=most)
+    except HoldfastError as error:
+        return LeaseReport(settings.type, problem=str(error))
 
 
 async def schema_of(url: str) -> Schema | None:

@@ -183,9 +183,7 @@ async def test_a_look_keeps_no_claim_from_its_run(world: World) -> None:
     run = await app.start(child(1), id="r")
     now = world.store.clock.now()
     served = (("child", ""),)
-    row = WorkerRow(
-        instance="i", worker="w", queues=("default",), definitions=served, pid=1, host="h", started_at=now
-    )
+    row = WorkerRow(instance="i", worker="w", queues=("default",), definitions=served, pid=1, host="h", started_at=now)
     await world.store.register(row, timedelta(seconds=60), takes_over="none")
     schema = world.store.url.rpartition("schema=")[2].partition("&")[0]
     look = """SELECT (run).id FROM {}.claim(NULL, NULL, NULL, 'j', 'v', ARRAY['default'], ARRAY['child'], ARRAY[''], 10,

@@ -401,7 +401,7 @@ Fact: TypeAlias = (
     | RunCompacted | RunDeleted | BodyLeftBehind | SignalLost | MessageDamaged | StepStarted | StepCompleted
     | AttemptFailed | StepStopped | TurnsCommitted | TurnsGivenUp | StoreUnreachable | StoreReachable | CheckpointFailed
     | CheckpointWorks | NoticesLost | StoreTrouble | StoreLogGrew | BlobHomeWarned | WorkerStarted | WorkerStopped
-    | WorkerLate | WorkerTwin | FlowServed | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked | ProcessStopped
-    | GrantsLost | GrantsBack | Trouble | HookFailed
+    | WorkerLate | WorkerTwin | FlowServed | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked
+    | ProcessStopped | GrantsLost | GrantsBack | Trouble | HookFailed
 )  # fmt: skip
 """Something that happened: one of the classes of `holdfast.facts`. Match those you need, and leave the rest alone."""

@@ -62,9 +62,7 @@ _KEY = re.compile(r"([0-9a-f]{64})/([0-9]{10})")
 class S3Home:
     """A `ports.blob_home.BlobHome` in S3."""
 
-    def __init__(
-        self, address: S3Address, environ: Mapping[str, str] | None = None, tell: Tell | None = None
-    ) -> None:
+    def __init__(self, address: S3Address, environ: Mapping[str, str] | None = None, tell: Tell | None = None) -> None:
         self._address = address
         self._tell = tell or logged().tell
         self._store = _connect(address, os.environ if environ is None else environ)
