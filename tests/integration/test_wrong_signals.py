@@ -53,7 +53,7 @@ async def unchecked(app: App, run: Run[Any], name: str, value: Any, id: str) -> 
 
 @pytest.mark.parametrize("way", ["send", "handle"])
 async def test_a_run_cannot_send_its_child_a_value_of_another_type(world: World, way: str) -> None:
-    """Promise: a program knows the definitions of its children, so what it sends them is checked, before it is stored."""
+    """Promise: a program knows the definitions of its children: what it sends them is checked before it is stored."""
     wrong = Signal[str]("approved")
 
     @workflow
