@@ -92,8 +92,10 @@ class ChildRun(Run[R]):
     async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
         """Sends a signal with this turn."""
         program = self._program
+        data = channel.encode(value)
+        program.children.check_signal(self.id, channel.name, data)
         key = program.take_key(f"send {channel.name}")
-        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=channel.encode(value)))
+        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=data))
         program.receipts.sent(channel.name, self.id)
 
     async def cancel(self, reason: str = "") -> None:
