@@ -51,6 +51,7 @@ async def unchecked(app: App, run: Run[Any], name: str, value: Any, id: str) -> 
     await ClientRun[Any](await app.client(), run.id, None).signal(Signal[Any](name), value, id=id)
 
 
+@pytest.mark.spec("openworkflow.O116")
 @pytest.mark.parametrize("call", [named_in_the_body, declared, named_in_a_function])
 async def test_a_value_of_another_type_is_refused_where_it_is_sent(world: World, call: Any) -> None:
     """Promise: by the type that the workflow declares, or that its code names; nothing is stored."""
