@@ -53,4 +53,8 @@ async def test_two_stores_under_one_prefix_are_refused(
     transport = httpx.ASGITransport(app)
     async with first, httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         answer = (await http.get("/api/v1/doctor")).json()
+        report = (await http.get("/api/v1/leases")).json()
     assert f"{'NATS' if kind == 'nats' else kind} at {leases.endpoints[0]}: " in str(answer["findings"])
+    assert (report["manager"], report["problem"]) == ("NATS" if kind == "nats" else "etcd", "")
+    assert [(one["address"], one["problem"]) for one in report["members"]] == [(leases.endpoints[0], "")]
+    assert "leader" in report["members"][0]["role"]

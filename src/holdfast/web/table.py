@@ -96,6 +96,8 @@ ROUTES: tuple[Route, ...] = (
     _get("workflows", fleet.workflows, "What can be run.", answer=("format", "workflows", "step_retry")),
     _get("workflows/stats", fleet.stats, "How it went lately.", "workflow", "version", answer=("ended", "recent")),
     _get("workers", fleet.workers, "Who works.", "all", answer=("workers",)),
+    _get("leases", fleet.leases, "Who grants leases, and to whom.",
+         answer=("manager", "members", "holders", "compared", "disagreements", "problem")),
     _get("queues", fleet.queues, "What waits.", answer=("queues",)),
     _get("schedules", schedule_routes.listed, "What starts by itself.", "after", "limit",
          answer=("schedules", "problems", "next")),

@@ -338,8 +338,8 @@ class SqliteStore(Keeping, Looking, Scheduled):
     # -- condition -----------------------------------------------------------------------------------------------------
 
     async def condition(self) -> Condition:
-        """See `ports.condition`."""
-        return condition_of(self._durability, path=self._location.path)
+        """See `ports.condition`. Off the event loop."""
+        return await asyncio.to_thread(condition_of, self._durability, path=self._location.path)
 
     async def backlog(self) -> Sequence[Backlog]:
         """See `ports.condition`. Off the event loop."""
