@@ -162,11 +162,10 @@ class Client:
             refs=refs,
             trace="" if self.current_trace is no_trace else trace_now(self.current_trace),
         )
-        unique = check_name(unique, "unique") if unique is not None else ""
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
         new, turn = new_run(
-            run_id, started, now, blobs=blobs, needs=needs, input_hash=input_hash(call.args), unique=unique
+            run_id, started, now, blobs=blobs, needs=needs, input_hash=input_hash(call.args), unique=_unique(unique)
         )
         run: ClientRun[R] = ClientRun(self, run_id, spec)
         made = await self._create(run, new, turn, connection, is_named=id is not None)
@@ -305,6 +304,10 @@ def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, new: NewRun, if_e
         )
         raise Conflict(why, run=row.id)
     return row.id
+
+
+def _unique(value: str | None) -> str:
+    return check_id(value, "unique") if value is not None else ""
 
 
 def _priority(value: int) -> int:

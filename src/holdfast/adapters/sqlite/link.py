@@ -6,6 +6,7 @@ Not safe for two threads at once; the writer's lock sees to that.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -27,6 +28,9 @@ URGENT_PAGES = 8 * CHECKPOINT_PAGES
 LONG_PAGES = 16 * CHECKPOINT_PAGES
 """A log of this length that cannot be emptied is said in the process's own log, and again whenever it has doubled."""
 
+_TICK = 50_000_000
+"""Nanoseconds after a write in which another may leave the log's time as it is: some ticks of the coarsest clock."""
+
 
 class Link:
     """A connection that can be replaced."""
@@ -39,6 +43,8 @@ class Link:
         self._path = str(board.store)
         self._connection: apsw.Connection | None = None
         self._version_seen = -1
+        self._log = f"{self._path}-wal"
+        self._log_seen: tuple[int, int, int] | None = None
         self.changes_seen: int = 0
         self.wal_pages: int = 0
         self._pages_to_tell = LONG_PAGES
@@ -51,7 +57,7 @@ class Link:
             connection.set_wal_hook(self._count_pages)
             if self._file is None:
                 self._file = file_at(self._path)
-            self._connection = connection
+            self._connection, self._log_seen = connection, None
         return self._connection
 
     def check_file(self) -> None:
@@ -73,13 +79,18 @@ class Link:
         self.board.close()
 
     def changes(self) -> int:
-        """Changes whenever another connection has written."""
+        """Changes whenever another connection has written. Every write goes to the log, so that a log as it was at the
+        last look needs no question: an idle process looks often, and mostly nothing has happened."""
+        log = _log_at(self._log)
+        if log is not None and log == self._log_seen:
+            return self.changes_seen
+        self._log_seen = log
         before = self._version_seen
         try:
             ((version,),) = fetch(self.connected(), sql.DATA_VERSION)
             self._version_seen = int(version)
         except apsw.Error:
-            self._version_seen = -1
+            self._version_seen, self._log_seen = -1, None
         if self._version_seen != before or before < 0:
             self.changes_seen += 1
         return self.changes_seen
@@ -112,6 +123,17 @@ class Link:
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self.wal_pages = pages
         return apsw.SQLITE_OK
+
+
+def _log_at(path: str) -> tuple[int, int, int] | None:
+    """How the log stands; None if that cannot tell of the next write. The time of a file moves in ticks: a write just
+    before a look and one just after it may leave the same."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 as below
+    except OSError:
+        return None
+    age = time.time_ns() - found.st_mtime_ns
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if age > _TICK or age < -_TICK else None
 
 
 def file_at(path: str) -> tuple[int, int] | None:
