@@ -15,6 +15,7 @@ import pytest
 from holdfast import App, step, workflow
 from holdfast.adapters.etcd import Connection, EtcdGrants
 from holdfast.adapters.etcd.connection import rpc
+from holdfast.adapters.etcd.keys import below
 from holdfast.adapters.leases import Endpoints
 from holdfast.client.inspect.managers import lease_findings
 from holdfast.config import Configuration, LeaseSettings
@@ -22,7 +23,8 @@ from holdfast.errors import HoldfastError, InvalidConfig, StoreRefused, StoreUna
 from holdfast.extras import install_command
 from holdfast.ports.grants import Grant, OwnedBy
 from holdfast.ports.store import Store
-from holdfast.stores import open_grants, open_store
+from holdfast.stores import lease_service_report, open_grants, open_store
+from tests.chaos.leased_fleet import Cluster
 from tests.support import etcd
 from tests.support.etcd_guard import EtcdServer
 from tests.support.grants import Stage
@@ -109,27 +111,68 @@ async def test_a_prefix_that_other_software_uses_is_refused() -> None:
     connection.close()
 
 
-async def test_members_without_quorum_are_refused(tmp_path: Path) -> None:
-    """Contract: one of three answers, and the error says that there is no leader."""
+async def test_a_member_that_waits_for_the_others_is_refused(tmp_path: Path) -> None:
+    """Contract: the first of three to start does not listen before there is a quorum; the error names all three."""
     ports = {name: free_port() for name in ("one", "two", "three")}
     alone = EtcdServer(tmp_path, name="one", peer_port=ports["one"], peers=ports)
     alone.start(is_waited_for=False)
     try:
-        others = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
-        told = await refused(settings(alone.address, *others))
-        assert "no quorum" in told or "does not answer" in told
+        addresses = [alone.address, *(f"http://127.0.0.1:{free_port()}" for _ in range(2))]
+        told = await refused(settings(*addresses))
+        assert "etcd does not answer" in told
+        assert all(f"{address}: " in told for address in addresses)
     finally:
         alone.stop()
 
 
-async def test_a_login_is_made_and_made_again(server: EtcdServer, tmp_path: Path) -> None:
-    """Contract: user and password are needed, checked, and used anew when the token has run out."""
+async def test_members_without_quorum_are_refused(tmp_path: Path) -> None:
+    """Contract: one of three is left and answers, and the error says that there is no quorum."""
+    cluster = Cluster(tmp_path, "etcd")
+    try:
+        await cluster.start()
+        for member in cluster.members[1:]:
+            member.stop()
+        assert "the cluster has no quorum. Start the other members" in await refused(settings(*cluster.addresses))
+    finally:
+        cluster.stop()
+
+
+def with_users(server: EtcdServer, **roles: str) -> None:
+    """The server wants a login from now on. Each user has a role that may read and write below a prefix; that of root
+    may do everything. All have the same password."""
     connection = Connection(Endpoints(addresses=(server.address,)))
-    connection.call("AuthStub", "UserAdd", rpc.AuthUserAddRequest(name="root", password="hunter2"))
-    connection.call("AuthStub", "RoleAdd", rpc.AuthRoleAddRequest(name="root"))
-    connection.call("AuthStub", "UserGrantRole", rpc.AuthUserGrantRoleRequest(user="root", role="root"))
+    for name, prefix in {"root": "", **roles}.items():
+        connection.call("AuthStub", "UserAdd", rpc.AuthUserAddRequest(name=name, password="hunter2"))
+        connection.call("AuthStub", "RoleAdd", rpc.AuthRoleAddRequest(name=name))
+        connection.call("AuthStub", "UserGrantRole", rpc.AuthUserGrantRoleRequest(user=name, role=name))
+        if prefix:
+            span = below(prefix.encode())
+            may = rpc.Permission(permType=rpc.Permission.READWRITE, key=span.key, range_end=span.range_end)
+            connection.call("AuthStub", "RoleGrantPermission", rpc.AuthRoleGrantPermissionRequest(name=name, perm=may))
     connection.call("AuthStub", "AuthEnable", rpc.AuthEnableRequest())
     connection.close()
+
+
+async def test_a_user_of_the_prefix_alone_is_enough(server: EtcdServer, tmp_path: Path) -> None:
+    """Contract: what the guide grants to the role is all that workers and `doctor` need; another prefix is refused, and
+    the error says what the user needs."""
+    with_users(server, shop="shop/leases/")
+    password = tmp_path / "password"
+    password.write_text("hunter2")
+    login = {"user": "shop", "password_file": str(password)}
+    told = await refused(settings(server.address, prefix="other", **login))
+    assert "The user needs to read and write below the prefix" in told
+    given = settings(server.address, prefix="shop/leases", **login)
+    app = App(f"sqlite:///{tmp_path / 'a.db'}", workflows=[work], config=Configuration(leases=given))
+    async with app.worker(id="w1"):
+        assert await (await app.start(work(1))).result("30s") == 2
+        report = await lease_service_report(given, await app.client(), most=10)
+        assert (report.problem, [one.worker for one in report.holders]) == ("", ["w1"])
+
+
+async def test_a_login_is_made_and_made_again(server: EtcdServer, tmp_path: Path) -> None:
+    """Contract: user and password are needed, checked, and used anew when the token has run out."""
+    with_users(server)
     password = tmp_path / "password"
     assert "wants a login" in await refused(settings(server.address))
     assert "cannot be read" in await refused(settings(server.address, user="root", password_file=str(password)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from holdfast.config import Configuration, LeaseSettings
 from holdfast.errors import HoldfastError, InvalidConfig, StoreRefused, StoreUnavailable
 from holdfast.extras import install_command
 from holdfast.ports.grants import Grant, OwnedBy
-from holdfast.stores import open_grants, open_store
+from holdfast.stores import lease_service_report, open_grants, open_store
 from tests.integration.test_etcd import work
 from tests.support import nats
 from tests.support.etcd import new_prefix
@@ -198,6 +199,39 @@ async def test_a_login_is_made(tmp_path: Path, kind: str) -> None:
         assert grants is not None
         assert isinstance(await grants.acquire("r", "w1", TTL), Grant)
         await grants.close()
+
+
+async def test_a_user_with_the_rights_of_the_guide_is_enough(tmp_path: Path) -> None:
+    """Contract: what the guide lets the user publish and subscribe to is all that workers, the watch and `doctor` need.
+    The bucket is made by this user too."""
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "leases.md").read_text(encoding="utf-8")
+    said = page.partition("Its user publishes to")[2].partition(".\n")[0]
+    publishes, _, subscribes = said.partition("subscribes to")
+    rights = {"publish": re.findall("`(.+?)`", publishes), "subscribe": re.findall("`(.+?)`", subscribes)}
+    assert all(rights.values())
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    user = {"user": "shop", "password": "hunter2", "permissions": rights}
+    async with server_with(tmp_path, authorization={"users": [user]}) as server:
+        given = settings(server.address, user="shop", password_file=str(secret))
+        app = App(f"sqlite:///{tmp_path / 'a.db'}", workflows=[work], config=Configuration(leases=given))
+        async with app.worker(id="w1"):
+            assert await (await app.start(work(1))).result("30s") == 2
+            report = await lease_service_report(given, await app.client(), most=10)
+            assert (report.problem, [one.worker for one in report.holders]) == ("", ["w1"])
+            grants = await open_grants(given, TTL)
+            assert grants is not None
+            stream = grants.orphans()
+            assert stream is not None
+            await grants.acquire("r", "w2", TTL)
+            told = asyncio.ensure_future(anext(stream))
+            async with asyncio.timeout(20):
+                while not told.done():
+                    await grants.acquire("r", "w2", TTL)
+                    await grants.release("r", "w2")
+                    await asyncio.wait([told], timeout=0.1)
+            await stream.aclose()  # type: ignore[attr-defined]
+            await grants.close()
 
 
 async def test_a_credentials_file_that_is_not_there_is_refused(server: NatsServer, tmp_path: Path) -> None:

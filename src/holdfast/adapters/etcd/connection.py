@@ -161,10 +161,11 @@ class Connection:
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    def check(self) -> None:
-        """`StoreRefused` unless members answer, this user may enter, and there is a leader."""
+    def check(self, request: Any) -> Any:
+        """The answer to a request for keys. `StoreRefused` unless members answer, this user may read these keys, and
+        there is a leader."""
         try:
-            self.call("KVStub", "Range", rpc.RangeRequest(key=b"\0", limit=1, keys_only=True), patience=MOST_PATIENCE)
+            return self.call("KVStub", "Range", request, patience=MOST_PATIENCE)
         except StoreUnavailable as error:
             leaderless = self._leaderless()
             raise StoreRefused(f"cannot use etcd for leases: {leaderless or error}") from error
@@ -229,5 +230,6 @@ _ADVICE: Final[Advice] = (
     ("http1", "What answers there is not etcd"),
     ("settings frame", "What answers there is not etcd, or wants TLS (https)"),
     ("socket closed", "What answers there is not etcd, or wants TLS (https)"),
+    ("deadline exceeded", "If this lasts, there is no quorum: start the other members"),
     ("database space exceeded", "etcd is full: compact and defragment it"),
 )

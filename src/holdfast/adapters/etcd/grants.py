@@ -83,8 +83,7 @@ class EtcdGrants:
         await self._in_thread(self._open, mark)
 
     def _open(self, mark: int | None) -> None:
-        self._connection.check()
-        answer = self._connection.call("KVStub", "Range", messages.below(self._keys.base, keys_only=True, limit=1000))
+        answer = self._connection.check(messages.below(self._keys.base, keys_only=True, limit=1000))
         for kv in answer.kvs:
             if not self._keys.is_ours(kv.key):
                 raise StoreRefused(
