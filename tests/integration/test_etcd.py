@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,8 +16,7 @@ from holdfast.adapters.etcd.keys import below
 from holdfast.adapters.leases import Endpoints
 from holdfast.client.inspect.managers import lease_findings
 from holdfast.config import Configuration, LeaseSettings
-from holdfast.errors import HoldfastError, InvalidConfig, StoreRefused, StoreUnavailable
-from holdfast.extras import install_command
+from holdfast.errors import StoreUnavailable
 from holdfast.ports.grants import Grant, OwnedBy
 from holdfast.ports.store import Store
 from holdfast.stores import lease_service_report, open_grants, open_store
@@ -29,27 +25,11 @@ from tests.support import etcd
 from tests.support.etcd_guard import EtcdServer
 from tests.support.grants import Stage
 from tests.support.guard import free_port
-
-TTL = timedelta(seconds=3)
+from tests.support.managers import TTL, refused, until
 
 
 def settings(*addresses: str, **options: str) -> LeaseSettings:
     return LeaseSettings(type="etcd", endpoints=addresses, ttl=TTL, **options)  # type: ignore[arg-type]
-
-
-async def refused(given: LeaseSettings) -> str:
-    """Why such leases are refused; within seconds."""
-    async with asyncio.timeout(20):
-        with pytest.raises(HoldfastError) as error:
-            await open_grants(given, TTL)
-    assert isinstance(error.value, StoreRefused | InvalidConfig)
-    return str(error.value)
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
-        while not await holds():  # noqa: ASYNC110 - what another process does
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture
@@ -62,14 +42,6 @@ def server(tmp_path: Path) -> Iterator[EtcdServer]:
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------
-
-
-async def test_an_endpoint_on_which_nobody_answers_is_refused() -> None:
-    """Contract: with its address and the reason."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        assert f"{address}: " in await refused(settings(address))
 
 
 async def test_an_endpoint_that_answers_something_else_is_refused() -> None:
@@ -91,13 +63,6 @@ async def test_an_endpoint_that_answers_something_else_is_refused() -> None:
 async def test_a_wrong_address_is_refused(address: str) -> None:
     """Contract: the error shows one that is right."""
     assert 'such as "http://etcd-1:2379"' in await refused(settings(address))
-
-
-async def test_an_address_with_a_password_is_refused_and_not_shown() -> None:
-    """Contract: secrets do not stand in addresses."""
-    told = await refused(settings("http://me:hunter2@host:2379"))
-    assert "password_file" in told
-    assert "hunter2" not in told
 
 
 async def test_a_prefix_that_other_software_uses_is_refused() -> None:
@@ -215,38 +180,7 @@ async def test_tls_has_to_fit(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_a_missing_extra_names_what_to_install() -> None:
-    """Contract: before anything is opened, with the command that brings it."""
-    code = (
-        "import sys; sys.modules['grpc'] = None\n"
-        "import asyncio, datetime\n"
-        "from holdfast.config import LeaseSettings\n"
-        "from holdfast.stores import open_grants\n"
-        "try: asyncio.run(open_grants(LeaseSettings(type='etcd'), datetime.timedelta(seconds=9)))\n"
-        "except Exception as error: print(type(error).__name__, error)\n"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.startswith("StoreRefused leases by etcd need aetcd and grpcio")
-    assert install_command("etcd") in found.stdout
-
-
 # -- granting ----------------------------------------------------------------------------------------------------------
-
-
-async def test_a_restarted_worker_gets_its_runs_back_at_once() -> None:
-    """Contract: the grants of its earlier instance are attached to its new lease, and outlive the old one."""
-    prefix = etcd.new_prefix()
-    earlier, later = etcd.new_grants(prefix=prefix), etcd.new_grants(prefix=prefix)
-    first = await earlier.acquire("r", "w1", TTL)
-    assert isinstance(first, Grant)
-    again = await later.acquire("r", "w1", TTL)
-    assert isinstance(again, Grant)
-    assert again.acquired_at == first.acquired_at
-    assert list(await earlier.release_all("w1")) == []
-    assert isinstance(await earlier.acquire("r", "w2", TTL), OwnedBy)
-    assert list(await later.release_all("w1")) == ["r"]
-    await earlier.close()
-    await later.close()
 
 
 async def test_hundreds_are_asked_for_in_a_few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,18 +294,3 @@ async def doubled(number: int) -> int:
 @workflow
 async def work(number: int) -> int:
     return await doubled(number)
-
-
-async def test_an_app_has_its_leases_from_etcd(tmp_path: Path) -> None:
-    """Contract: one section of configuration; runs are granted there, and nothing is left when the worker stops."""
-    prefix = etcd.new_prefix()
-    given = settings(*etcd.endpoints().addresses, prefix=prefix)
-    app = App(f"sqlite:///{tmp_path / 'a.db'}", workflows=[work], config=Configuration(leases=given))
-    looking = etcd.new_grants(prefix=prefix)
-    async with app.worker(id="w1"):
-        assert [one.worker for one in await looking.workers()] == ["w1"]
-        runs = [await app.start(work(number)) for number in range(20)]
-        assert [await run.result("30s") for run in runs] == [number * 2 for number in range(20)]
-    assert list(await looking.workers()) == []
-    assert dict(await looking.holders()) == {}
-    await looking.close()

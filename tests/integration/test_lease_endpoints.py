@@ -7,9 +7,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import pytest
 
@@ -19,15 +17,12 @@ from holdfast.errors import StoreRefused
 from holdfast.ports.grants import Grant
 from holdfast.stores import open_grants
 from tests.integration.test_etcd import work
-from tests.integration.test_lease_prefixes import leases_of
 from tests.support import etcd
 from tests.support.etcd_guard import EtcdServer
 from tests.support.guard import free_port
+from tests.support.managers import KINDS, TTL, Kind, leases_of
 from tests.support.nats_guard import NatsServer
 
-Kind: TypeAlias = Literal["etcd", "nats"]
-
-TTL = timedelta(seconds=3)
 TLS = Path(__file__).parents[1] / "support" / "tls"
 """A certificate of 127.0.0.1 that is its own authority, good for servers and clients, until 2126."""
 
@@ -49,7 +44,7 @@ async def certified(folder: Path, kind: Kind) -> AsyncIterator[str]:
         server.stop()
 
 
-@pytest.mark.parametrize("kind", ["etcd", "nats"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_that_wants_a_certificate_gets_ours(tmp_path: Path, kind: Kind) -> None:
     """Contract: with `certificate` and `private_key` it works; without them the error says that TLS does not fit."""
     async with certified(tmp_path, kind) as address:
@@ -63,7 +58,7 @@ async def test_a_server_that_wants_a_certificate_gets_ours(tmp_path: Path, kind:
             await open_grants(LeaseSettings(type=kind, endpoints=(address,), ttl=TTL, ca=ca), TTL)
 
 
-@pytest.mark.parametrize("kind", ["etcd", "nats"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_the_next_endpoint_is_asked_if_the_first_does_not_answer(tmp_path: Path, kind: Kind) -> None:
     """Contract: one that answers is enough, whichever stands first."""
     given = leases_of(kind, etcd.new_prefix())
@@ -77,7 +72,7 @@ async def test_the_next_endpoint_is_asked_if_the_first_does_not_answer(tmp_path:
         assert await (await app.start(work(1))).result("30s") == 2
 
 
-@pytest.mark.parametrize("kind", ["etcd", "nats"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_blocked_event_loop_costs_no_grant(tmp_path: Path, kind: Kind) -> None:
     """Promise: a body keeps the loop of its worker from turning for longer than the lease; the heartbeat has a thread
     of its own, so the grant holds all the time, and is the same one."""
