@@ -29,6 +29,10 @@ class Desk(ABC):
     now: int
 
     @abstractmethod
+    def is_current(self, no: int, epoch: int) -> bool:
+        """Whether the run's epoch is that one; until the end of the transaction, if it is."""
+
+    @abstractmethod
     def is_held(self, no: int, epoch: int) -> bool:
         """Whether the run is held with that epoch, and has not ended."""
 

@@ -18,7 +18,7 @@ def move_places(desk: Desk, move: PlaceMove) -> PlaceAnswer:
     lines = {demand.line for ask in move.asks for demand in ask.demands}
     lines |= {(hold.name, hold.key) for hold in move.holds} | desk.lines_of(move.no, steps)
     desk.lock(sorted(lines))
-    for step in move.drops:
+    for step in move.drops if move.drops and desk.is_current(move.no, move.epoch) else ():
         desk.drop(move.no, step)
     for hold in move.holds:
         tat, quiet_until = desk.line(hold.name, hold.key)

@@ -22,6 +22,7 @@ LAST = 2**62
 class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
     """The statements of a store, by what they are for."""
 
+    is_current: str
     is_held: str
     setting: str
     make_line: str
@@ -68,6 +69,10 @@ class SqlDesk(Desk):
         self._sql = statements
         self._slots: dict[tuple[str, str], set[int]] = {}
         self._settings: dict[str, Setting | None] = {}
+
+    def is_current(self, no: int, epoch: int) -> bool:
+        """See `Desk`."""
+        return bool(self._ask(self._sql.is_current, (no, epoch)))
 
     def is_held(self, no: int, epoch: int) -> bool:
         """See `Desk`."""

@@ -30,6 +30,11 @@ class MemoryDesk(Desk):
         self._tables = tables
         self._write = write
 
+    def is_current(self, no: int, epoch: int) -> bool:
+        """See `Desk`."""
+        run = self._tables.runs.get(no)
+        return run is not None and run.epoch == epoch
+
     def is_held(self, no: int, epoch: int) -> bool:
         """See `Desk`."""
         run = self._tables.runs.get(no)

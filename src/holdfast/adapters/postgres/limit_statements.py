@@ -12,6 +12,8 @@ from holdfast.adapters.limits.sql_desk import LimitStatements
 NOW = "SELECT {s}._now(%b::bigint)"
 
 STATEMENTS = LimitStatements(
+    # is_current: no claim comes between, so what is dropped is not what a later holder has.
+    is_current="SELECT 1 FROM {s}.runs WHERE no = %b::bigint AND epoch = %b::bigint FOR SHARE",
     is_held="""
         SELECT 1 FROM {s}.runs WHERE no = %b::bigint AND epoch = %b::bigint AND instance <> '' AND ended_at IS NULL
     """,

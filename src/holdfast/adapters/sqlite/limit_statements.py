@@ -54,6 +54,7 @@ CREATE INDEX waiters_by_line ON waiters (name, key, since, seq);
 """
 
 STATEMENTS = LimitStatements(
+    is_current="SELECT 1 FROM runs WHERE no = ? AND epoch = ?",
     is_held="SELECT 1 FROM runs WHERE no = ? AND epoch = ? AND instance <> '' AND ended_at IS NULL",
     setting="SELECT interval, burst, at_once, is_paused FROM limits WHERE name = ?",
     make_line="INSERT INTO rates (name, key, tat, quiet_until) VALUES (?, ?, 0, 0) ON CONFLICT DO NOTHING",

@@ -23,8 +23,8 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
     ) from _missing
 
 MODULES = (
-    "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases limits machine_logs overview "
-    "ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
+    "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases limits machine_logs "
+    "overview ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
     "turn_rows turn_table uniques upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
