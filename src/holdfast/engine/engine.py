@@ -103,6 +103,7 @@ class Engine:
         self.is_draining: bool = False
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
+        self.lines_hinted: asyncio.Event = asyncio.Event()  # a step waits for a place, or a worker died that had some
         self._put_offs = PutOffs()
         self.suspects: Suspects = Suspects(self)
         self.holdings: Holdings = Holdings(self, self.beginnings, self.snapshots, self.suspects)
@@ -287,6 +288,8 @@ class Engine:
         )
         what = f"run {session.run.id}: places under its limits"
         answer = await self.asking.insist(lambda: self.store.move_places(move), what)
+        if len(answer.granted) < len(effect.asks):
+            self.lines_hinted.set()
         if effect.asks:
             session.places(tuple(ask.step for ask in effect.asks), answer.granted)
 

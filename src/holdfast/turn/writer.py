@@ -258,7 +258,7 @@ class Writer:
     def _park_after(self, draft: Draft) -> Park | None:
         """Whether the run is given back with this turn, and until when."""
         intent, flight = self._intent, self._flight
-        is_quiet = not flight and not self._unstarted and not self._has_to_ask
+        is_quiet = not flight and not self._unstarted and (self._lines is None or not self._has_to_ask(draft))
         if draft.is_terminal or any(isinstance(x, e.Paused) for x in draft.inputs):
             return Park(None)
         if intent is not Intent.STAY and not flight:
@@ -270,11 +270,11 @@ class Writer:
         end = self._lines.next_end(self.run)
         return park if end is None or (park.until is not None and park.until <= end) else Park(end)
 
-    @property
-    def _has_to_ask(self) -> bool:
-        """Whether the store is to be asked for places, or is being asked."""
+    def _has_to_ask(self, draft: Draft | None = None) -> bool:
+        """Whether the store is to be asked for places, also after this turn, or is being asked."""
         lines = self._lines
-        return lines is not None and (lines.is_asking or lines.has_unasked or bool(lines.granted))
+        is_again = draft is not None and any(isinstance(x, e.HeldBack) for x in draft.inputs)
+        return lines is not None and (lines.is_asking or lines.has_unasked or bool(lines.granted) or is_again)
 
     def _stuck(self, draft: Draft) -> e.Paused | None:
         """The pause of a run that is about to be parked for good: neither time nor a message will wake its code."""
@@ -296,7 +296,7 @@ class Writer:
         is_staying = self._intent is Intent.STAY
         if self._lines is not None:
             wake = parking.earlier(wake, self._lines.next_end(self.run))
-            if is_staying and self._has_to_ask:
+            if is_staying and self._has_to_ask():
                 self.state = State.IDLE  # the answer comes
                 return
         lingers = is_staying and parking.awaits_children(self.run, Draft(at, []))
