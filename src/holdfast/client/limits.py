@@ -82,9 +82,10 @@ async def set_rule(
         raise InvalidInput(f"limit {name}: nothing to set. Give a rate, a burst or at_once.")
     known = (await _stored(client, name)).rule
     try:
+        kept_rate = rate_text(known) or None
         given = make_rule(
             f"limit {name}",
-            rate if rate is not None else rate_text(known) or None,
+            kept_rate if rate is None else rate,
             burst,
             known.at_once if at_once is None else at_once,
         )

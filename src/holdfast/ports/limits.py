@@ -78,6 +78,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     held: int
     waiting: int
     next_at: datetime | None = None
+    oldest: datetime | None = None
+    """Since when the first of its waiters waits."""
 
 
 class PlaceView(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -214,7 +214,7 @@ class SqlDesk(Desk):
     def listed_lines(self, name: str, after: str | None, most: int) -> list[Line]:
         """See `ports.limits`."""
         rows = self._ask(self._sql.listed_lines, (name, after or "", after is None, most))
-        return [line_of(self, name, key, held, waiting) for key, held, waiting in rows]
+        return [line_of(self, name, *row) for row in rows]
 
     def places_of(self, run: str) -> list[PlaceView]:
         """See `ports.limits`."""

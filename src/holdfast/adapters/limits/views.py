@@ -8,13 +8,14 @@ from holdfast.core.turn import instant
 from holdfast.ports.limits import Line, PlaceView
 
 
-def line_of(desk: Desk, name: str, key: str, held: int, waiting: int) -> Line:
-    """A line, with these places taken and waiters."""
+def line_of(desk: Desk, name: str, key: str, held: int, waiting: int, since: int | None) -> Line:
+    """A line, with these places taken and waiters, the first of them since then."""
     rule = _rule(desk, name)
     tat, quiet_until = desk.line(name, key)
     begin = max(quiet_until, token_at(rule, tat))
     next_at = instant(begin) if begin > desk.now else None
-    return Line(name=name, key=key, held=held, waiting=waiting, next_at=next_at)
+    oldest = None if since is None else instant(since)
+    return Line(name=name, key=key, held=held, waiting=waiting, next_at=next_at, oldest=oldest)
 
 
 def view_of(desk: Desk, run: str, waiter: Waiter, ahead: int) -> PlaceView:

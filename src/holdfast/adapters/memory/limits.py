@@ -226,9 +226,10 @@ class Limiting(Scheduled):
             found: list[Line] = []
             for known, key in sorted(self._limits.lines):
                 if known == name and (after is None or key > after):
-                    held, waiting = len(desk.slots(name, key)), len(desk.in_line(name, key))
-                    if held or waiting:
-                        found.append(line_of(desk, name, key, held, waiting))
+                    held, waiters = len(desk.slots(name, key)), desk.in_line(name, key)
+                    if held or waiters:
+                        since = waiters[0].since if waiters else None
+                        found.append(line_of(desk, name, key, held, len(waiters), since))
             return found[:limit]
 
     async def places_of(self, run: str) -> Sequence[PlaceView]:

@@ -110,12 +110,13 @@ STATEMENTS = LimitStatements(
         WHERE name = %b::text AND revision = %b::bigint RETURNING 1
     """,
     listed_lines="""
-        SELECT key, held, waiting FROM (
+        SELECT key, held, waiting, oldest FROM (
             SELECT l.key,
                 (SELECT count(*) FROM {s}.places AS p JOIN {s}.runs AS r ON r.no = p.run
                     WHERE p.name = l.name AND p.key = l.key
                         AND r.epoch = p.epoch AND r.instance <> '' AND r.ended_at IS NULL) AS held,
-                (SELECT count(*) FROM {s}.waiters AS w WHERE w.name = l.name AND w.key = l.key) AS waiting
+                (SELECT count(*) FROM {s}.waiters AS w WHERE w.name = l.name AND w.key = l.key) AS waiting,
+                (SELECT min(w.since) FROM {s}.waiters AS w WHERE w.name = l.name AND w.key = l.key) AS oldest
             FROM {s}.rates AS l WHERE l.name = %b::text AND (l.key > %b::text OR %b::boolean)) AS found
         WHERE held > 0 OR waiting > 0 ORDER BY key LIMIT %b::bigint
     """,

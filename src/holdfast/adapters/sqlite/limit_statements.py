@@ -124,12 +124,13 @@ STATEMENTS = LimitStatements(
         WHERE name = ? AND revision = ? RETURNING 1
     """,
     listed_lines="""
-        SELECT key, held, waiting FROM (
+        SELECT key, held, waiting, oldest FROM (
             SELECT key,
                 (SELECT count(*) FROM places JOIN runs ON runs.no = places.run
                     WHERE places.name = rates.name AND places.key = rates.key
                         AND runs.epoch = places.epoch AND instance <> '' AND ended_at IS NULL) AS held,
-                (SELECT count(*) FROM waiters WHERE waiters.name = rates.name AND waiters.key = rates.key) AS waiting
+                (SELECT count(*) FROM waiters WHERE waiters.name = rates.name AND waiters.key = rates.key) AS waiting,
+                (SELECT min(since) FROM waiters WHERE waiters.name = rates.name AND waiters.key = rates.key) AS oldest
             FROM rates WHERE name = ?1 AND (key > ?2 OR ?3))
         WHERE held > 0 OR waiting > 0 ORDER BY key LIMIT ?4
     """,

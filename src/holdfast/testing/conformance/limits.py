@@ -68,8 +68,8 @@ class LimitsSuite(Suite):
         assert [await ask(world, each, demand("api", TWO)) for each in holders[:3]] == [True, True, False]
         assert await ask(world, holders[3], demand("api", TWO, "other"))
         (line, other) = await world.store.lines("api")
-        assert (line.key, line.held, line.waiting) == ("", 2, 1)
-        assert (other.key, other.held, other.waiting) == ("other", 1, 0)
+        assert (line.key, line.held, line.waiting, line.oldest) == ("", 2, 1, START)
+        assert (other.key, other.held, other.waiting, other.oldest) == ("other", 1, 0, None)
 
     async def test_many_who_ask_together_never_get_more(self, world: World) -> None:
         """Contract: places do not depend on who comes together."""
