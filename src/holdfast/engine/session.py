@@ -70,6 +70,10 @@ class Home(Protocol):
         """Gives the run back, and does not answer."""
         ...
 
+    def move_places(self, session: Session, effect: f.MovePlaces, /) -> None:
+        """Tells the store of places; `places` come if it is asked for some."""
+        ...
+
     def reload(self, session: Session, kept: Sequence[e.AnyEvent], /) -> None:
         """Reads the journal again; `open` or `unreadable` comes."""
         ...
@@ -190,6 +194,10 @@ class Session:
         """The store answered a release."""
         self.take(i.Released(self._now(), is_ours))
 
+    def places(self, asked: tuple[str, ...], granted: tuple[str, ...]) -> None:
+        """The store answered which steps may begin."""
+        self.take(i.Places(self._now(), asked, granted))
+
     def unreadable(self, error: Exception) -> None:
         """The journal could not be read again."""
         self.take(i.Unreadable(self._now(), error))
@@ -245,6 +253,8 @@ class Session:
                 home.release(self, effect.until, effect.seen)
             case f.Return():
                 home.give_back(self, effect.until, effect.seen)
+            case f.MovePlaces():
+                home.move_places(self, effect)
             case f.Reload():
                 home.reload(self, effect.kept)
             case f.Doubt():

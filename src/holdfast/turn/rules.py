@@ -24,7 +24,7 @@ from holdfast.turn.outcome import Broke, Outcome, Succeeded
 COUNTED = frozenset((e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted))
 """What counts against the step limit."""
 
-NOT_KEPT = (e.Claimed, e.Released, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
+NOT_KEPT = (e.Claimed, e.Released, e.Limited, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
 """Of the inputs of a refused turn: what time brought it brings again, by the clock of the turn that follows."""
 
 
@@ -216,6 +216,9 @@ def event_of(
     failure = _failure_of(outcome, stopped, is_wanted=not step.is_abandoned)
     if failure is None:
         return None
+    if outcome.limit and outcome.not_before is not None and not step.is_abandoned:
+        until = later(at, outcome.not_before)
+        return e.HeldBack(key=command.key, attempt=step.attempt, limit=outcome.limit, until=until)
     event = on_attempt_failed(
         step,
         failure,

@@ -29,13 +29,13 @@ from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.adapters.sqlite.connection import Durability, NotText, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.lent_transaction import LentTransaction
+from holdfast.adapters.sqlite.limits import Limiting
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.open_checks import discard, prepare
 from holdfast.adapters.sqlite.overview import Looking
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.run_list import page
-from holdfast.adapters.sqlite.schedules import Scheduled
 from holdfast.adapters.sqlite.starts import CreateRun
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
@@ -86,7 +86,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), chosen, max_connections, tell)
 
 
-class SqliteStore(Keeping, Looking, Scheduled):
+class SqliteStore(Keeping, Looking, Limiting):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
