@@ -17,7 +17,7 @@ LENGTH = 500
 
 Kind: TypeAlias = Literal[
     "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child",
-    "received", "sent", "settled", "exposed", "patched", "entered", "kept", "cancel", "deadline", "paused", "resumed",
+    "received", "sent", "settled", "exposed", "streamed", "patched", "entered", "kept", "cancel", "deadline", "paused", "resumed",
     "retry", "pass", "continued", "ended", "dropped",
 ]  # fmt: skip
 Outcome: TypeAlias = Literal[

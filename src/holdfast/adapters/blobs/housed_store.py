@@ -115,6 +115,8 @@ class _HousedStore:
         self.expired, self.remove, self.held_only_by = inner.expired, inner.remove, inner.held_only_by
         self.contents, self.space = inner.contents, inner.space
         self.schedule, self.schedules, self.due_schedules = inner.schedule, inner.schedules, inner.due_schedules
+        self.append, self.read_parts = inner.append, inner.read_parts
+        self.stream_ends, self.streams_of = inner.stream_ends, inner.streams_of
         self.subscribe, self.changes = inner.subscribe, inner.changes
 
     @property
