@@ -44,7 +44,7 @@ _NOTIFY = b"SELECT pg_notify(%s, %s)"
 
 
 class Notices:
-    """Sends and hears. Starts with its first use; closing sends what is left. `tell`: others wrote (`OTHERS`), or others
+    """Sends and hears. Starts with its first use; closing sends what is left. `tell`: others wrote (`OTHERS`), or
     appended parts to streams (`STREAMS`), for which no run has to be looked for."""
 
     def __init__(self, address: Address, dialler: Dialler, tell: Callable[[str], None], report: Tell) -> None:

@@ -85,8 +85,8 @@ class Streaming(ABC):
         if not found:
             return None
         (_, _, _, _, _, epoch, _, _, is_ended), *rest = found
-        rows = [StoredParts(*row[1:6], bytes(row[6]), bytes(row[7])) for row in _of(rest, _ROW)]
-        spans = [StoredSpan(step, tries, low, high, is_true) for _, low, high, step, tries, *_, is_true in _of(rest, _SPAN)]
+        rows = [_row(*row[1:8]) for row in _of(rest, _ROW)]
+        spans = [StoredSpan(row[3], row[4], row[1], row[2], row[8]) for row in _of(rest, _SPAN)]
         return StreamPage(rows, spans, epoch, is_ended)
 
     async def stream_ends(self, streams: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
@@ -122,6 +122,10 @@ def _columns(flush: Flush) -> tuple[Any, ...]:
 
 def _answer(code: int, end: int) -> Appending:
     return Appended() if code == 0 else Elsewhere(end) if code == 1 else Closed()
+
+
+def _row(first: int, end: int, step: str, attempt: int, epoch: int, packed: Any, checksum: Any) -> StoredParts:
+    return StoredParts(first, end, step, attempt, epoch, bytes(packed), bytes(checksum))
 
 
 def _of(rows: Sequence[Any], kind: int) -> list[Any]:

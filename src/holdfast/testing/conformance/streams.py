@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -60,7 +61,7 @@ async def page(world: World, run: str = "r", name: str = "tokens", **how: Any) -
 async def texts(world: World, run: str = "r", name: str = "tokens", **how: Any) -> list[str]:
     """The parts, whose offsets are dense and whose checksums hold."""
     rows = (await page(world, run, name, **how)).rows
-    for before, after in zip(rows, rows[1:], strict=False):
+    for before, after in pairwise(rows):
         assert before.end == after.first
     for row in rows:
         assert row.end - row.first == len(unpack(row.packed))
@@ -164,7 +165,8 @@ class StreamsSuite(Suite):
         fenced, leaves none."""
         holder = await world.held_run("r")
         await world.store.append([flush(holder, 0, "a")])
-        commit = holder.turn(e.Streamed(name="tokens", parts=2), parts=(turn_parts("b", "c"), turn_parts("x", name=ODD)))
+        brought = (turn_parts("b", "c"), turn_parts("x", name=ODD))
+        commit = holder.turn(e.Streamed(name="tokens", parts=2), parts=brought)
         assert isinstance(await holder.submit(commit), Committed)
         assert isinstance(await holder.submit(commit), Committed)
         await world.store.append([flush(holder, 3, "d")])
