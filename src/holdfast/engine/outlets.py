@@ -12,6 +12,7 @@ streams begin with their first part. A lost answer is met by sending the same ag
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -135,6 +136,7 @@ class Outlets:
         self._buffers: dict[tuple[int, int, str], _Buffer] = {}
         self._ends: dict[tuple[int, str], int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._context: contextvars.Context | None = None  # the worker's, not that of a body that sends
         self._task: asyncio.Task[None] | None = None
         self._is_kicked = False
         self._is_urgent: asyncio.Event | None = None
@@ -146,6 +148,7 @@ class Outlets:
         """On the worker's event loop, before the first body."""
         if self._is_urgent is None:
             self._loop = asyncio.get_running_loop()
+            self._context = contextvars.copy_context()
             self._is_urgent = asyncio.Event()
 
     # -- from any thread -----------------------------------------------------------------------------------------------
@@ -210,7 +213,7 @@ class Outlets:
 
     def _kick(self) -> None:
         if self._task is None and self._loop is not None:
-            self._task = self._loop.create_task(self._write_on(), name="holdfast streams")
+            self._task = self._loop.create_task(self._write_on(), name="holdfast streams", context=self._context)
 
     async def _write_on(self) -> None:
         assert self._loop is not None
@@ -297,6 +300,8 @@ class Outlets:
                 del self._buffers[place]
         for sending in ended:
             sending.stretch.outlet.less(sending.flush.count)
+        if self._is_urgent is not None and any(isinstance(answer, Elsewhere) for answer in answers):
+            self._is_urgent.set()  # at once, from the end that is known now
 
     def _is_over(self, sending: _Sending, answer: Appending) -> bool:
         """Takes an answer in. Whether the parts wait no longer. Under the lock."""
