@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
     from holdfast.authoring.machine.observers import LoggingObserver, Observer
     from holdfast.authoring.schedule import Schedule
+    from holdfast.authoring.script.ask import Ask
     from holdfast.authoring.script.channels import RunVar, Signal, Topic
     from holdfast.authoring.script.children import start
     from holdfast.authoring.script.receipts import Receipt
     from holdfast.authoring.script.resources import resource
     from holdfast.authoring.script.sagas import saga
     from holdfast.authoring.script.steps import step
+    from holdfast.authoring.script.update import Update
     from holdfast.authoring.script.verbs import (
         Current,
         continue_as,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         patched,
         put_blob,
         rng,
+        set_attributes,
         sleep,
         transaction,
         uuid4,
@@ -79,6 +82,9 @@ if TYPE_CHECKING:
         StateFailed,
         StepFailed,
         StepLimitExceeded,
+        UpdateRefused,
+        UpdateTimeout,
+        UpdateUnanswered,
     )
     from holdfast.ports.facts import Fact
     from holdfast.standalone.machine import Machine
@@ -88,6 +94,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Again",
     "App",
+    "Ask",
     "Batch",
     "BlobRef",
     "Breaker",
@@ -141,6 +148,10 @@ __all__ = [
     "StepLimitExceeded",
     "StoredMessage",
     "Topic",
+    "Update",
+    "UpdateRefused",
+    "UpdateTimeout",
+    "UpdateUnanswered",
     "Window",
     "continue_as",
     "current",
@@ -156,6 +167,7 @@ __all__ = [
     "resource",
     "rng",
     "saga",
+    "set_attributes",
     "sleep",
     "start",
     "step",
@@ -177,6 +189,8 @@ _HOMES = {
     "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
     "holdfast.authoring.machine.observers": "LoggingObserver Observer",
     "holdfast.authoring.schedule": "Schedule",
+    "holdfast.authoring.script.ask": "Ask",
+    "holdfast.authoring.script.update": "Update",
     "holdfast.authoring.script.channels": "RunVar Signal Topic",
     "holdfast.authoring.script.receipts": "Receipt",
     "holdfast.authoring.script.children": "start",
@@ -184,7 +198,8 @@ _HOMES = {
     "holdfast.authoring.script.sagas": "saga",
     "holdfast.authoring.script.steps": "step",
     "holdfast.authoring.script.verbs": (
-        "Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep transaction uuid4"
+        "Current continue_as current each get_blob heartbeat log now patched put_blob rng set_attributes sleep "
+        "transaction uuid4"
     ),
     "holdfast.authoring.script.workflows": "Call remote workflow",
     "holdfast.client.batches": "Batch",
@@ -200,7 +215,7 @@ _HOMES = {
     "holdfast.errors": (
         "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed NotInRun "
         "OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound "
-        "ScheduleNotFound StateFailed StepFailed StepLimitExceeded"
+        "ScheduleNotFound StateFailed StepFailed StepLimitExceeded UpdateRefused UpdateTimeout UpdateUnanswered"
     ),
 }
 """Where each public name lives."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     number: int
     progress: Any = None
     identity: str = ""
+    attributes: Mapping[str, str] = {}
 
 
 class Body:
@@ -217,6 +218,7 @@ class Bodies:
             surroundings=self._surroundings,
             progress=attempt.progress,
             advice=attempt.command.spec.advice,
+            attributes=attempt.attributes,
         )
         return body.scope
 

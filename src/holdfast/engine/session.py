@@ -316,7 +316,15 @@ class Session:
         progress = None if effect.progress == b"null" else msgspec.json.decode(effect.progress)
         identity = run.id if run.origin == 1 else run.identity
         attempt = Attempt(
-            run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity
+            run.id,
+            run.workflow,
+            run.version,
+            run.created_at,
+            command,
+            effect.attempt,
+            progress,
+            identity,
+            dict(run.attributes) if run.attributes else {},
         )
         if StepStarted in self.home.telemetry.wanted:
             self._began[command.key] = self._now()

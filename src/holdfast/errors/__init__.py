@@ -22,6 +22,9 @@
     │   └── RunOpen                   a run that has not ended cannot be deleted
     ├── RunNotFound · ScheduleNotFound · UnknownWorkflow · BlobNotFound
     ├── RunFinished                   a signal, cancel or pause for a run that has ended
+    ├── UpdateRefused                 a run refused an update; handlers raise it to refuse
+    │   └── UpdateUnanswered          a run left an update without an answer, or ended before
+    ├── UpdateTimeout (TimeoutError)  update(timeout=) ran out; the question stays asked
     ├── ItemsFailed                   a batch has ended, and some of its items failed
     ├── RunFailed · RunCancelled      how a run ended, seen from result() or a parent
     ├── ResultTimeout (TimeoutError)  result(timeout=) ran out; the run continues
@@ -74,6 +77,9 @@ from holdfast.errors.run import (
     StepLimitExceeded,
     Stuck,
     UnknownWorkflow,
+    UpdateRefused,
+    UpdateTimeout,
+    UpdateUnanswered,
 )
 from holdfast.errors.store import (
     CorruptJournal,
@@ -171,6 +177,9 @@ __all__ = [
     "StoreUnavailable",
     "Stuck",
     "UnknownWorkflow",
+    "UpdateRefused",
+    "UpdateTimeout",
+    "UpdateUnanswered",
     "UsageError",
     "VersionMismatch",
 ]

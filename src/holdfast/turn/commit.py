@@ -21,6 +21,7 @@ from holdfast.ports.inbox import Message, Publication, message, publication
 from holdfast.ports.journal import Commit, Exposure, Park
 from holdfast.ports.runs import NewRun
 from holdfast.turn.draft import Draft, is_progress
+from holdfast.turn.settlement import questions, settled
 from holdfast.turn.start import new_run
 
 
@@ -34,6 +35,7 @@ def finish(
     if run.waits:
         watching = [key for key, wait in run.waits.items() if wait.kind == "topic"]
         in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if draft.is_terminal else ()
+    asked = questions(run, draft) if run.asked or is_consuming else {}
     after, was_due = run.checksum, run.round == "due"
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
     run.apply(turn)
@@ -43,6 +45,8 @@ def finish(
         if type(event) is not e.StepScheduled and (run.parent or type(event) is not e.Completed):
             extras = _consequences(run, draft)
             break
+    if asked or is_consuming:
+        extras["answers"] = settled(run, draft, asked)
     if run.round == "due" and not was_due:
         extras["messages"] = (*extras.get("messages", ()), _ask_for_round(run))
     if in_rounds:
@@ -82,6 +86,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
     messages: list[Message] = []
     publications: list[Publication] = []
     exposed: dict[str, Exposure] = {}
+    attributes: dict[str, str | None] = {}
     watch: list[tuple[str, str]] = []
     asked = {x.key: x for x in draft.commands if isinstance(x, c.StartChild)}
     for event in draft.outputs:
@@ -92,6 +97,8 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
                 _send(run, event, messages, publications)
             case e.Exposed():
                 exposed[event.name] = exposure(event)
+            case e.AttributesSet():
+                attributes.update(event.attributes)
             case e.WaitStarted(kind="topic") if event.key in run.waits:  # else it ended in this very turn
                 watch.append((event.name, event.key))
             case e.Completed() | e.Failed() | e.Cancelled():
@@ -104,6 +111,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
         "messages": tuple(messages),
         "publications": tuple(publications),
         "exposed": tuple(exposed.values()),
+        "attributes": attributes,
         "watch": tuple(watch),
     }
 
@@ -132,6 +140,7 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
         blob=event.blob,
         refs=event.refs,
         trace=run.trace,
+        attributes=command.attributes,
     )
     return new_run(event.run, started, draft.at, watcher=(run.id, event.key))[0]
 

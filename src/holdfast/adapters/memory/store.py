@@ -16,6 +16,7 @@ from holdfast.adapters.memory.overview import Looking
 from holdfast.adapters.memory.run_list import cursor, matches, place, position
 from holdfast.adapters.memory.schedules import Scheduled
 from holdfast.adapters.memory.transaction import watching
+from holdfast.adapters.memory.updates import Asked
 from holdfast.core.checksums import checked_shown
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
@@ -29,7 +30,7 @@ __all__ = ["MemoryStore"]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore(Leases, Looking, Scheduled):
+class MemoryStore(Leases, Looking, Scheduled, Asked):
     """A `ports.store.Store` in memory."""
 
     # -- journal -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from holdfast.adapters.sql.rows import status_of
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.adapters.sqlite.updates import ask
 from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import undelivered_id, with_key, with_status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
@@ -28,6 +29,8 @@ def send(transaction: Transaction, message: Message) -> Delivery:
     transaction.run(sql.WAKE, (last + 1, now, no))
     keep_blobs(transaction, message.blobs)
     refer(transaction, no, ("message", last + 1, ""), message.references)
+    if message.asks:
+        ask(transaction, message.run, no, message.id, message.asks)
     transaction.hint(message.run)
     return Accepted()
 

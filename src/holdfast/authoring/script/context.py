@@ -6,7 +6,7 @@ variable says it. Nothing else is global.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, cast
@@ -70,6 +70,7 @@ class StepScope(msgspec.Struct):
     connection: Any = None  # of a step whose writes and outcome are one transaction
     advice: str = ""  # what to do instead of using a workflow's verb here
     is_cancelled: bool = False
+    attributes: Mapping[str, str] = {}
 
     @property
     def idempotency_key(self) -> str:

@@ -43,6 +43,7 @@ class Exchange:
         self.keys: Keys = Keys(beginning.undone)
         self.earlier: Earlier | None = Earlier(beginning) if beginning.memo else None
         self.exposed: dict[str, bytes] = {}
+        self.attributes: dict[str, str] = dict(beginning.attributes)
         self.continuing: c.ContinueAs | None = None
         self.cancel: e.CancelRequested | None = None
         self.past_deadline: bool = False

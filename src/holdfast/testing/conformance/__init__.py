@@ -25,7 +25,7 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 MODULES = (
     "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases machine_logs overview "
     "ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
-    "turn_rows turn_table uniques upkeep world"
+    "turn_rows turn_table uniques updates upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -58,6 +58,7 @@ from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa:
 from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
 from holdfast.testing.conformance.turn_rows import TurnRowsSuite  # noqa: E402
 from holdfast.testing.conformance.uniques import UniquesSuite  # noqa: E402
+from holdfast.testing.conformance.updates import UpdatesSuite  # noqa: E402
 from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
@@ -92,6 +93,7 @@ __all__ = [
     "TreesSuite",
     "TurnRowsSuite",
     "UniquesSuite",
+    "UpdatesSuite",
     "UpkeepSuite",
     "VirtualClock",
     "World",
@@ -110,6 +112,7 @@ class StoreSuite(
     SchedulesSuite,
     OverviewSuite,
     InboxSuite,
+    UpdatesSuite,
     ReceiptsSuite,
     ChecksumsSuite,
     ClaimSuite,
