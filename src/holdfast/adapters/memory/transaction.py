@@ -156,7 +156,8 @@ class Transaction:
         if run is None:
             return Missing()
         letters = self.tables.inbox[run.no]
-        if message.id in letters:
+        is_asked = bool(message.asks) and message.id in self.tables.answers.get(run.no, {})  # its message was dropped
+        if message.id in letters or is_asked:
             return Accepted(is_repeat=True)
         if run.status.is_terminal:
             return Ended(run.status)

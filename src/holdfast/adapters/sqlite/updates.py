@@ -27,6 +27,7 @@ ON CONFLICT (run, message) DO UPDATE SET outcome = excluded.outcome, value = exc
     checksum = excluded.checksum
 WHERE outcome = ''
 """
+HAS_QUESTION = "SELECT 1 FROM answers WHERE run = ? AND message = ?"
 QUESTION = """
 SELECT message, asked, outcome, value, blob, checksum FROM answers
 WHERE run = (SELECT no FROM runs WHERE id = ?) AND message = ?

@@ -49,6 +49,15 @@ class UpdatesSuite(Suite):
         assert await world.store.question("r", "q1") == Question("q1", b"hash")
         assert await world.dump() == before
 
+    async def test_a_question_whose_message_was_dropped_is_known(self, world: World) -> None:
+        """Contract: what an operator puts in the place of its message takes nothing from the question."""
+        await world.make("r")
+        await world.store.send(update("r", "q1"))
+        dropped = e.MessageDropped(number=1, message="q1", asked=True)
+        assert await world.store.replace(inbox.message("r", "d", "dropped", dropped), 1) == Accepted()
+        assert await world.store.send(update("r", "q1")) == Accepted(is_repeat=True)
+        assert await world.store.question("r", "q1") == Question("q1", b"hash")
+
     async def test_an_ended_run_is_asked_nothing(self, world: World) -> None:
         """Contract: Ended, and no question; one that it was asked before is still known, with its answer."""
         holder = await world.held_run("r")

@@ -782,6 +782,10 @@ BEGIN
     PERFORM _lock_for('{}', NULL, jsonb_build_array(jsonb_build_object('messages', messages)));
     moment := _now(given);
     FOR one IN SELECT * FROM jsonb_array_elements(messages) LOOP
+        IF one ? 'asks' AND _is_asked(one ->> 'run', one ->> 'id') THEN
+            answers := answers || 'repeat'::text;
+            CONTINUE;
+        END IF;
         answers := answers || _deliver(
             moment, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'),
             decode(one ->> 'checksum', 'base64'), one -> 'blobs', one -> 'names');

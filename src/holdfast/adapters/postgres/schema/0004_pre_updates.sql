@@ -8,6 +8,11 @@ CREATE OR REPLACE FUNCTION _put_question(target text, sent text, question jsonb)
     FROM runs WHERE id = target
 $$;
 
+-- Whether that was asked before: its message may have been dropped since. The run's row is locked.
+CREATE OR REPLACE FUNCTION _is_asked(target text, sent text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT 1 FROM answers WHERE run = (SELECT no FROM runs WHERE id = target) AND message = sent)
+$$;
+
 -- What becomes of questions, each: message, outcome, value, blob, checksum and, if there are any, references. The first
 -- answer counts. A question that was asked of another store, and imported, has no row. The run's row is locked.
 CREATE OR REPLACE FUNCTION _put_answers(answered bigint, given jsonb) RETURNS void LANGUAGE plpgsql AS $$
