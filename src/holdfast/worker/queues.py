@@ -12,9 +12,9 @@ from holdfast.worker.seat import Seat
 
 
 async def settle_until_stopped(worker: Seat) -> None:
-    """One look after another, as long as the worker takes work."""
+    """One look after another, as long as the worker takes work; none if it declares no queue."""
     look = worker.options.sweep.total_seconds() / 5
-    while not worker.is_stopping:
+    while worker.queues and not worker.is_stopping:
         await asyncio.sleep(look * random.uniform(0.9, 1.1))
         try:
             await settle_queues(worker.store, worker.queues)

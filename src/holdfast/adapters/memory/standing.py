@@ -17,6 +17,12 @@ def share_at_gate(tables: Tables, new: NewRun) -> str:
     return started.share or started.workflow
 
 
+def wait(tables: Tables, run: RunRow, share: str, now: datetime) -> None:
+    """A new run waits at the gate, if it has a share there."""
+    if share:
+        stand(tables, run, Standing(share, "waits"), now)
+
+
 def stand(tables: Tables, run: RunRow, standing: Standing, now: datetime) -> None:
     """How the run stands to the gate from now on."""
     tables.standings[run.no] = standing

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
+from holdfast.adapters.limits.desk import Waiter
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.suspicion import Weight
 from holdfast.core.turn import Row
@@ -13,14 +14,30 @@ from holdfast.ports.blobs import BlobKind
 from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Kind
 from holdfast.ports.leases import WorkerRow
+from holdfast.ports.limits import StoredLimit
+from holdfast.ports.parts import StoredParts, StoredSpan
 from holdfast.ports.queues import StoredQueue
 from holdfast.ports.runs import RunRow
 from holdfast.ports.schedules import StoredSchedule
+from holdfast.ports.updates import StoredAnswer
 
-__all__ = ["Adoption", "Blob", "Duty", "Letter", "Line", "Registration", "Source", "Standing", "Tables", "Watch"]
+__all__ = [
+    "Adoption",
+    "Blob",
+    "Duty",
+    "Letter",
+    "LimitTables",
+    "Line",
+    "Registration",
+    "Source",
+    "Standing",
+    "Tables",
+    "Watch",
+]
 
-Source: TypeAlias = tuple[Literal["row", "message", "value", "snapshot"], int | str]
-"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, its snapshot."""
+Source: TypeAlias = tuple[Literal["row", "message", "value", "answer", "snapshot"], int | str]
+"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, the
+answer to a message, its snapshot."""
 
 
 @dataclass(slots=True)
@@ -111,6 +128,19 @@ class Line:
 
 
 @dataclass(slots=True)
+class LimitTables:
+    """What a memory store keeps of limits. A place is a line and a slot, a waiter a run and a step."""
+
+    rows: dict[str, StoredLimit] = field(default_factory=dict[str, StoredLimit])
+    lines: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict[tuple[str, str], tuple[int, int]])
+    places: dict[tuple[str, str, int], tuple[int, str, int]] = field(
+        default_factory=dict[tuple[str, str, int], tuple[int, str, int]]
+    )
+    waiters: dict[tuple[int, str], Waiter] = field(default_factory=dict[tuple[int, str], Waiter])
+    last: int = 0
+
+
+@dataclass(slots=True)
 class Tables:
     """Everything. Runs are known by number inside and by id outside; no number is used twice."""
 
@@ -123,12 +153,15 @@ class Tables:
     watches: list[Watch] = field(default_factory=list[Watch])
     adoptions: dict[int, list[Adoption]] = field(default_factory=dict[int, list[Adoption]])
     exposed: dict[int, dict[str, StoredValue]] = field(default_factory=dict[int, dict[str, StoredValue]])
+    answers: dict[int, dict[str, StoredAnswer]] = field(default_factory=dict[int, dict[str, StoredAnswer]])
     snapshots: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
     blobs: dict[str, Blob] = field(default_factory=dict[str, Blob])
     marks: dict[str, int] = field(default_factory=dict[str, int])
     references: dict[int, dict[Source, frozenset[str]]] = field(default_factory=dict[int, dict[Source, frozenset[str]]])
     uniques: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """Of each workflow and unique value the run that had it last: it has it until it ends."""
+    streams: dict[int, dict[str, list[StoredParts]]] = field(default_factory=dict[int, dict[str, list[StoredParts]]])
+    spans: dict[int, dict[str, list[StoredSpan]]] = field(default_factory=dict[int, dict[str, list[StoredSpan]]])
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
     schedules: dict[str, StoredSchedule] = field(default_factory=dict[str, StoredSchedule])
@@ -136,6 +169,7 @@ class Tables:
     lines: dict[str, Line] = field(default_factory=dict[str, Line])
     standings: dict[int, Standing] = field(default_factory=dict[int, Standing])
     """Of each run that its queue counts."""
+    limits: LimitTables = field(default_factory=LimitTables)
     workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
     freed: dict[int, tuple[str, Weight]] = field(default_factory=dict[int, tuple[str, Weight]])
     """Of each run the dead instance it was last freed from, and what that death added."""
@@ -153,6 +187,10 @@ class Tables:
     def referred(self, no: int) -> set[str]:
         """All blobs that the run refers to."""
         return {name for names in self.references.get(no, {}).values() for name in names}
+
+    def watching(self, topic: str) -> list[Watch]:
+        """The current waits on a topic, oldest first."""
+        return [watch for watch in self.watches if watch.topic == topic]
 
     def tree(self, root: str) -> list[int]:
         """Numbers of the runs of that root; an id that is no root has none."""

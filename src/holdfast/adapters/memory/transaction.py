@@ -12,9 +12,10 @@ from datetime import datetime
 import msgspec
 
 from holdfast.adapters.memory import standing
-from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Standing, Tables, Watch
+from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.checksums import message_checksum, shown_checksum
+from holdfast.core.checksums import answer_checksum, message_checksum, parts_checksum, shown_checksum
+from holdfast.core.mailbox import apply_attributes
 from holdfast.core.messages import ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
@@ -25,10 +26,12 @@ from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+from holdfast.ports.parts import STREAMS, StoredParts, StoredSpan
 from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
+from holdfast.ports.updates import StoredAnswer, UpdateAnswer
 
-__all__ = ["Transaction", "watching"]
+__all__ = ["Transaction"]
 
 
 @dataclass(slots=True)
@@ -77,8 +80,7 @@ class Transaction:
         tables.runs[run.no] = run
         tables.rows[run.no] = []
         tables.inbox[run.no] = {}
-        if share:
-            standing.stand(tables, run, Standing(share, "waits"), self.now)
+        standing.wait(tables, run, share, self.now)
         if new.unique:
             tables.uniques[started.workflow, new.unique] = run.no
         if started.keep is not None:
@@ -158,7 +160,8 @@ class Transaction:
         if run is None:
             return Missing()
         letters = self.tables.inbox[run.no]
-        if message.id in letters:
+        is_asked = bool(message.asks) and message.id in self.tables.answers.get(run.no, {})  # its message was dropped
+        if message.id in letters or is_asked:
             return Accepted(is_repeat=True)
         if run.status.is_terminal:
             return Ended(run.status)
@@ -168,8 +171,27 @@ class Transaction:
         standing.wake(self.tables, woken, message.kind, self.now)
         self.keep_blobs(message.blobs)
         self.refer(run.no, ("message", no), message.references)
+        if message.asks:
+            self._put_answer(run, message.id, message.asks)
         self.hints[run.id] = None
         return Accepted()
+
+    def settle(self, run: RunRow, answers: Iterable[UpdateAnswer]) -> None:
+        """What became of questions to the run; who waits for one is told."""
+        for answer in answers:
+            known = self.tables.answers.get(run.no, {}).get(answer.message)
+            if known is None or not known.outcome:  # the first counts
+                asked = b"" if known is None else known.asked
+                self._put_answer(run, answer.message, asked, answer.outcome, answer.value, answer.blob)
+                self.refer(run.no, ("answer", answer.message), answer.references)
+            self.hints[run.id] = None
+
+    def _put_answer(
+        self, run: RunRow, message: str, asked: bytes, outcome: str = "", value: bytes = b"", blob: str = ""
+    ) -> None:
+        checksum = answer_checksum(run.id, message, outcome, value, blob)
+        stored = StoredAnswer(message, asked, outcome, value, blob, checksum)
+        self.tables.answers.setdefault(run.no, {})[message] = stored
 
     def _tell_sender(self, no: int, message: Message, refused: Ended | Missing) -> None:
         """Of a message of its own turn, whose row is written: a run that ended with it keeps that, and is not woken."""
@@ -207,7 +229,7 @@ class Transaction:
 
     def publish(self, publication: Publication) -> list[str]:
         """To every current watcher. A run that waits twice on the topic is sent a message for each wait."""
-        found = watching(self.tables, publication.topic)
+        found = self.tables.watching(publication.topic)
         for watch in found:
             self.send(
                 Message(
@@ -254,6 +276,9 @@ class Transaction:
         for publication in commit.publications:
             self.publish(publication)
         self._show(commit)
+        if commit.parts or commit.spans:
+            self._stream(commit)
+        self.settle(run, commit.answers)
         if commit.is_terminal:
             self._end(run, row)
         after = self.tables.runs[run.no]  # what the turn brought may have woken it
@@ -280,6 +305,10 @@ class Transaction:
 
     def _show(self, commit: Commit) -> None:
         tables = self.tables
+        if commit.attributes:
+            attributes = dict(tables.runs[commit.no].attributes)
+            apply_attributes(attributes, commit.attributes)
+            self._change(commit.no, attributes=attributes)
         for exposure in commit.exposed:
             name, value, blob = exposure.name, exposure.value, exposure.blob
             stored = StoredValue(name, value, blob, shown_checksum(commit.row.run, name, value, blob))
@@ -289,6 +318,18 @@ class Transaction:
         tables.watches = [watch for watch in tables.watches if watch.no != commit.no or watch.key not in over]
         since = instant(commit.row.at)
         tables.watches += [Watch(commit.no, key, topic, since) for topic, key in commit.watch]
+
+    def _stream(self, commit: Commit) -> None:
+        no, epoch = commit.no, commit.row.epoch
+        for sent in commit.parts:
+            rows = self.tables.streams.setdefault(no, {}).setdefault(sent.name, [])
+            first, packed = rows[-1].end if rows else 0, sent.packed
+            checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, packed)
+            rows.append(StoredParts(first, first + len(sent.values), "", sent.attempt, epoch, packed, checksum))
+        for x in commit.spans:
+            stored = StoredSpan(x.step, x.span.attempt, x.span.first, x.span.end, x.is_completed)
+            self.tables.spans.setdefault(no, {}).setdefault(x.span.name, []).append(stored)
+        self.hints[STREAMS] = None
 
     def _end(self, run: RunRow, row: Row) -> None:
         self.tables.watches = [watch for watch in self.tables.watches if watch.no != run.no]
@@ -359,8 +400,3 @@ class Transaction:
         run = msgspec.structs.replace(self.tables.runs[no], **columns)
         self.tables.runs[no] = run
         return run
-
-
-def watching(tables: Tables, topic: str) -> list[Watch]:
-    """The current waits on a topic, oldest first."""
-    return [watch for watch in tables.watches if watch.topic == topic]

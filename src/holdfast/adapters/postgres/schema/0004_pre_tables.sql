@@ -1,36 +1,15 @@
--- The tables of the fourth number. Code of the third number still runs: it makes no run that waits at a gate, unless the
--- server's functions do it for it.
+-- The tables of the fourth number. Code of the third number still runs: it knows no updates, and a run that is asked one
+-- waits for a worker of the fourth.
 
--- How a run stands to the gate of its queue (`ports.queues`): `gated` is 0 if it has none, 1 while it waits to begin, 2 once
--- it has its place. `share`: what it competes as. A run that waits and is due has `ready` 2, and its own index, so that
--- neither a claim of other queues nor a commit meets it.
-ALTER TABLE runs ADD COLUMN share text COLLATE "C" NOT NULL DEFAULT '';
-ALTER TABLE runs ADD COLUMN gated smallint NOT NULL DEFAULT 0;
-CREATE INDEX runs_at_gate ON runs (queue, share, workflow, version, priority DESC, available_at, no) WHERE ready = 2;
-CREATE INDEX runs_begun ON runs (queue, share) WHERE gated = 2 AND ended_at IS NULL;
-
--- The rules of queues. `gate` is what the functions enforce (`core.gate.Gate`), `body` what `core.queue` knows; `time` is
--- the virtual time that the queue has reached, `until` the microsecond up to which its rate is used up.
-CREATE TABLE queues (
-    name text COLLATE "C" PRIMARY KEY,
-    revision bigint NOT NULL DEFAULT 0,
-    is_gated boolean NOT NULL DEFAULT false,
-    time bigint NOT NULL DEFAULT 0,
-    until bigint NOT NULL DEFAULT 0,
-    gate jsonb NOT NULL DEFAULT '{}',
-    body bytea NOT NULL DEFAULT ''
-) WITH (fillfactor = 50);
-
--- The shares that have runs waiting, and their virtual times: a claim finds the first of ten thousand in one step. A claim
--- that finds a share without runs removes it.
-CREATE TABLE shares (
-    queue text COLLATE "C" NOT NULL,
-    share text COLLATE "C" NOT NULL,
-    time bigint NOT NULL,
-    PRIMARY KEY (queue, share)
-) WITH (fillfactor = 50);
-CREATE INDEX shares_by_time ON shares (queue, time, share);
-
--- It says more now.
-DROP FUNCTION IF EXISTS claim(bigint, text, bigint, text, text, text[], text[], text[], integer, text[], integer, integer,
-    boolean, text[], integer[]);
+-- Questions that were put to runs, each with what became of it: kept as long as the run, so that who asked finds it whatever
+-- happened since. `asked`: the hash of the question's value; an empty `outcome`: it is open.
+CREATE TABLE answers (
+    run bigint NOT NULL,
+    message text COLLATE "C" NOT NULL,
+    asked bytea NOT NULL,
+    outcome text NOT NULL,
+    value bytea NOT NULL,
+    blob text NOT NULL,
+    checksum bytea NOT NULL,
+    PRIMARY KEY (run, message)
+);
