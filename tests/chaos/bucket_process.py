@@ -70,7 +70,7 @@ async def main(url: str, blobs: str, ledger: str, every: str) -> None:
         die_after_uploads(int(every), ledger)
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    async with bucket_app(url, blobs).worker(ttl="3s", poll="200ms", concurrency=4, grace="0s"):
+    async with bucket_app(url, blobs).worker(ttl="3s", poll="200ms", concurrency=8, grace="0s"):
         await stopped.wait()
 
 

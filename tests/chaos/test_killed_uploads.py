@@ -25,7 +25,7 @@ async def test_kills_lose_no_payload_and_leave_nothing_that_a_sweep_does_not_tak
         monkeypatch.setenv(name, value)
     fleet = BucketFleet(tmp_path, f"sqlite:///{tmp_path / 'a.db'}", rng, every=4)
     try:
-        await fleet.play(SIZES, pause=0.7)
+        await fleet.play(SIZES, each=3)
     finally:
         fleet.stop()
     found = await check(fleet, SIZES)
