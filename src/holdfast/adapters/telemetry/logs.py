@@ -52,7 +52,8 @@ class Log:
 
     def wanted(self) -> frozenset[type[t.Fact]]:
         """Those whose level is on."""
-        state = tuple([logger.isEnabledFor(level) for logger in _LOGGERS for level in _LEVELS])
+        worker, store = _LOGGERS
+        state = (*map(worker.isEnabledFor, _LEVELS), *map(store.isEnabledFor, _LEVELS))
         return _WANTED.get(state) or _WANTED.setdefault(state, self._wanted())
 
     def _wanted(self) -> frozenset[type[t.Fact]]:
