@@ -29,7 +29,7 @@ from holdfast.adapters.s3.credentials import found_settings
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.errors import BlobNotFound, CorruptJournal, StoreError, StoreRefused, StoreUnavailable
 from holdfast.ports.blob_home import OldBlobs
-from holdfast.ports.facts import BlobHomeWarned
+from holdfast.ports.facts import StoreTrouble
 from holdfast.ports.telemetry import Tell
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class S3Home:
         if self._is_versioned or version in {None, "null"}:
             return
         self._is_versioned = True
-        self._tell(BlobHomeWarned(self.address, self._versions))
+        self._tell(StoreTrouble("the home of large payloads needs attention", StoreError(self._versions)))
 
     @property
     def _versions(self) -> str:
