@@ -219,6 +219,7 @@ async def test_listing(still: World) -> None:
         _ = [view async for view in app.runs(status="asleep")]
 
 
+@pytest.mark.spec("openworkflow.O101")
 async def test_a_list_by_statuses_root_and_time(still: World) -> None:
     """Promise: several statuses, a run and its descendants, a period, oldest first: on every store."""
     app = still.app(double, both)
