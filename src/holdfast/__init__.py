@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.flow.workflow import Flow
     from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
     from holdfast.authoring.hook import Hook
+    from holdfast.authoring.limit import Limit
     from holdfast.authoring.machine.breaker import Breaker
     from holdfast.authoring.machine.joins import Join
     from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
         InvalidFlow,
         InvalidItem,
         ItemsFailed,
+        LimitNotFound,
+        LimitReached,
         NotInRun,
         OutcomeUnknown,
         Permanent,
@@ -109,6 +112,9 @@ __all__ = [
     "ItemsFailed",
     "Join",
     "JournalEvent",
+    "Limit",
+    "LimitNotFound",
+    "LimitReached",
     "LogRow",
     "LoggingObserver",
     "Machine",
@@ -172,6 +178,7 @@ _HOMES = {
     "holdfast.authoring.flow.builder": "FlowBuilder",
     "holdfast.authoring.flow.flow_file": "load_flow",
     "holdfast.authoring.flow.workflow": "Flow",
+    "holdfast.authoring.limit": "Limit",
     "holdfast.authoring.machine.breaker": "Breaker",
     "holdfast.authoring.machine.joins": "Join",
     "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
@@ -198,9 +205,9 @@ _HOMES = {
     "holdfast.ports.facts": "Fact",
     "holdfast.standalone.machine": "Machine",
     "holdfast.errors": (
-        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed NotInRun "
-        "OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound "
-        "ScheduleNotFound StateFailed StepFailed StepLimitExceeded"
+        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed "
+        "LimitNotFound LimitReached NotInRun OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled "
+        "RunFailed RunFinished RunNotFound ScheduleNotFound StateFailed StepFailed StepLimitExceeded"
     ),
 }
 """Where each public name lives."""

@@ -16,11 +16,11 @@ from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.verdicts import run_error
 from holdfast.client import deletion, messages, operator_acts
-from holdfast.client.acceptance import refusal
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for
 from holdfast.client.lost_holders import lost_runs
 from holdfast.core import events as e
+from holdfast.core.acceptance import refusal
 from holdfast.core.commands import carry
 from holdfast.core.doing import decode_doing, one_line
 from holdfast.core.durations import Duration, format_duration, parse_duration

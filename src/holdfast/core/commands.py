@@ -11,7 +11,7 @@ from holdfast.core import events
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.failure import Failure
 from holdfast.core.payload import MAX_INLINE, hash_of
-from holdfast.core.references import ReferringBytes, references_in
+from holdfast.core.references import MARK, ReferringBytes, references_in
 from holdfast.core.retry import Retry
 from holdfast.core.specs import StepSpec
 
@@ -167,7 +167,7 @@ Command: TypeAlias = (
 
 def carry(data: bytes, blobs: dict[str, bytes]) -> tuple[msgspec.Raw, str, tuple[str, ...]]:
     """A payload, still plain, as the `value`, `blob` and `refs` of an event; a large one is added to `blobs`."""
-    refs = references_in(data)
+    refs = references_in(data) if MARK in data else ()  # most payloads refer to nothing
     if len(data) <= MAX_INLINE:
         return msgspec.Raw(data), "", refs
     name = hash_of(data)

@@ -62,9 +62,11 @@ __all__ = [
     "Exposed",
     "Fact",
     "Failed",
+    "HeldBack",
     "Input",
     "Instant",
     "Kept",
+    "Limited",
     "MessageDropped",
     "MessageSent",
     "Output",
@@ -168,6 +170,23 @@ class Released(Event, frozen=True, tag="released", kw_only=True):
     worker: str
     unstarted: tuple[str, ...] = ()
     next_round: bool = False
+
+
+class Limited(Event, frozen=True, tag="limited", kw_only=True):
+    """Steps and their limits: `waiting` are scheduled and wait for a place (by key: the names of their limits), `begun`
+    have got theirs, and begin. Like `Released` it is told last in its row."""
+
+    waiting: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    begun: tuple[str, ...] = ()
+
+
+class HeldBack(Event, frozen=True, tag="held_back", kw_only=True):
+    """An attempt asked for its limit to be quiet until then. It did not fail; the next one waits for a place."""
+
+    key: str
+    attempt: int
+    limit: str
+    until: Instant
 
 
 class StepCompleted(Carrier, frozen=True, tag="done", kw_only=True):
@@ -304,6 +323,8 @@ Input: TypeAlias = (
     | Adopted
     | Claimed
     | Released
+    | Limited
+    | HeldBack
     | StepCompleted
     | AttemptFailed
     | AttemptStarted

@@ -25,12 +25,12 @@ from holdfast.adapters.postgres.creation import Entrance, Entries, Entry, NewEnt
 from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.lane import Lane, closed
 from holdfast.adapters.postgres.lease_verbs import LeaseVerbs
+from holdfast.adapters.postgres.limits import Limiting
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrations import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.overview import Looking
 from holdfast.adapters.postgres.read_batches import Gathered
-from holdfast.adapters.postgres.schedules import Scheduled
 from holdfast.adapters.postgres.shared_transactions import Lending
 from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.sql.listeners import Listeners
@@ -104,7 +104,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
+class PostgresStore(LeaseVerbs, Keeping, Looking, Limiting, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(

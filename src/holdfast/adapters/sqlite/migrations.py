@@ -12,6 +12,7 @@ import apsw
 
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connection import begin, fetch, pragma, roll_back, run, until_free
+from holdfast.adapters.sqlite.limit_statements import LIMITS
 from holdfast.errors import StoreRefused
 from holdfast.ports.condition import Schema
 
@@ -294,7 +295,7 @@ CREATE TABLE uniques (
 CREATE INDEX uniques_by_run ON uniques (run);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, LIMITS)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

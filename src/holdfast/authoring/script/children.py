@@ -37,7 +37,8 @@ def start(
     - `id`: names the run. Default: derived from the parent's id and the key
     - `timeout`: limits the wait for its result, never the child; by default a year
     - `queue`: where it waits for a worker. Default: the parent's queue
-    - `on_cancel="cancel"`: it is cancelled with its parent; by default it continues
+    - `on_cancel="cancel"`: it is cancelled when its parent is cancelled or killed, fails or passes its deadline; by
+      default it continues
     - `name`: the key. Default: the workflow's name
     """
     program = require_program("start()", in_step="Start it from the workflow.", outside="Use: await app.start(call).")
@@ -91,8 +92,10 @@ class ChildRun(Run[R]):
     async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
         """Sends a signal with this turn."""
         program = self._program
+        data = channel.encode(value)
+        program.children.check_signal(self.id, channel.name, data)
         key = program.take_key(f"send {channel.name}")
-        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=channel.encode(value)))
+        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=data))
         program.receipts.sent(channel.name, self.id)
 
     async def cancel(self, reason: str = "") -> None:

@@ -61,6 +61,8 @@ def is_administrative(events: Sequence[e.AnyEvent]) -> bool:
     for event in events:
         if type(event) not in _ABOUT_THE_RUN:
             return False  # most, and at once
+    if not events:
+        return False
     kinds = {type(event) for event in events}
     if e.Paused in kinds and kinds <= _CORRECTION:
         return True

@@ -23,8 +23,8 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
     ) from _missing
 
 MODULES = (
-    "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases machine_logs overview "
-    "ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
+    "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases limits machine_logs "
+    "overview ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
     "turn_rows turn_table uniques upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
@@ -42,6 +42,7 @@ from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
 from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
 from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
 from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
+from holdfast.testing.conformance.limits import LimitsSuite  # noqa: E402
 from holdfast.testing.conformance.machine_logs import MachineLogSuite  # noqa: E402
 from holdfast.testing.conformance.overview import OverviewSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
@@ -74,6 +75,7 @@ __all__ = [
     "InboxSuite",
     "JournalSuite",
     "LeasesSuite",
+    "LimitsSuite",
     "MachineLogSuite",
     "OverviewSuite",
     "OwnershipSuite",
@@ -108,6 +110,7 @@ class StoreSuite(
     RunsSuite,
     UniquesSuite,
     SchedulesSuite,
+    LimitsSuite,
     OverviewSuite,
     InboxSuite,
     ReceiptsSuite,

@@ -351,6 +351,10 @@ class _WatchedProgram:
     def next_timer(self) -> datetime | None:
         return self._inner.next_timer()
 
+    @property
+    def is_plain(self) -> bool:
+        return self._inner.is_plain
+
     def due_timers(self, now: datetime) -> list[str]:
         return self._inner.due_timers(now)
 
