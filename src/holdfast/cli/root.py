@@ -40,6 +40,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "runs": "List runs, newest first.",
         "show": "Show one run: what it is doing and what it did.",
         "follow": "Follow a run as it happens.",
+        "read": "Read what a run sends to a stream.",
         "workers": "List workers and what they serve.",
         "schedules": "List schedules; pause, resume, trigger, backfill and remove them.",
         "limits": "List limits on steps; set, reset, pause and resume them.",

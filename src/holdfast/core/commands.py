@@ -98,6 +98,13 @@ class Expose(Asked, frozen=True):
     value: bytes
 
 
+class Emit(Asked, frozen=True):
+    """Send a part to a stream of the run."""
+
+    name: str
+    value: bytes
+
+
 class Patch(Asked, frozen=True):
     """Remember that this run takes the new path."""
 
@@ -155,6 +162,7 @@ Command: TypeAlias = (
     | StartChild
     | Send
     | Expose
+    | Emit
     | Patch
     | Enter
     | Keep
@@ -214,6 +222,8 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
         case Expose():
             value, blob, refs = carry(command.value, blobs)
             return events.Exposed(name=command.name, value=value, blob=blob, refs=refs)
+        case Emit():
+            return events.Streamed(name=command.name)
         case Patch():
             return events.Patched(name=command.name)
         case Enter():

@@ -40,6 +40,8 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     number: int
     progress: Any = None
     identity: str = ""
+    no: int = 0
+    epoch: int = 0
 
 
 class Body:
@@ -217,6 +219,8 @@ class Bodies:
             surroundings=self._surroundings,
             progress=attempt.progress,
             advice=attempt.command.spec.advice,
+            no=attempt.no,
+            epoch=attempt.epoch,
         )
         return body.scope
 

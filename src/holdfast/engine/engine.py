@@ -394,6 +394,7 @@ class Engine:
             session.drop("the worker stopped", event="abandoned")
         self.warm.clear()
         await self.bodies.close()
+        self.surroundings.outlets.close()
         self.wheel.close()
         self.suspects.close()
         for task in list(self._tasks):

@@ -19,6 +19,7 @@ from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_turn, micros
 from holdfast.ports.inbox import Message, Publication, message, publication
 from holdfast.ports.journal import Commit, Exposure, Park
+from holdfast.ports.parts import StepSpan
 from holdfast.ports.runs import NewRun
 from holdfast.turn.draft import Draft, is_progress
 from holdfast.turn.start import new_run
@@ -63,8 +64,20 @@ def finish(
         blobs=draft.blobs,
         references=references_of(turn.events),
         park=park,
+        parts=tuple(draft.parts),
+        spans=_spans(draft.inputs),
         **extras,
     )
+
+
+def _spans(inputs: Sequence[e.AnyEvent]) -> tuple[StepSpan, ...]:
+    """What became of the attempts of this turn that sent parts to streams."""
+    found: tuple[StepSpan, ...] = ()
+    for event in inputs:
+        if isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed) and event.sent:
+            is_completed = isinstance(event, e.StepCompleted)
+            found += tuple(StepSpan(event.key, span, is_completed) for span in event.sent)
+    return found
 
 
 def make_row(run: Run, epoch: int, at: datetime, events: tuple[e.AnyEvent, ...]) -> tuple[Turn, Row]:

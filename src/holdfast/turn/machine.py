@@ -218,6 +218,8 @@ class Machine(Writer):
         event = rules.event_of(
             self.run, started.command, outcome, given.progress, given.stopped, at, self._rules.chance
         )
+        if given.sent and isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed):
+            event = msgspec.structs.replace(event, sent=given.sent)
         self._effects.append(f.StepEnded(given.key, started.attempt, outcome, event))
         if event is not None:
             self._inputs.append(event)

@@ -81,7 +81,7 @@ class Worker:
         self.telemetry: Telemetry = logged() if telemetry is None else telemetry
         self.options = options
         self.registry = registry
-        self.surroundings: WorkerSurroundings = WorkerSurroundings(store, replaced)
+        self.surroundings: WorkerSurroundings = WorkerSurroundings(store, self.telemetry, replaced)
         self.engine: Engine = Engine(
             store,
             registry,

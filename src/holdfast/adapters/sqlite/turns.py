@@ -15,6 +15,7 @@ from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.connection import fetch, run
 from holdfast.adapters.sqlite.creation import start_child, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send, tell_sender
+from holdfast.adapters.sqlite.streams import stream
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.checksums import shown_checksum
 from holdfast.core.turn import micros
@@ -53,6 +54,8 @@ def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
         inbox_last = _reach_out(transaction, commit)
     if commit.exposed or commit.unwatch or commit.watch:
         _show(transaction, commit)
+    if commit.parts or commit.spans:
+        stream(transaction, commit)
     return inbox_last
 
 

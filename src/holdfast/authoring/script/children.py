@@ -7,11 +7,12 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 import msgspec
 
-from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
+from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.script_program import ScriptProgram
+from holdfast.authoring.script.stream import Sent
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.commands import Send
 from holdfast.core.durations import Duration, parse_duration
@@ -141,6 +142,11 @@ class ChildRun(Run[R]):
 
     def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
         self._refuse("follow")
+
+    def read(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
+    ) -> AsyncIterator[Part[T]]:
+        self._refuse("read")
 
     def _refuse(self, verb: str) -> NoReturn:
         raise NotAllowedHere(
