@@ -219,7 +219,6 @@ async def test_listing(still: World) -> None:
         _ = [view async for view in app.runs(status="asleep")]
 
 
-@pytest.mark.spec("openworkflow.O101")
 async def test_a_list_by_statuses_root_and_time(still: World) -> None:
     """Promise: several statuses, a run and its descendants, a period, oldest first: on every store."""
     app = still.app(double, both)
@@ -246,6 +245,7 @@ async def test_a_list_by_statuses_root_and_time(still: World) -> None:
     assert recent[-1] == "d2"
 
 
+@pytest.mark.spec("openworkflow.O101")
 async def test_counts_by_status(still: World) -> None:
     """Promise: the runs that a list would show, counted by status, each up to a limit."""
     app = still.app(double, waits)
