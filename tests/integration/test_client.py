@@ -245,6 +245,7 @@ async def test_a_list_by_statuses_root_and_time(still: World) -> None:
     assert recent[-1] == "d2"
 
 
+@pytest.mark.spec("openworkflow.O101")
 async def test_counts_by_status(still: World) -> None:
     """Promise: the runs that a list would show, counted by status, each up to a limit."""
     app = still.app(double, waits)
