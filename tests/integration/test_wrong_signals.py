@@ -73,6 +73,7 @@ async def test_a_run_cannot_send_its_child_a_value_of_another_type(world: World,
     assert told.endswith("Nothing was sent.")
 
 
+@pytest.mark.spec("openworkflow.O116")
 @pytest.mark.parametrize("call", [named_in_the_body, declared, named_in_a_function])
 async def test_a_value_of_another_type_is_refused_where_it_is_sent(world: World, call: Any) -> None:
     """Promise: by the type that the workflow declares, or that its code names; nothing is stored."""
