@@ -46,7 +46,7 @@ def bare_counts(text: str) -> list[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_number_and_its_noun_agree(path: Path) -> None:
-    """Promise: whoever reads a message of ours never reads "1 runs"."""
+    """Promise: a reader of our messages never reads "1 runs"."""
     name = str(path.relative_to(SOURCE))
     wrong = [x for x in bare_counts(path.read_text(encoding="utf-8")) if NEVER_ONE.get(name) != x[1]]
     assert not wrong, f"{name}: write counted(…, noun) for {wrong}"

@@ -317,8 +317,8 @@ async def test_following_a_run(world: World) -> None:
 
 
 async def test_following_continues_within_a_turn(world: World) -> None:
-    """Promise: whoever stopped in the middle of a turn continues with its rest, after any event; nothing is lost and
-    nothing comes twice."""
+    """Promise: a follower that stopped in the middle of a turn continues with its rest, after any event; nothing is
+    lost and nothing comes twice."""
 
     @step
     async def one(number: int) -> int:
