@@ -106,7 +106,7 @@ async def message_is_wrong(app: App) -> None:
 
 
 async def orders_are_approved(app: App) -> None:
-    """Somebody approves whatever waits, for as long as the scene lasts."""
+    """Whatever waits is approved, for as long as the scene lasts."""
 
     async def approve() -> None:
         while True:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -156,16 +158,24 @@ def _served(words: Sequence[str]) -> tuple[int, str]:
 
 
 def _bash(text: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-e", "-c", text],
+    """What the commands do; nothing that they started in the background outlives them."""
+    argv = ["bash", "-e", "-c", text]
+    with subprocess.Popen(
+        argv,
         cwd=folder,
         env=environment(),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+        start_new_session=True,
+    ) as shell:
+        try:
+            out, err = shell.communicate(timeout=SECONDS)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(argv, shell.returncode, out, err)
 
 
 def test_the_readme_makes_a_project(tmp_path: Path) -> None:

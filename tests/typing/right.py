@@ -217,6 +217,7 @@ async def main(order: Order) -> None:
     assert_type(await run.result(timeout="1m"), str)
     await run.cancel(reason="customer left")
     same = assert_type(await app.get("order-42", fulfil), Run[str])
+    assert_type(await app.get("order-42"), Run[Any])
     assert_type(await same.result(), str)
 
 

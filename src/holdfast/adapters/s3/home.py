@@ -27,6 +27,7 @@ from holdfast.adapters.blobs.label import LABEL, Label, check_mark, decode_label
 from holdfast.adapters.s3.address import S3Address
 from holdfast.adapters.s3.credentials import found_settings
 from holdfast.adapters.telemetry.logs import logged
+from holdfast.core.plurals import counted
 from holdfast.errors import BlobNotFound, CorruptJournal, StoreError, StoreRefused, StoreUnavailable
 from holdfast.ports.blob_home import OldBlobs
 from holdfast.ports.facts import StoreTrouble
@@ -248,7 +249,7 @@ class S3Home:
             await self._store.delete_async(keys)
 
         if keys:
-            await self._asked(f"{len(keys)} blobs were not removed", delete)
+            await self._asked(f"not removed: {counted(len(keys), 'blob')}", delete)
 
     async def old(self, after: str, before: datetime, limit: int) -> OldBlobs:
         """See `ports.blob_home`. The cursor is a key. Of a blob that was stored several times the earlier objects
