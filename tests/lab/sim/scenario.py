@@ -57,6 +57,8 @@ class RunPlan:
     signals: list[float] = field(default_factory=list[float])
     rumours: list[float] = field(default_factory=list[float])
     """When its client publishes, to whoever waits."""
+    questions: list[float] = field(default_factory=list[float])
+    """When its client asks it something."""
     cancels_at: float = -1.0
     cancels_again_at: float = -1.0
     calls_off_at: list[float] = field(default_factory=list[float])
@@ -115,6 +117,7 @@ def draw(rng: random.Random) -> Scenario:
         losses=rng.choice((0.0, 0.0, 0.1)),
     )
     _draw_endings(rng, scenario)
+    _draw_questions(rng, scenario)
     return scenario
 
 
@@ -127,6 +130,13 @@ def _draw_endings(rng: random.Random, scenario: Scenario) -> None:
             times = (rng.choice((0, 5, 40, 200, 600)), rng.choice((1, 30, 300)), rng.choice((0, 0, 20, 300, 2500)))
             run.plan.append(["gamble", f"{number}.last", *times])
             run.signals = [rng.random() * 2] if rng.random() < 0.3 else []
+
+
+def _draw_questions(rng: random.Random, scenario: Scenario) -> None:
+    """Who is asked something, and when. Drawn last, likewise."""
+    for run in scenario.runs:
+        if run.plan and not run.items and not run.key and rng.random() < 0.3:
+            run.questions = sorted(rng.random() * 3 for _ in range(rng.randint(1, 5)))
 
 
 def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
