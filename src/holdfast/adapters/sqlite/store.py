@@ -344,8 +344,7 @@ class SqliteStore(Keeping, Looking, Scheduled, Asked):
 
     async def backlog(self) -> Sequence[Backlog]:
         """See `ports.condition`. Off the event loop."""
-        rows = await asyncio.to_thread(self._rows, sql.BACKLOG, micros(self._clock.now()))
-        return [backlog_row(row) for row in rows]
+        return list(map(backlog_row, await asyncio.to_thread(self._rows, sql.BACKLOG, micros(self._clock.now()))))
 
     async def damaged(self, *, limit: int) -> Sequence[RunRow]:
         """See `ports.condition`. Off the event loop."""
