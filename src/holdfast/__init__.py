@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from holdfast.authoring.flow.builder import FlowBuilder
     from holdfast.authoring.flow.flow_file import load_flow
     from holdfast.authoring.flow.workflow import Flow
-    from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
+    from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
     from holdfast.authoring.hook import Hook
+    from holdfast.authoring.limit import Limit
     from holdfast.authoring.machine.breaker import Breaker
     from holdfast.authoring.machine.joins import Join
     from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.resources import resource
     from holdfast.authoring.script.sagas import saga
     from holdfast.authoring.script.steps import step
+    from holdfast.authoring.script.stream import Stream
     from holdfast.authoring.script.update import Update
     from holdfast.authoring.script.verbs import (
         Current,
@@ -69,6 +71,8 @@ if TYPE_CHECKING:
         InvalidFlow,
         InvalidItem,
         ItemsFailed,
+        LimitNotFound,
+        LimitReached,
         NotInRun,
         OutcomeUnknown,
         Permanent,
@@ -82,6 +86,7 @@ if TYPE_CHECKING:
         StateFailed,
         StepFailed,
         StepLimitExceeded,
+        StreamFull,
         UpdateRefused,
         UpdateTimeout,
         UpdateUnanswered,
@@ -116,6 +121,9 @@ __all__ = [
     "ItemsFailed",
     "Join",
     "JournalEvent",
+    "Limit",
+    "LimitNotFound",
+    "LimitReached",
     "LogRow",
     "LoggingObserver",
     "Machine",
@@ -125,6 +133,7 @@ __all__ = [
     "NotInRun",
     "Observer",
     "OutcomeUnknown",
+    "Part",
     "Permanent",
     "Receipt",
     "ResultTimeout",
@@ -147,6 +156,8 @@ __all__ = [
     "StepFailed",
     "StepLimitExceeded",
     "StoredMessage",
+    "Stream",
+    "StreamFull",
     "Topic",
     "Update",
     "UpdateRefused",
@@ -179,11 +190,12 @@ __all__ = [
 _HOMES = {
     "holdfast.app": "App",
     "holdfast.authoring.batch.batch_plan": "Counts",
-    "holdfast.authoring.handle": "JournalEvent Run RunView StoredMessage",
+    "holdfast.authoring.handle": "JournalEvent Part Run RunView StoredMessage",
     "holdfast.authoring.hook": "Hook",
     "holdfast.authoring.flow.builder": "FlowBuilder",
     "holdfast.authoring.flow.flow_file": "load_flow",
     "holdfast.authoring.flow.workflow": "Flow",
+    "holdfast.authoring.limit": "Limit",
     "holdfast.authoring.machine.breaker": "Breaker",
     "holdfast.authoring.machine.joins": "Join",
     "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
@@ -197,6 +209,7 @@ _HOMES = {
     "holdfast.authoring.script.resources": "resource",
     "holdfast.authoring.script.sagas": "saga",
     "holdfast.authoring.script.steps": "step",
+    "holdfast.authoring.script.stream": "Stream",
     "holdfast.authoring.script.verbs": (
         "Current continue_as current each get_blob heartbeat log now patched put_blob rng set_attributes sleep "
         "transaction uuid4"
@@ -213,9 +226,10 @@ _HOMES = {
     "holdfast.ports.facts": "Fact",
     "holdfast.standalone.machine": "Machine",
     "holdfast.errors": (
-        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed NotInRun "
-        "OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound "
-        "ScheduleNotFound StateFailed StepFailed StepLimitExceeded UpdateRefused UpdateTimeout UpdateUnanswered"
+        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed "
+        "LimitNotFound LimitReached NotInRun OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled "
+        "RunFailed RunFinished RunNotFound ScheduleNotFound StateFailed StepFailed StepLimitExceeded StreamFull "
+        "UpdateRefused UpdateTimeout UpdateUnanswered"
     ),
 }
 """Where each public name lives."""

@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.system.forked import leak
 from holdfast.app import App as AsyncApp
-from holdfast.authoring.handle import JournalEvent, RunView
+from holdfast.authoring.handle import JournalEvent, Part, RunView
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.schedule import Schedule
@@ -31,6 +31,8 @@ from holdfast.authoring.script.children import start
 from holdfast.authoring.script.receipts import SyncReceipt as Receipt
 from holdfast.authoring.script.resources import Resource, resource
 from holdfast.authoring.script.steps import step
+from holdfast.authoring.script.stream import Sent
+from holdfast.authoring.script.stream import SyncStream as Stream
 from holdfast.authoring.script.update import SyncUpdate as Update
 from holdfast.authoring.script.verbs import (
     continue_as,
@@ -70,6 +72,7 @@ __all__ = [
     "Schedule",
     "ScheduleHandle",
     "Signal",
+    "Stream",
     "Topic",
     "Update",
     "continue_as",
@@ -156,6 +159,12 @@ class Run(RunTalk[R_co]):
     def follow(self, *, after: int | JournalEvent = 0) -> Iterator[JournalEvent]:
         """The journal, live, until the run ends. `after` is the event last seen, or the `seq` of a whole turn."""
         return iterate(self._run.follow(after=after), self._call)
+
+    def read(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
+    ) -> Iterator[Part[T]]:
+        """The parts of a stream, live and in order, until the run ends; see `holdfast.Run.read`."""
+        return iterate(self._run.read(stream, after=after, only=only), self._call)
 
 
 class ScheduleHandle(ScheduleActs, Generic[R_co]):

@@ -15,9 +15,9 @@ import msgspec
 
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.update import AnyUpdate
-from holdfast.client.acceptance import update_refusal
 from holdfast.client.access import Access
 from holdfast.core import events as e
+from holdfast.core.acceptance import update_refusal
 from holdfast.core.commands import carry
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.ids import check_id

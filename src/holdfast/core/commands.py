@@ -11,7 +11,7 @@ from holdfast.core import events
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.failure import Failure
 from holdfast.core.payload import MAX_INLINE, hash_of
-from holdfast.core.references import ReferringBytes, references_in
+from holdfast.core.references import MARK, ReferringBytes, references_in
 from holdfast.core.retry import Retry
 from holdfast.core.specs import StepSpec
 
@@ -99,6 +99,13 @@ class Expose(Asked, frozen=True):
     value: bytes
 
 
+class Emit(Asked, frozen=True):
+    """Send a part to a stream of the run."""
+
+    name: str
+    value: bytes
+
+
 class Answer(Asked, frozen=True):
     """Settle an update."""
 
@@ -170,6 +177,7 @@ Command: TypeAlias = (
     | StartChild
     | Send
     | Expose
+    | Emit
     | Answer
     | SetAttributes
     | Patch
@@ -184,7 +192,7 @@ Command: TypeAlias = (
 
 def carry(data: bytes, blobs: dict[str, bytes]) -> tuple[msgspec.Raw, str, tuple[str, ...]]:
     """A payload, still plain, as the `value`, `blob` and `refs` of an event; a large one is added to `blobs`."""
-    refs = references_in(data)
+    refs = references_in(data) if MARK in data else ()  # most payloads refer to nothing
     if len(data) <= MAX_INLINE:
         return msgspec.Raw(data), "", refs
     name = hash_of(data)
@@ -221,6 +229,8 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
         case Expose():
             value, blob, refs = carry(command.value, blobs)
             return events.Exposed(name=command.name, value=value, blob=blob, refs=refs)
+        case Emit():
+            return events.Streamed(name=command.name)
         case Answer():
             value, blob, refs = carry(command.value, blobs)
             return events.Answered(message=command.message, outcome=command.outcome, value=value, blob=blob, refs=refs)

@@ -172,7 +172,9 @@ def _step(step: OpenStep) -> Occupation:
     # Attempts that were cut off cost nothing, so that many more may follow: "attempt 6 of 5" is never said.
     of = step.of + step.restarts if step.of is not None else None
     if step.retry_at is None:
-        detail = "waiting for a worker" if step.is_unstarted else ""
+        detail = ""
+        if step.is_unstarted:
+            detail = f"waiting for limit {step.limits}" if step.limits else "waiting for a worker"
         return Occupation("step", step.key, None, step.attempt, of, detail)
     detail = one_line(step.last.message, SHORT) if step.last is not None else ""
     return Occupation("retry", step.key, step.retry_at, step.attempt, of, detail)

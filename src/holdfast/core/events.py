@@ -25,6 +25,7 @@ from holdfast.core.event import (
     Instant,
     MessageKind,
     PauseReason,
+    Span,
 )
 from holdfast.core.failure import Failure
 from holdfast.core.outputs import (
@@ -44,6 +45,7 @@ from holdfast.core.outputs import (
     SleepStarted,
     StepAbandoned,
     StepScheduled,
+    Streamed,
     WaitEnded,
     WaitStarted,
 )
@@ -76,9 +78,11 @@ __all__ = [
     "Exposed",
     "Fact",
     "Failed",
+    "HeldBack",
     "Input",
     "Instant",
     "Kept",
+    "Limited",
     "MessageDropped",
     "MessageKind",
     "MessageSent",
@@ -94,11 +98,13 @@ __all__ = [
     "SendSettled",
     "SignalReceived",
     "SleepStarted",
+    "Span",
     "Started",
     "StepAbandoned",
     "StepCompleted",
     "StepFailed",
     "StepScheduled",
+    "Streamed",
     "Terminal",
     "TimerFired",
     "TopicReceived",
@@ -186,10 +192,28 @@ class Released(Event, frozen=True, tag="released", kw_only=True):
     next_round: bool = False
 
 
-class StepCompleted(Carrier, frozen=True, tag="done", kw_only=True):
-    """A step's body returned."""
+class Limited(Event, frozen=True, tag="limited", kw_only=True):
+    """Steps and their limits: `waiting` are scheduled and wait for a place (by key: the names of their limits), `begun`
+    have got theirs, and begin. Like `Released` it is told last in its row."""
+
+    waiting: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    begun: tuple[str, ...] = ()
+
+
+class HeldBack(Event, frozen=True, tag="held_back", kw_only=True):
+    """An attempt asked for its limit to be quiet until then. It did not fail; the next one waits for a place."""
 
     key: str
+    attempt: int
+    limit: str
+    until: Instant
+
+
+class StepCompleted(Carrier, frozen=True, tag="done", kw_only=True):
+    """A step's body returned. `sent`: what its attempt sent to streams, so with failures."""
+
+    key: str
+    sent: tuple[Span, ...] = ()
 
 
 class AttemptFailed(Event, frozen=True, tag="attempt_failed", kw_only=True):
@@ -201,6 +225,7 @@ class AttemptFailed(Event, frozen=True, tag="attempt_failed", kw_only=True):
     retry_at: Instant
     of: int | None = None
     progress: msgspec.Raw = NULL
+    sent: tuple[Span, ...] = ()
 
 
 class AttemptStarted(Event, frozen=True, tag="attempt", kw_only=True):
@@ -216,6 +241,7 @@ class StepFailed(Event, frozen=True, tag="step_failed", kw_only=True):
     key: str
     failure: Failure
     attempts: int = 1
+    sent: tuple[Span, ...] = ()
 
 
 class TimerFired(Event, frozen=True, tag="fired", kw_only=True):
@@ -325,6 +351,8 @@ Input: TypeAlias = (
     | Adopted
     | Claimed
     | Released
+    | Limited
+    | HeldBack
     | StepCompleted
     | AttemptFailed
     | AttemptStarted
@@ -366,6 +394,7 @@ Output: TypeAlias = (
     | ChildStarted
     | MessageSent
     | Exposed
+    | Streamed
     | Answered
     | AttributesSet
     | Patched

@@ -28,6 +28,8 @@ class OpenStep(msgspec.Struct, gc=False):
     undo: bool = False
     undoes: str = ""
     progress: bytes = b"null"
+    limits: str = ""  # those whose place it waits for, by name
+    limited_at: datetime | None = None  # since when
 
     @property
     def in_flight(self) -> bool:

@@ -75,6 +75,13 @@ class Exposed(Carrier, frozen=True, tag="exposed", kw_only=True):
     name: str
 
 
+class Streamed(Event, frozen=True, tag="streamed", kw_only=True):
+    """The workflow's own code sent parts to a stream. The parts are beside the journal, written with this row."""
+
+    name: str
+    parts: int = 1
+
+
 class Answered(Carrier, frozen=True, tag="answered", kw_only=True):
     """What became of the update `message`. `value` is the answer; of one that was refused or left, why."""
 

@@ -83,10 +83,14 @@ class Run(Mailbox, msgspec.Struct, omit_defaults=True, gc=False):
         self.checksum = turn.checksum
         self.updated_at = turn.at
         released: e.Released | None = None
+        limited: e.Limited | None = None
         for event in turn.events:
             kind = type(event)
             if type(event) is e.Released:
                 released = event
+                continue
+            if type(event) is e.Limited:
+                limited = event
                 continue
             handler = _HANDLERS.get(kind)
             if handler is not None:
@@ -94,6 +98,8 @@ class Run(Mailbox, msgspec.Struct, omit_defaults=True, gc=False):
             tag = _STATUS_TAGS.get(kind)
             if tag is not None:
                 self._move(tag)
+        if limited is not None:
+            _limited(self, limited, turn.at)
         if released is not None:
             _released(self, released)
 
@@ -194,6 +200,24 @@ def _released(run: Run, event: e.Released) -> None:
         step = run.steps.get(key)
         if step is not None:  # it may have been settled, or forgotten by `continue_as`, in the same turn
             step.is_unstarted = True
+
+
+def _limited(run: Run, event: e.Limited, at: datetime) -> None:
+    for key in event.begun:
+        step = run.steps.get(key)
+        if step is not None:
+            step.is_unstarted, step.limits, step.limited_at = False, "", None
+    for key, names in event.waiting.items():
+        step = run.steps.get(key)
+        if step is not None:  # as in `_released`
+            step.is_unstarted, step.limits, step.limited_at = True, names, at
+
+
+def _held_back(run: Run, event: e.HeldBack, at: datetime) -> None:
+    step = run.steps.get(event.key)
+    if step is not None:
+        step.attempt, step.is_unstarted, step.limits, step.limited_at = event.attempt + 1, True, event.limit, at
+        run.attempts += 1
 
 
 def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
@@ -352,6 +376,7 @@ _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.StepScheduled: _scheduled,
     e.StepCompleted: _completed_step,
     e.AttemptFailed: _attempt_failed,
+    e.HeldBack: _held_back,
     e.AttemptStarted: _attempt_started,
     e.StepFailed: _failed_step,
     e.StepAbandoned: _abandoned,

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from holdfast.core.instants import later
+from holdfast.core.limit import Demands
 from holdfast.core.payload import Arguments, Shape
 from holdfast.core.retry import Retry
 from holdfast.errors import InvalidInput
@@ -34,6 +35,9 @@ class StepSpec(msgspec.Struct, frozen=True, eq=False):
     raises: tuple[type[Exception], ...] = ()
     where: str = ""
     advice: str = ""  # to a body that uses a workflow's verb
+    limits: tuple[str, ...] = ()  # names of the limits it stands under
+    demands: Demands | None = None  # what an attempt needs of them
+    limit_wait: timedelta | None = None  # how long an attempt waits for its places; None: as long as it takes
 
 
 Check: TypeAlias = Callable[[Any], str | None]

@@ -20,6 +20,7 @@ import msgspec
 from holdfast.core import events as e
 from holdfast.core.doing import one_line
 from holdfast.core.entry import LENGTH, Entry, Kind, Outcome, attributes_text, error_text, list_text, rest_text
+from holdfast.core.plurals import counted
 from holdfast.core.turn import Turn
 
 MOST = 1000
@@ -109,6 +110,8 @@ class Timeline:
             case e.Exposed():
                 value = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
                 self._note("exposed", event.name, detail=one_line(value, LENGTH))
+            case e.Streamed():
+                self._note("streamed", event.name, detail=counted(event.parts, "part"))
             case e.Answered():
                 said = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
                 name, outcome = self._asked.pop(event.message, ""), event.outcome
@@ -131,6 +134,8 @@ class Timeline:
         | e.Adopted
         | e.Claimed
         | e.Released
+        | e.Limited
+        | e.HeldBack
         | e.CancelRequested
         | e.DeadlineReached
         | e.PassStarted
@@ -153,6 +158,12 @@ class Timeline:
                 self._claim(event)
             case e.Released():
                 self._release(event)
+            case e.Limited():
+                self._limit(event)
+            case e.HeldBack():
+                held = self._end(event.key, "cut off", detail=f"quiets limit {event.limit}", until=event.until)
+                if held is not None:
+                    self._begin("step", held.name, key=event.key, attempt=event.attempt + 1, of=held.of)
             case e.CancelRequested():
                 self._note("cancel", until=event.grace_until, actor=event.actor, detail=one_line(event.reason, LENGTH))
             case e.DeadlineReached():
@@ -233,6 +244,16 @@ class Timeline:
                 self._change(step, outcome="not begun")
         self._note("released", event.worker)
         self._worker = ""
+
+    def _limit(self, event: e.Limited) -> None:
+        for key in event.begun:
+            step = self._known.get(key)
+            if step is not None:
+                self._change(step, outcome="open", at=self._at, worker=self._worker, epoch=self._epoch, detail="")
+        for key, names in event.waiting.items():
+            step = self._known.get(key)
+            if step is not None and step.outcome == "open":
+                self._change(step, outcome="not begun", detail=f"waits for limit {names}")
 
     def _begin_attempt(self, event: e.StepScheduled | e.AttemptStarted) -> None:
         before = self._known.get(event.key)

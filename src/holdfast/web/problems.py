@@ -18,6 +18,7 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (errors.UnknownWorkflow, 404),
     (errors.BlobNotFound, 404),
     (errors.ScheduleNotFound, 404),
+    (errors.LimitNotFound, 404),
     (errors.Conflict, 409),
     (errors.RunFinished, 409),
     (errors.UpdateRefused, 409),

@@ -15,11 +15,12 @@ from holdfast.core.payload import Shape
 from holdfast.core.plurals import counted
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Check, StepSpec, WorkflowSpec
-from holdfast.core.step import UNKNOWN
+from holdfast.core.step import LIMITED, UNKNOWN
 from holdfast.errors import (
     CompensationFailed,
     DeadlineExceeded,
     HoldfastError,
+    LimitReached,
     NotAwaited,
     NotDecodable,
     OutcomeUnknown,
@@ -33,6 +34,7 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     from holdfast.authoring.script.exchange import Exchange
 
+_KINDS: dict[str, type[StepFailed]] = {UNKNOWN: OutcomeUnknown, LIMITED: LimitReached}
 _FROM_STEP = "__holdfast_from_step__"
 
 
@@ -41,7 +43,7 @@ def error_of(event: e.StepFailed, step: StepSpec) -> BaseException:
     failure = event.failure
     error = rebuild(failure, step.raises)
     if error is None:
-        kind = OutcomeUnknown if failure.type == UNKNOWN else StepFailed
+        kind = _KINDS.get(failure.type, StepFailed)
         error = kind(
             f"step {step.name} failed after {counted(event.attempts, 'attempt')}: {failure.type}: {failure.message}",
             step=step.name,

@@ -21,7 +21,7 @@ from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.context import find_program, running_step
 from holdfast.authoring.script.definition_errors import check_function, check_raises, code_of, place_of
 from holdfast.authoring.script.place import Place, place
-from holdfast.authoring.script.steps import Raises
+from holdfast.authoring.script.step_options import Raises
 from holdfast.core.commands import StartChild
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.hints import check_options

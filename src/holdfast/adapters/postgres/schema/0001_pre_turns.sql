@@ -355,6 +355,9 @@ BEGIN
             PERFORM _refer_only(at, turn_no, 'value', 0, one ->> 0, one -> 4);
         END LOOP;
     END IF;
+    IF extra ? 'streams' THEN
+        PERFORM _stream(turn_no, extra #> '{streams,parts}', extra #> '{streams,spans}');
+    END IF;
     IF extra ? 'attributes' THEN
         DELETE FROM attributes WHERE run = turn_no
             AND name IN (SELECT a.name FROM jsonb_each(extra -> 'attributes') AS a(name, value) WHERE value = 'null');
