@@ -14,6 +14,7 @@ import apsw
 from holdfast import (
     Again,
     App,
+    Ask,
     BlobRef,
     Breaker,
     Call,
@@ -37,6 +38,7 @@ from holdfast import (
     Signal,
     Status,
     Topic,
+    Update,
     continue_as,
     current,
     each,
@@ -52,6 +54,7 @@ from holdfast import (
     resource,
     rng,
     saga,
+    set_attributes,
     sleep,
     start,
     step,
@@ -429,3 +432,46 @@ class Scopes(Hook):
 
 hooked = App(hooks=[Spans(), Scopes()])
 hooked_sync = sync.App(hooks=(Spans(),))
+
+
+# -- updates, watched values, attributes -------------------------------------------------------------------------------
+
+double = Update[int, str]("double", check=lambda n: "negative" if n < 0 else None)
+plain_double = sync.Update[int, str]("double")
+percent = RunVar[int]("percent")
+
+
+@workflow(accepts=(double,))
+async def asked() -> str:
+    set_attributes({"tenant-id": "7"}, tier=None, approver="bob")
+    async with double.take() as ask:
+        assert_type(ask, Ask[int, str])
+        assert_type(ask.value, int)
+        ask.answer(str(2 * ask.value))
+    async with double.take(timeout="1h", default=None) as late:
+        assert_type(late, Ask[int, str] | None)
+        if late is not None:
+            late.refuse("no more")
+
+    async def answer(n: int) -> str:
+        return str(n)
+
+    double.serve(answer, check=lambda n: None if n else "zero")
+    return current().attributes["tier"]
+
+
+@workflow
+def asked_plainly() -> str:
+    with plain_double.take(timeout="1h", default="none") as ask:
+        assert_type(ask, Ask[int, str] | str)
+    plain_double.serve(str)
+    return "over"
+
+
+async def asks(run: Run[str], blocking: sync.Run[str]) -> None:
+    assert_type(await run.update(double, 2, id="q", timeout="5s"), str)
+    assert_type(blocking.update(plain_double, 2), str)
+    async for value in run.watch(percent):
+        assert_type(value, int)
+    for value in blocking.watch(percent):
+        assert_type(value, int)
