@@ -27,6 +27,9 @@ MOST_ASKED = 20
 """Steps of a run that ask together; those that were scheduled first come first."""
 
 
+_OUTCOMES = (e.StepCompleted, e.StepFailed, e.AttemptFailed, e.HeldBack)
+
+
 class Lines:
     """See the module. Made for the first limited step of a run; most runs have none."""
 
@@ -62,10 +65,17 @@ class Lines:
         self.held.update(begun)
         return list(begun)
 
+    def frees(self, inputs: Iterable[e.AnyEvent]) -> bool:
+        """Whether a turn with these inputs frees places, and a step wants one."""
+        freed = any(isinstance(x, _OUTCOMES) and x.key in self.held for x in inputs)
+        return freed and (bool(self.waiting) or any(isinstance(x, e.HeldBack) for x in inputs))
+
     def settled(self, inputs: Iterable[e.AnyEvent]) -> None:
-        """Outcomes are durable: the places of these steps are free."""
+        """Outcomes are durable: the places of these steps are free, and those that were refused may ask again."""
+        if self.frees(inputs):
+            self._refused.clear()
         for event in inputs:
-            if isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed | e.HeldBack):
+            if isinstance(event, _OUTCOMES):
                 command = self.held.get(event.key)
                 if command is not None or event.key in self.waiting:
                     self.leave(event.key)
