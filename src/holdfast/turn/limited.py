@@ -71,7 +71,8 @@ class Lines:
         return freed and (bool(self.waiting) or any(isinstance(x, e.HeldBack) for x in inputs))
 
     def settled(self, inputs: Iterable[e.AnyEvent]) -> None:
-        """Outcomes are durable: the places of these steps are free, and those that were refused may ask again."""
+        """A turn is durable: the places of steps with an outcome are free, and those that were refused may ask again. What
+        is no longer wanted leaves the line."""
         if self.frees(inputs):
             self._refused.clear()
         for event in inputs:
@@ -82,6 +83,8 @@ class Lines:
                 if isinstance(event, e.HeldBack) and command is not None:
                     self._hold(event)
                     self.wait(command)
+            elif isinstance(event, e.StepAbandoned) and event.key in self.waiting:
+                self.leave(event.key)
 
     def leave(self, key: str) -> None:
         """The step has no place and waits no more."""
