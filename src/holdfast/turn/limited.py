@@ -71,7 +71,7 @@ class Lines:
         return freed and (bool(self.waiting) or any(isinstance(x, e.HeldBack) for x in inputs))
 
     def settled(self, inputs: Iterable[e.AnyEvent]) -> None:
-        """A turn is durable: the places of steps with an outcome are free, and those that were refused may ask again. What
+        """A turn is durable: places of steps with an outcome are free, so those that were refused may ask again, and what
         is no longer wanted leaves the line."""
         if self.frees(inputs):
             self._refused.clear()
