@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.flow.builder import FlowBuilder
     from holdfast.authoring.flow.flow_file import load_flow
     from holdfast.authoring.flow.workflow import Flow
-    from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
+    from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
     from holdfast.authoring.hook import Hook
     from holdfast.authoring.limit import Limit
     from holdfast.authoring.machine.breaker import Breaker
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.resources import resource
     from holdfast.authoring.script.sagas import saga
     from holdfast.authoring.script.steps import step
+    from holdfast.authoring.script.stream import Stream
     from holdfast.authoring.script.verbs import (
         Current,
         continue_as,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
         StateFailed,
         StepFailed,
         StepLimitExceeded,
+        StreamFull,
     )
     from holdfast.ports.facts import Fact
     from holdfast.standalone.machine import Machine
@@ -124,6 +126,7 @@ __all__ = [
     "NotInRun",
     "Observer",
     "OutcomeUnknown",
+    "Part",
     "Permanent",
     "Receipt",
     "ResultTimeout",
@@ -146,6 +149,8 @@ __all__ = [
     "StepFailed",
     "StepLimitExceeded",
     "StoredMessage",
+    "Stream",
+    "StreamFull",
     "Topic",
     "Window",
     "continue_as",
@@ -173,7 +178,7 @@ __all__ = [
 _HOMES = {
     "holdfast.app": "App",
     "holdfast.authoring.batch.batch_plan": "Counts",
-    "holdfast.authoring.handle": "JournalEvent Run RunView StoredMessage",
+    "holdfast.authoring.handle": "JournalEvent Part Run RunView StoredMessage",
     "holdfast.authoring.hook": "Hook",
     "holdfast.authoring.flow.builder": "FlowBuilder",
     "holdfast.authoring.flow.flow_file": "load_flow",
@@ -190,6 +195,7 @@ _HOMES = {
     "holdfast.authoring.script.resources": "resource",
     "holdfast.authoring.script.sagas": "saga",
     "holdfast.authoring.script.steps": "step",
+    "holdfast.authoring.script.stream": "Stream",
     "holdfast.authoring.script.verbs": (
         "Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep transaction uuid4"
     ),
@@ -207,7 +213,7 @@ _HOMES = {
     "holdfast.errors": (
         "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed "
         "LimitNotFound LimitReached NotInRun OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled "
-        "RunFailed RunFinished RunNotFound ScheduleNotFound StateFailed StepFailed StepLimitExceeded"
+        "RunFailed RunFinished RunNotFound ScheduleNotFound StateFailed StepFailed StepLimitExceeded StreamFull"
     ),
 }
 """Where each public name lives."""

@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.system.forked import leak
 from holdfast.app import App as AsyncApp
-from holdfast.authoring.handle import JournalEvent, RunView, StoredMessage
+from holdfast.authoring.handle import JournalEvent, Part, RunView, StoredMessage
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.schedule import Schedule
@@ -30,17 +30,9 @@ from holdfast.authoring.script.children import start
 from holdfast.authoring.script.receipts import SyncReceipt as Receipt
 from holdfast.authoring.script.resources import Resource, resource
 from holdfast.authoring.script.steps import step
-from holdfast.authoring.script.verbs import (
-    continue_as,
-    current,
-    heartbeat,
-    log,
-    now,
-    patched,
-    rng,
-    transaction,
-    uuid4,
-)
+from holdfast.authoring.script.stream import Sent
+from holdfast.authoring.script.stream import SyncStream as Stream
+from holdfast.authoring.script.verbs import continue_as, current, heartbeat, log, now, patched, rng, transaction, uuid4
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call, remote, workflow
 from holdfast.client.blocking_batches import Batch, BlockingQuestions, Portal, ScheduleActs, iterate
 from holdfast.client.client import IfExists
@@ -65,6 +57,7 @@ __all__ = [
     "Schedule",
     "ScheduleHandle",
     "Signal",
+    "Stream",
     "Topic",
     "continue_as",
     "current",
@@ -170,6 +163,12 @@ class Run(Generic[R_co]):
     def follow(self, *, after: int | JournalEvent = 0) -> Iterator[JournalEvent]:
         """The journal, live, until the run ends. `after` is the event last seen, or the `seq` of a whole turn."""
         return iterate(self._run.follow(after=after), self._call)
+
+    def read(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
+    ) -> Iterator[Part[T]]:
+        """The parts of a stream, live and in order, until the run ends; see `holdfast.Run.read`."""
+        return iterate(self._run.read(stream, after=after, only=only), self._call)
 
 
 class ScheduleHandle(ScheduleActs, Generic[R_co]):

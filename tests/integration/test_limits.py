@@ -1,348 +1,243 @@
-"""Limits on steps, end to end: what begins, what waits, and what a waiting run costs."""
+"""The step limit, and `continue_as`: long runs."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import pytest
 
-from holdfast import Limit, LimitReached, Retry, RetryAfter, RunCancelled, Signal, Status, current, step, workflow
-from holdfast.errors import DefinitionError, StepFailed
-from tests.support.world import World, events
+from holdfast import Retry, RunFailed, Signal, Status, continue_as, current, log, now, rng, sleep, step, uuid4, workflow
+from holdfast.errors import InvalidInput
+from tests.support.world import World, events, forget_programs
 
-go = Signal[bool]("go")
-
-
-class Gauge:
-    """How many bodies run at once, and how many did at most."""
-
-    def __init__(self) -> None:
-        self.now = self.most = self.begun = 0
-
-    def __enter__(self) -> None:
-        self.begun += 1
-        self.now += 1
-        self.most = max(self.most, self.now)
-
-    def __exit__(self, *_: object) -> None:
-        self.now -= 1
+go = Signal[int]("go")
+LIMIT = "StepLimitExceeded"
 
 
-@dataclass
-class Item:
-    customer: str
-    cents: int = 1
+@step(retry=Retry(None, first="0s"))
+async def tick(fail_until: int = 0) -> int:
+    if current().attempt < fail_until:
+        raise ValueError
+    return 1
 
 
-async def test_no_more_bodies_run_at_once_than_the_limit_allows(world: World) -> None:
-    """Promise: over all runs, and all of them are served."""
-    gauge, api = Gauge(), Limit("api", at_once=2)
+@workflow
+async def ticks(count: int) -> int:
+    return sum([await tick() for _ in range(count)])
 
-    @step(limits=[api])
-    async def price(number: int) -> int:
-        with gauge:
-            await asyncio.sleep(0.01)
-        return number
+
+@pytest.mark.spec("openworkflow.O59", "traps.B6")
+async def test_exactly_the_limit_passes(world: World) -> None:
+    """Promise: 1000 attempts complete, live and replayed; one more fails the run at once, without running it."""
+    async with world.serving(ticks) as app:
+        assert await (await app.start(ticks(1000))).result("20s") == 1000
+        run = await app.start(ticks(1001))
+        with pytest.raises(RunFailed, match="1000") as failed:
+            await run.result("20s")
+        assert LIMIT in failed.value.type
+        assert [x.type for x in await events(run)].count("done") == 1000
+
+
+@pytest.mark.spec("openworkflow.O59", "traps.B6")
+async def test_attempts_of_all_kinds_count(world: World) -> None:
+    """Promise: steps, retries, sleeps, waits and children count; a policy of the workflow does not retry it."""
 
     @workflow
-    async def one(number: int) -> int:
-        return await price(number)
+    async def child() -> None: ...
 
-    async with world.serving(one) as app:
-        runs = [await app.start(one(number)) for number in range(7)]
-        assert [await run.result("10s") for run in runs] == list(range(7))
-    assert gauge.most == 2
+    @workflow(retry=Retry(3, first="1ms"))
+    async def work(extra: int) -> str:
+        await tick(3)
+        await sleep(0)
+        await asyncio.sleep(0.001)
+        await go.wait(timeout=0, default=0)
+        await child()
+        for _ in range(extra):
+            await tick()
+        return "ok"
 
-
-async def test_steps_of_one_run_share_the_limit(world: World) -> None:
-    """Promise: a fan-out begins as many as may, and the others one after another."""
-    gauge, api = Gauge(), Limit("api", at_once=3)
-
-    @step(limits=[api])
-    async def price(number: int) -> int:
-        with gauge:
-            await asyncio.sleep(0.005)
-        return number
-
-    @workflow
-    async def many() -> int:
-        return sum(await asyncio.gather(*(price(number) for number in range(30))))
-
-    async with world.serving(many) as app:
-        assert await (await app.start(many())).result("10s") == sum(range(30))
-    assert gauge.most == 3
+    async with world.serving(work, child, step_limit=10) as app:
+        assert await (await app.start(work(2))).result("10s") == "ok"
+        run = await app.start(work(4))
+        with pytest.raises(RunFailed) as failed:
+            await run.result("10s")
+        assert LIMIT in failed.value.type
+        assert "retry" not in [x.type for x in await events(run)]
 
 
-async def test_each_key_has_its_own_places(world: World) -> None:
-    """Promise: by a path, and by a function; one customer does not make another wait."""
-    gauges = {"ann": Gauge(), "bob": Gauge()}
-    customer, region = Limit("customer", at_once=1), Limit("region", at_once=9)
-
-    @step(limits=[customer.by("item.customer"), region])
-    async def price(item: Item) -> int:
-        with gauges[item.customer]:
-            await asyncio.sleep(0.01)
-        return item.cents
-
-    @price.limit(region)
-    def _(item: Item) -> str:
-        return item.customer.upper()
+@pytest.mark.spec("openworkflow.O59", "traps.B6")
+@pytest.mark.parametrize("kind", ["step", "retry", "sleep", "asyncio sleep", "wait", "child"])
+async def test_one_more_of_any_kind_is_too_much(world: World, kind: str) -> None:
+    """Promise: whatever would be the attempt beyond the limit fails the run, and the attempt at the limit does not."""
 
     @workflow
-    async def both() -> int:
-        items = [Item(name) for name in ("ann", "bob", "ann", "bob")]
-        return sum(await asyncio.gather(*map(price, items)))
-
-    async with world.serving(both) as app:
-        assert await (await app.start(both())).result("10s") == 4
-        assert {limit.name for limit in await world.store.limits()} == {"customer", "region"}
-    assert [gauge.most for gauge in gauges.values()] == [1, 1]
-
-
-async def test_a_run_that_waits_is_parked_and_says_for_what(world: World) -> None:
-    """Promise: no worker holds it, no attempt is counted, and it says what it waits for."""
-    api, begun = Limit("api", at_once=1), asyncio.Event()
-    attempts: list[int] = []
-
-    @step(limits=[api])
-    async def hold() -> None:
-        begun.set()
-        await asyncio.sleep(3600)
-
-    @step(limits=[api])
-    async def price() -> int:
-        attempts.append(current().attempt)
-        return 1
+    async def child() -> None: ...
 
     @workflow
-    async def holder() -> None:
-        await hold()
+    async def work(before: int) -> str:
+        for _ in range(before):
+            await tick()
+        match kind:
+            case "step":
+                await tick()
+            case "retry":
+                await tick(2)
+            case "sleep":
+                await sleep(0)
+            case "asyncio sleep":
+                await asyncio.sleep(0.001)
+            case "wait":
+                await go.wait(timeout=0, default=0)
+            case _:
+                await child()
+        return "ok"
 
-    @workflow
-    async def waiter() -> int:
-        return await price()
-
-    async with world.serving(holder, waiter) as app:
-        first = await app.start(holder())
-        await begun.wait()
-        second = await app.start(waiter())
-
-        async def is_parked() -> bool:
-            row = await world.store.get(second.id)
-            return row is not None and row.status is Status.RUNNING and not row.instance
-
-        await world.until(is_parked)
-        assert "waiting for limit api" in (await second.view()).waiting
-        assert not attempts
-        await first.cancel()
-        assert await second.result("10s") == 1
-    assert attempts == [1]
-
-
-async def test_a_step_that_may_not_wait_raises_limit_reached(world: World) -> None:
-    """Promise: `limit_wait="0s"` fails in the workflow, without a body."""
-    api, begun = Limit("api", at_once=1), asyncio.Event()
-
-    @step(limits=[api])
-    async def hold() -> None:
-        begun.set()
-        await asyncio.sleep(3600)
-
-    @step(limits=[api], limit_wait="0s")
-    async def price() -> int:
-        raise AssertionError("it has no place")
-
-    @workflow
-    async def holder() -> None:
-        await hold()
-
-    @workflow
-    async def impatient() -> str:
-        try:
-            await price()
-        except LimitReached as error:
-            return f"{error.step} {error.type}"
-        return "served"
-
-    async with world.serving(holder, impatient) as app:
-        first = await app.start(holder())
-        await begun.wait()
-        assert await (await app.start(impatient())).result("10s") == "price LimitReached"
-        await first.cancel()
+    spare = 1 if kind == "retry" else 0
+    async with world.serving(work, child, step_limit=4) as app:
+        assert await (await app.start(work(3 - spare))).result("10s") == "ok"
+        run = await app.start(work(4 - spare))
+        with pytest.raises(RunFailed) as failed:
+            await run.result("10s")
+        assert LIMIT in failed.value.type
 
 
-async def test_a_cancelled_waiter_leaves_the_line(world: World) -> None:
-    """Promise: no body, nothing to undo, and the next one is first."""
-    api, begun, undone = Limit("api", at_once=1), asyncio.Event(), list[int]()
-
-    @step(limits=[api])
-    async def hold() -> None:
-        begun.set()
-        await asyncio.sleep(3600)
-
-    @step(limits=[api])
-    async def price() -> int:
-        undone.append(0)
-        return 1
-
-    @price.undo
-    async def _(result: int) -> None:
-        undone.append(result)
-
-    @workflow
-    async def holder() -> None:
-        await hold()
-
-    @workflow
-    async def waiter() -> int:
-        return await price()
-
-    async with world.serving(holder, waiter) as app:
-        first = await app.start(holder())
-        await begun.wait()
-        second = await app.start(waiter())
-
-        async def waits() -> bool:
-            return bool(await world.store.places_of(second.id))
-
-        await world.until(waits)
-        await second.cancel()
-        with pytest.raises(RunCancelled):
-            await second.result("10s")
-
-        async def has_left() -> bool:
-            return not await world.store.places_of(second.id)
-
-        await world.until(has_left)
-        await first.cancel()
-    assert not undone
-
-
-async def test_every_attempt_waits_anew(world: World) -> None:
-    """Promise: the place is given back between attempts; a failed attempt keeps none."""
-    api, seen = Limit("api", at_once=1), list[str]()
-
-    @step(limits=[api], retry=Retry(5, first="1ms", ceiling="2ms"))
-    async def shaky(name: str) -> str:
-        seen.append(name)
-        if seen.count(name) < 3:
-            raise ConnectionError(name)
-        return name
-
-    @workflow
-    async def work(name: str) -> str:
-        return await shaky(name)
-
-    async with world.serving(work) as app:
-        runs = [await app.start(work(name)) for name in "ab"]
-        assert [await run.result("10s") for run in runs] == ["a", "b"]
-    assert sorted(seen) == ["a"] * 3 + ["b"] * 3
-
-
-async def test_retry_after_quiets_the_limit_and_is_no_failed_attempt(world: World) -> None:
-    """Promise: one 429 holds everybody back, and costs nothing of the budget."""
-    api, seen = Limit("api", at_once=5), list[str]()
-
-    @step(limits=[api], retry=Retry(1))
-    async def call(name: str) -> str:
-        seen.append(name)
-        if len(seen) == 1:
-            raise RetryAfter("50ms", limit=api)
-        return name
-
-    @workflow
-    async def work(name: str) -> str:
-        return await call(name)
-
-    async with world.serving(work) as app:
-        first = await app.start(work("a"))
-        assert await first.result("10s") == "a"
-        assert await (await app.start(work("b"))).result("10s") == "b"
-    types = [event.type for event in await events(first)]
-    assert "held_back" in types
-    assert "attempt_failed" not in types
-
-
-async def test_retry_after_a_limit_of_another_step_is_refused(world: World) -> None:
-    """Promise: the step fails with what is wrong and where."""
-    api = Limit("api", at_once=5)
-
-    @step
-    async def call() -> None:
-        raise RetryAfter("1s", limit=api)
+@pytest.mark.spec("openworkflow.O59")
+async def test_the_author_cannot_catch_the_limit(world: World) -> None:
+    """Promise: the run fails whatever the code would do."""
 
     @workflow
     async def work() -> str:
-        try:
-            await call()
-        except StepFailed as error:
-            return error.message
-        return ""
+        while True:
+            try:
+                await tick()
+            except Exception:  # noqa: BLE001, S112 that is the point
+                continue
 
-    async with world.serving(work) as app:
-        said = await (await app.start(work())).result("10s")
-    assert "does not stand under that limit" in said
+    async with world.serving(work, step_limit=5) as app:
+        run = await app.start(work())
+        assert await run.wait("10s") is Status.FAILED
 
 
-async def test_a_key_that_cannot_be_computed_fails_the_step(world: World) -> None:
-    """Promise: a key function that raises, or gives no text, is an error of the step, with its place."""
-    api = Limit("api", at_once=5)
+async def test_the_limit_can_be_lifted(world: World) -> None:
+    """Promise: `step_limit=None` has none; less than one is refused."""
+    async with world.serving(ticks, step_limit=None) as app:
+        assert await (await app.start(ticks(1200))).result("30s") == 1200
+    with pytest.raises(InvalidInput, match="step_limit"):
+        world.app(ticks, step_limit=0)
 
-    @step(limits=[api])
-    async def call(name: str) -> str:
-        return name
 
-    @call.limit(api)
-    def _(name: str) -> str:
-        if name == "raise":
-            raise KeyError(name)
-        return None  # type: ignore[return-value]
+async def test_a_run_continues_as_itself(world: World) -> None:
+    """Promise: a hundred generations under one id; ordinals go on; the step limit counts each pass anew."""
 
     @workflow
-    async def work(name: str) -> str:
-        try:
-            return await call(name)
-        except StepFailed as error:
-            return error.message
+    async def generations(number: int, total: int = 0) -> int:
+        total += await tick()
+        if number > 1:
+            continue_as(generations(number - 1, total))
+        return total
+
+    async with world.serving(generations, step_limit=3) as app:
+        run = await app.start(generations(100), id="g")
+        assert await run.result("30s") == 100
+    found = await events(run)
+    assert [x.type for x in found].count("continued") == 99
+    ordinals = sorted({x.ordinal for x in found})
+    assert ordinals == list(range(1, len(ordinals) + 1))
+
+
+async def test_signals_are_carried_over(world: World) -> None:
+    """Promise: signals not taken by one generation are there for the next, in order, each once."""
+
+    @workflow
+    async def collects(found: list[int]) -> list[int]:
+        found = [*found, await go.wait()]
+        if len(found) < 5:
+            continue_as(collects(found))
+        return found
+
+    app = world.app(collects)
+    run = await app.start(collects([]))
+    for number in range(3):
+        await run.signal(go, number)
+    async with world.worker(app):
+        for number in (3, 4):
+            await run.signal(go, number)
+        assert await run.result("10s") == [0, 1, 2, 3, 4]
+
+
+async def test_it_can_continue_as_another_workflow(world: World) -> None:
+    """Promise: the run goes on as the other definition, same id."""
+
+    @workflow
+    async def second(number: int) -> str:
+        return f"second {number} {current().workflow}"
+
+    @workflow
+    async def first(number: int) -> str:
+        continue_as(second(number + 1))
+
+    async with world.serving(first, second) as app:
+        run = await app.start(first(1))
+        assert await run.result("10s") == "second 2 second"
+    assert (await world.row(run)).workflow == "second"
+
+
+async def test_time_and_chance_replay(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: `now`, `rng`, `uuid4` and `current` give the same on every replay; `log` is silent then."""
+    passes: list[list[str]] = []
+
+    @workflow
+    async def work() -> list[str]:
+        about = current()
+        found = [str(now()), str(rng().random()), str(uuid4()), about.run_id, str(about.created_at)]
+        log.info("said once")
+        await tick()
+        found += [str(now()), str(uuid4())]
+        passes.append(found)
+        await go.wait()
+        log.info("said at the end")
+        return found
+
+    caplog.set_level("INFO", logger="holdfast.run")
+    app = world.app(work)
+    async with world.worker(app) as worker:
+        run = await app.start(work(), id="r")
+        await world.until_parked(run)
+        forget_programs(worker)
+        await run.signal(go, 1)
+        await run.result("10s")
+        other = await app.start(work(), id="other")
+        await other.signal(go, 1)
+        assert (await other.result("10s"))[2] != passes[0][2], "another run, other chance"
+    assert passes[0] == passes[1]
+    said = [record for record in caplog.records if record.name == "holdfast.run" and record.__dict__.get("run") == "r"]
+    assert [record.getMessage() for record in said] == ["said once", "said at the end"]
+
+
+async def test_a_call_that_is_never_awaited_fails_the_run_by_its_line(world: World) -> None:
+    """Promise: a step called and not awaited is an error that names the line and the cure."""
+
+    @workflow
+    async def work() -> str:
+        tick()  # type: ignore[unused-coroutine]
+        return "ok"
 
     async with world.serving(work) as app:
-        assert "could not be computed: KeyError" in await (await app.start(work("raise"))).result("10s")
-        assert "NoneType" in await (await app.start(work("none"))).result("10s")
+        with pytest.raises(RunFailed, match=r"never awaited: tick at .*test_limits\.py:\d+.*await"):
+            await (await app.start(work())).result("10s")
 
 
-async def test_two_limits_of_one_name_are_refused_before_serving(world: World) -> None:
-    """Promise: names are store-wide, so an app says one thing of each."""
-    one, other = Limit("api", at_once=1), Limit("api", at_once=2)
-
-    @step(limits=[one])
-    async def first() -> None: ...
-
-    @step(limits=[other])
-    async def second() -> None: ...
+@pytest.mark.parametrize("what", ["open", "thread"])
+async def test_io_in_a_workflow_body_is_refused(world: World, what: str) -> None:
+    """Promise: the loop refuses real I/O and executors with "wrap it in a step"."""
 
     @workflow
     async def work() -> None:
-        await first()
-        await second()
+        if what == "open":
+            await asyncio.open_connection("localhost", 1)
+        else:
+            await asyncio.to_thread(len, "x")
 
-    with pytest.raises(DefinitionError, match="two limits are called 'api'"):
-        async with world.serving(work):
-            pass
-
-
-async def test_a_path_that_is_not_there_is_refused_before_serving(world: World) -> None:
-    """Promise: a key path is checked against the step's own parameters."""
-    api = Limit("api", at_once=1)
-
-    @step(limits=[api.by("item.customers")])
-    async def price(item: Item) -> int:
-        return item.cents
-
-    @workflow
-    async def work() -> int:
-        return await price(Item("ann"))
-
-    with pytest.raises(DefinitionError, match="no field 'customers'"):
-        async with world.serving(work):
-            pass
+    async with world.serving(work) as app:
+        with pytest.raises(RunFailed, match="step"):
+            await (await app.start(work())).result("10s")

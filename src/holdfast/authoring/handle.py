@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from holdfast.core.status import Status
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.channels import Channel, RunVar
+    from holdfast.authoring.script.stream import Sent
 
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
@@ -83,6 +84,21 @@ class JournalEvent(msgspec.Struct, frozen=True):
     at: datetime
     type: str
     data: dict[str, Any]
+
+
+PartState: TypeAlias = Literal["open", "completed", "superseded"]
+"""What became of the attempt that sent a part: it may still run, it completed, or it failed or was cut off."""
+
+
+class Part(msgspec.Struct, Generic[T], frozen=True):
+    """A part of a stream. `step` is the key of the step that sent it (empty: the workflow itself), `attempt` which
+    attempt of it, `offset` its place in the stream, from 0, and `state` what became of the attempt when it was read."""
+
+    value: T
+    step: str
+    attempt: int
+    offset: int
+    state: PartState = "completed"
 
 
 class Run(ABC, Generic[R_co]):
@@ -163,3 +179,10 @@ class Run(ABC, Generic[R_co]):
     def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
         """The journal, live, until the run ends. `after` is the event last seen. All facts of one turn have the same
         `seq`: given as a number, it says that the whole turn was seen."""
+
+    @abstractmethod
+    def read(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
+    ) -> AsyncIterator[Part[T]]:
+        """The parts of a stream, live and in order, until the run ends. `after` is the part last seen, or its offset.
+        With `only="completed"` parts of an attempt come once it has completed, and those of others never do."""

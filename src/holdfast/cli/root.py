@@ -18,7 +18,6 @@ import click
 from holdfast.cli import INTERRUPTED
 from holdfast.cli.escapes import one_line
 from holdfast.cli.output import Output, open_missing_streams, prepare
-from holdfast.errors import HoldfastError
 
 T = TypeVar("T")
 
@@ -41,6 +40,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "runs": "List runs, newest first.",
         "show": "Show one run: what it is doing and what it did.",
         "follow": "Follow a run as it happens.",
+        "read": "Read what a run sends to a stream.",
         "workers": "List workers and what they serve.",
         "schedules": "List schedules; pause, resume, trigger, backfill and remove them.",
         "limits": "List limits on steps; set, reset, pause and resume them.",
@@ -249,17 +249,17 @@ def _guarded(work: Callable[[], int], is_debug: Callable[[], bool]) -> int:
     except click.ClickException as error:
         _complain(error, error.format_message(), is_debug=is_debug())
         return error.exit_code
-    except HoldfastError as error:
-        _complain(error, str(error), is_debug=is_debug())
-        return 1
     except OSError as error:
         _complain(
             error, f"{error.strerror or error}: {error.filename}" if error.filename else f"{error}", is_debug=is_debug()
         )
         return 1
-    except Exception as error:  # noqa: BLE001 a bug: say so in a line, and how to see more
-        text = f"unexpected error: {type(error).__name__}: {error} (--debug shows where)"
-        _complain(error, text, is_debug=is_debug())
+    except Exception as error:  # noqa: BLE001 ours, or a bug: say so in a line, and how to see more
+        from holdfast.errors import HoldfastError  # not for `--help`
+
+        is_ours = isinstance(error, HoldfastError)
+        unexpected = f"unexpected error: {type(error).__name__}: {error} (--debug shows where)"
+        _complain(error, str(error) if is_ours else unexpected, is_debug=is_debug())
         return 1
 
 

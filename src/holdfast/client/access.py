@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Protocol
 
@@ -25,7 +25,7 @@ class LocalWorker(Protocol):
         """Whether it takes a run of that definition."""
         ...
 
-    async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Creation:
+    def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Awaitable[Creation]:
         """Makes the run, begun: `Runs.create`, and all the rest in the same transaction."""
         ...
 

@@ -11,16 +11,17 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
+from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.stream import Sent
 from holdfast.authoring.script.verdicts import run_error
-from holdfast.client import deletion, messages, operator_acts
-from holdfast.client.acceptance import refusal
+from holdfast.client import deletion, messages, operator_acts, stream_reader
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for
 from holdfast.client.lost_holders import lost_runs
 from holdfast.core import events as e
+from holdfast.core.acceptance import refusal
 from holdfast.core.commands import carry
 from holdfast.core.doing import decode_doing, one_line
 from holdfast.core.durations import Duration, format_duration, parse_duration
@@ -256,6 +257,18 @@ class ClientRun(Run[R]):
             for event in events_of(turn, root):
                 if (event.seq, event.index) > seen:
                     yield event
+
+    def read(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: stream_reader.Only = None
+    ) -> AsyncIterator[Part[T]]:
+        """The parts of a stream, live, until the run ends."""
+        return stream_reader.read(self._client, self.id, stream, after, only)
+
+    async def read_now(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: stream_reader.Only = None
+    ) -> list[Part[T]]:
+        """The parts that are there; it does not wait for more."""
+        return await stream_reader.read_now(self._client, self.id, stream, after, only)
 
     async def follow_turns(self, *, after: int = 0) -> AsyncIterator[Turn]:
         """The same, turn by turn, as it may be shown."""

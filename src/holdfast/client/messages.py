@@ -15,10 +15,10 @@ import msgspec
 
 from holdfast.authoring.handle import StoredMessage
 from holdfast.client import operator_acts
-from holdfast.client.acceptance import refusal
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for
 from holdfast.core import events as e
+from holdfast.core.acceptance import refusal
 from holdfast.core.checksums import message_checksum
 from holdfast.core.commands import carry
 from holdfast.core.doing import one_line

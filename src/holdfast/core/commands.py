@@ -11,7 +11,7 @@ from holdfast.core import events
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.failure import Failure
 from holdfast.core.payload import MAX_INLINE, hash_of
-from holdfast.core.references import ReferringBytes, references_in
+from holdfast.core.references import MARK, ReferringBytes, references_in
 from holdfast.core.retry import Retry
 from holdfast.core.specs import StepSpec
 
@@ -98,6 +98,13 @@ class Expose(Asked, frozen=True):
     value: bytes
 
 
+class Emit(Asked, frozen=True):
+    """Send a part to a stream of the run."""
+
+    name: str
+    value: bytes
+
+
 class Patch(Asked, frozen=True):
     """Remember that this run takes the new path."""
 
@@ -155,6 +162,7 @@ Command: TypeAlias = (
     | StartChild
     | Send
     | Expose
+    | Emit
     | Patch
     | Enter
     | Keep
@@ -167,7 +175,7 @@ Command: TypeAlias = (
 
 def carry(data: bytes, blobs: dict[str, bytes]) -> tuple[msgspec.Raw, str, tuple[str, ...]]:
     """A payload, still plain, as the `value`, `blob` and `refs` of an event; a large one is added to `blobs`."""
-    refs = references_in(data)
+    refs = references_in(data) if MARK in data else ()  # most payloads refer to nothing
     if len(data) <= MAX_INLINE:
         return msgspec.Raw(data), "", refs
     name = hash_of(data)
@@ -214,6 +222,8 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
         case Expose():
             value, blob, refs = carry(command.value, blobs)
             return events.Exposed(name=command.name, value=value, blob=blob, refs=refs)
+        case Emit():
+            return events.Streamed(name=command.name)
         case Patch():
             return events.Patched(name=command.name)
         case Enter():

@@ -17,8 +17,8 @@ LENGTH = 500
 
 Kind: TypeAlias = Literal[
     "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child",
-    "received", "sent", "settled", "exposed", "patched", "entered", "kept", "cancel", "deadline", "paused", "resumed",
-    "retry", "pass", "continued", "ended", "dropped",
+    "received", "sent", "settled", "exposed", "streamed", "patched", "entered", "kept", "cancel", "deadline",
+    "paused", "resumed", "retry", "pass", "continued", "ended", "dropped",
 ]  # fmt: skip
 Outcome: TypeAlias = Literal[
     "", "open", "not begun", "completed", "failed", "cancelled", "cut off", "abandoned", "left", "woke", "received",

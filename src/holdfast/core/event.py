@@ -21,6 +21,15 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", gc=F
     """One immutable fact."""
 
 
+class Span(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Parts that one attempt sent to a stream: from offset `first` to before `end`. Parts of others may lie between."""
+
+    name: str
+    attempt: int
+    first: int
+    end: int
+
+
 class Carrier(Event, frozen=True):
     """A fact with a payload."""
 

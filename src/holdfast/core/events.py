@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from holdfast.core.event import NULL, Carrier, EndStatus, Event, Instant, PauseReason
+from holdfast.core.event import NULL, Carrier, EndStatus, Event, Instant, PauseReason, Span
 from holdfast.core.failure import Failure
 from holdfast.core.outputs import (
     Cancelled,
@@ -33,6 +33,7 @@ from holdfast.core.outputs import (
     SleepStarted,
     StepAbandoned,
     StepScheduled,
+    Streamed,
     WaitEnded,
     WaitStarted,
 )
@@ -81,11 +82,13 @@ __all__ = [
     "SendSettled",
     "SignalReceived",
     "SleepStarted",
+    "Span",
     "Started",
     "StepAbandoned",
     "StepCompleted",
     "StepFailed",
     "StepScheduled",
+    "Streamed",
     "Terminal",
     "TimerFired",
     "TopicReceived",
@@ -190,9 +193,10 @@ class HeldBack(Event, frozen=True, tag="held_back", kw_only=True):
 
 
 class StepCompleted(Carrier, frozen=True, tag="done", kw_only=True):
-    """A step's body returned."""
+    """A step's body returned. `sent`: what its attempt sent to streams, so with failures."""
 
     key: str
+    sent: tuple[Span, ...] = ()
 
 
 class AttemptFailed(Event, frozen=True, tag="attempt_failed", kw_only=True):
@@ -204,6 +208,7 @@ class AttemptFailed(Event, frozen=True, tag="attempt_failed", kw_only=True):
     retry_at: Instant
     of: int | None = None
     progress: msgspec.Raw = NULL
+    sent: tuple[Span, ...] = ()
 
 
 class AttemptStarted(Event, frozen=True, tag="attempt", kw_only=True):
@@ -219,6 +224,7 @@ class StepFailed(Event, frozen=True, tag="step_failed", kw_only=True):
     key: str
     failure: Failure
     attempts: int = 1
+    sent: tuple[Span, ...] = ()
 
 
 class TimerFired(Event, frozen=True, tag="fired", kw_only=True):
@@ -364,6 +370,7 @@ Output: TypeAlias = (
     | ChildStarted
     | MessageSent
     | Exposed
+    | Streamed
     | Patched
     | Entered
     | Kept

@@ -75,6 +75,13 @@ class Exposed(Carrier, frozen=True, tag="exposed", kw_only=True):
     name: str
 
 
+class Streamed(Event, frozen=True, tag="streamed", kw_only=True):
+    """The workflow's own code sent parts to a stream. The parts are beside the journal, written with this row."""
+
+    name: str
+    parts: int = 1
+
+
 class Patched(Event, frozen=True, tag="patched", kw_only=True):
     """`patched(name)` was met for the first time while live: this run takes the new path."""
 

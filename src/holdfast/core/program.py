@@ -30,6 +30,12 @@ class Program(Protocol):
         """Whether the body has been entered."""
         ...
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has no timer, and waits for the outcome of no signal. Asked several times a turn, so a plain
+        attribute where that can be; a program that cannot tell says no."""
+        ...
+
     def activate(self, at: datetime, inputs: Sequence[Input]) -> list[Command]:
         """Feeds what happened, in order, and returns what to do. `at` is the time of the turn."""
         ...

@@ -20,6 +20,7 @@ import msgspec
 from holdfast.core import events as e
 from holdfast.core.doing import one_line
 from holdfast.core.entry import LENGTH, Entry, Kind, Outcome, error_text, list_text, rest_text
+from holdfast.core.plurals import counted
 from holdfast.core.turn import Turn
 
 MOST = 1000
@@ -105,6 +106,8 @@ class Timeline:
             case e.Exposed():
                 value = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
                 self._note("exposed", event.name, detail=one_line(value, LENGTH))
+            case e.Streamed():
+                self._note("streamed", event.name, detail=counted(event.parts, "part"))
             case e.Patched():
                 self._note("patched", event.name)
             case e.Entered():

@@ -40,6 +40,8 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     number: int
     progress: Any = None
     identity: str = ""
+    no: int = 0
+    epoch: int = 0
 
 
 class Body:
@@ -148,7 +150,7 @@ class Bodies:
     async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
         body.has_begun = True
         command = body.attempt.command
-        spec = self.chosen(command.spec)
+        spec = self.chosen(command.spec) if self.stand_ins else command.spec
         outcome: Outcome
         try:
             if spec.executor == "async" and not spec.tx and not self._has_hooks:  # most: without one more coroutine
@@ -217,6 +219,8 @@ class Bodies:
             surroundings=self._surroundings,
             progress=attempt.progress,
             advice=attempt.command.spec.advice,
+            no=attempt.no,
+            epoch=attempt.epoch,
         )
         return body.scope
 

@@ -111,7 +111,7 @@ class Engine:
     @property
     def busy(self) -> int:
         """Runs that occupy a slot: a session that only waits for something near does not."""
-        return len(self.sessions) + len(self.beginnings) - self.resting
+        return len(self.sessions) + len(self.beginnings.unanswered) - self.resting
 
     @property
     def is_quiet(self) -> bool:
@@ -344,7 +344,8 @@ class Engine:
 
     def turned(self, session: Session, draft: Draft) -> None:
         """A turn of a run is durable."""
-        self.suspects.turned(session, draft)
+        if self.suspects.trials:  # mostly none
+            self.suspects.turned(session, draft)
 
     def left(self, session: Session, *, is_warm: bool, is_over: bool) -> None:
         """A session ended: its program stays warm, or is closed."""
@@ -358,7 +359,8 @@ class Engine:
         else:
             close(self.telemetry, program, run.id)
         self.snapshots.left(run, session.machine.no)
-        self.suspects.left(session)
+        if self.suspects.trials:
+            self.suspects.left(session)
         if self.settings.paranoid and (is_warm or is_over):
             self.shadow.left(session)
         self.freed(is_over=is_over)
@@ -392,6 +394,7 @@ class Engine:
             session.drop("the worker stopped", event="abandoned")
         self.warm.clear()
         await self.bodies.close()
+        self.surroundings.outlets.close()
         self.wheel.close()
         self.suspects.close()
         for task in list(self._tasks):

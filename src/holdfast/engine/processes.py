@@ -190,6 +190,14 @@ class _Elsewhere:
         """Nothing was noted."""
         return None
 
+    def send_part(self, scope: StepScope, name: str, data: bytes) -> None:
+        """Written by the worker."""
+        self._refuse("Stream.send()")
+
+    async def flush_parts(self, scope: StepScope) -> None:
+        """Written by the worker."""
+        self._refuse("Stream.flush()")
+
     def _refuse(self, what: str) -> NoReturn:
         raise NotAllowedHere(
             f"{what} needs the worker, and this body runs in a process of its own: leave out executor='process', or do "

@@ -167,7 +167,7 @@ class Session:
         """The run stands where its journal ends: it begins, or continues after a refused turn that left `kept`."""
         if messages and self.machine.state is State.NEW:
             self._pace.taken(len(run.waits))
-        self.take(i.Opened(self._now(), run, program, messages, last, kept))
+        self.take(i.Opened(self.home.clock.now(), run, program, messages, last, kept))
 
     def messages(self, events: Sequence[e.AnyEvent], inbox_last: int) -> None:
         """What was in the inbox."""
@@ -188,7 +188,7 @@ class Session:
     def born(self, no: int, verdict: Committed) -> None:
         """The run exists now, with its first turn."""
         self.unsent = None
-        self.take(i.Verdict(self._now(), verdict, no))
+        self.take(i.Verdict(self.home.clock.now(), verdict, no))
 
     def released(self, is_ours: bool) -> None:
         """The store answered a release."""
@@ -326,7 +326,8 @@ class Session:
         progress = None if effect.progress == b"null" else msgspec.json.decode(effect.progress)
         identity = run.id if run.origin == 1 else run.identity
         attempt = Attempt(
-            run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity
+            *(run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity),
+            *(self.machine.no, self.machine.epoch),
         )
         if StepStarted in self.home.telemetry.wanted:
             self._began[command.key] = self._now()
@@ -349,6 +350,10 @@ class Session:
                 with suppress(Exception):
                     transaction.give_up()
             return
+        outlet = body.scope.outlet if body.scope is not None else None
+        if outlet is not None and (outlet.unsent or not outlet.is_over):  # its outcome comes after all that it sent
+            self.home.surroundings.outlets.finish(outlet, lambda: self._reported(body, outcome))
+            return
         self._taken_out(key)
         progress = self.home.surroundings.take_progress(self.machine.run.id, key)
         at = self.home.clock.now()
@@ -356,7 +361,8 @@ class Session:
             self._transactions[key] = transaction
             self.take(i.Held(at, key, outcome.value))
         else:
-            self.take(i.Landed(at, key, outcome, progress, body.stop_reason if body.is_stopping else None))
+            stopped, sent = body.stop_reason if body.is_stopping else None, () if outlet is None else outlet.sent
+            self.take(i.Landed(at, key, outcome, progress, stopped, sent))
 
     def _withdraw(self, keys: Sequence[str]) -> list[str]:
         """Takes back the bodies that have not begun: their keys."""
@@ -367,7 +373,10 @@ class Session:
 
     def _forget(self, key: str, why: str) -> None:
         """How far it was is forgotten too: another attempt may be noting that by now."""
-        self._taken_out(key).leave(why)
+        body = self._taken_out(key)
+        body.leave(why)
+        if body.scope is not None and body.scope.outlet is not None:
+            self.home.surroundings.outlets.lose(body.scope.outlet)
         self.home.surroundings.take_progress(self.run.id, key)
 
     def _taken_out(self, key: str) -> Body:

@@ -22,6 +22,7 @@
     │   └── RunOpen                   a run that has not ended cannot be deleted
     ├── RunNotFound · ScheduleNotFound · LimitNotFound · UnknownWorkflow · BlobNotFound
     ├── RunFinished                   a signal, cancel or pause for a run that has ended
+    ├── StreamFull                    more parts of a stream wait to be written than are kept
     ├── ItemsFailed                   a batch has ended, and some of its items failed
     ├── RunFailed · RunCancelled      how a run ended, seen from result() or a parent
     ├── ResultTimeout (TimeoutError)  result(timeout=) ran out; the run continues
@@ -75,6 +76,7 @@ from holdfast.errors.run import (
     ScheduleNotFound,
     StepFailed,
     StepLimitExceeded,
+    StreamFull,
     Stuck,
     UnknownWorkflow,
 )
@@ -174,6 +176,7 @@ __all__ = [
     "StoreError",
     "StoreRefused",
     "StoreUnavailable",
+    "StreamFull",
     "Stuck",
     "UnknownWorkflow",
     "UsageError",

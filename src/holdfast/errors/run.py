@@ -104,6 +104,15 @@ class LimitReached(StepFailed):
     """A step found no place under its limits within its `limit_wait`. Its body did not run."""
 
 
+class StreamFull(HoldfastError):
+    """Too many parts of a stream wait to be written. `stream` is its name, `parts` how many wait."""
+
+    def __init__(self, text: str, *, stream: str, parts: int) -> None:
+        super().__init__(text)
+        self.stream = stream
+        self.parts = parts
+
+
 class StepLimitExceeded(HoldfastError):
     """The run used up its step attempts. It fails at once and is not retried."""
 

@@ -14,6 +14,7 @@ from holdfast.core.turn import Row
 from holdfast.errors import DiskFull, StoreContended, StoreRefused, StoreUnavailable
 from holdfast.ports.blobs import BlobData
 from holdfast.ports.inbox import Message, Publication
+from holdfast.ports.parts import StepSpan, TurnParts
 from holdfast.ports.runs import NewRun
 
 
@@ -60,6 +61,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     blobs: Mapping[str, BlobData] = {}
     references: tuple[str, ...] = ()
     park: Park | None = None
+    parts: tuple[TurnParts, ...] = ()
+    spans: tuple[StepSpan, ...] = ()
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
@@ -141,8 +144,8 @@ class Journal(Protocol):
         Then children (created like `Runs.create`, but an id in use never fails the turn, see there), messages and
         publications (each bumps its target's `inbox_last` and lowers its `available_at`; to an ended or missing run
         they are dropped; of a message that has a `reply` the run itself is told, even if it ends with this turn),
-        exposed values, watches, blobs, and with `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by
-        this ordinal.
+        exposed values, watches, blobs, parts of streams and what became of attempts that sent some (`ports.parts`), and
+        with `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by this ordinal.
 
         A turn is durable when this returns `Committed`. Sending the same commit again (same run, epoch, ordinal and
         checksum) after an unknown outcome answers `Committed`, never writes twice. A fenced turn leaves no trace and

@@ -12,6 +12,7 @@ from holdfast.ports.journal import Journal
 from holdfast.ports.leases import Leases
 from holdfast.ports.limits import Limits
 from holdfast.ports.overview import Overview
+from holdfast.ports.parts import Streams
 from holdfast.ports.runs import Runs
 from holdfast.ports.schedules import Schedules
 from holdfast.ports.transactions import Transactions
@@ -21,7 +22,7 @@ OTHERS = ""
 """Instead of a run's id: another process may have written, and `changes` has risen."""
 
 
-class Store(Journal, Runs, Schedules, Limits, Overview, Inbox, Leases, Blobs, Upkeep, Transactions, Protocol):
+class Store(Journal, Runs, Schedules, Limits, Streams, Overview, Inbox, Leases, Blobs, Upkeep, Transactions, Protocol):
     """Everything durable, behind one door."""
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from holdfast import sync
-from holdfast.authoring.handle import JournalEvent
+from holdfast.authoring.handle import JournalEvent, Part
 from holdfast.authoring.script.channels import Channel
+from holdfast.authoring.script.stream import Sent
 from holdfast.client.client_run import ClientRun, events_of
 from holdfast.core.durations import Duration
 from holdfast.core.status import Status
@@ -64,3 +65,9 @@ class SimRun(sync.Run[R_co]):
         every = [event for turn in turns for event in events_of(turn, root)]
         seen = (after.seq, after.index) if isinstance(after, JournalEvent) else (after + 1, -1)
         return iter([event for event in every if (event.seq, event.index) > seen])
+
+    def read(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
+    ) -> Iterator[Part[T]]:
+        """The parts so far. It does not wait for more."""
+        return iter(self._sim.call(cast("ClientRun[R_co]", self._run).read_now(stream, after=after, only=only)))

@@ -19,6 +19,7 @@ from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_turn, micros
 from holdfast.ports.inbox import Message, Publication, message, publication
 from holdfast.ports.journal import Commit, Exposure, Park
+from holdfast.ports.parts import StepSpan
 from holdfast.ports.runs import NewRun
 from holdfast.turn.draft import Draft, is_progress
 from holdfast.turn.start import new_run
@@ -34,7 +35,7 @@ def finish(
     if run.waits:
         watching = [key for key, wait in run.waits.items() if wait.kind == "topic"]
         in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if draft.is_terminal else ()
-    after, was_due = run.checksum, run.round == "due"
+    after, was_due, was_late = run.checksum, run.round == "due", run.past_deadline is not None
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
     run.apply(turn)
     unwatch = tuple(key for key in watching if key not in run.waits) if watching else ()
@@ -45,6 +46,9 @@ def finish(
             break
     if run.round == "due" and not was_due:
         extras["messages"] = (*extras.get("messages", ()), _ask_for_round(run))
+    is_late = run.past_deadline is not None and not was_late
+    if (is_late or (draft.is_terminal and not was_late)) and (cancels := _to_children(run, is_late=is_late)):
+        extras["messages"] = (*extras.get("messages", ()), *cancels)
     if in_rounds:
         extras["messages"] = (*extras["messages"], *(_no_more_rounds(run, child) for child in in_rounds))
     return Commit(
@@ -60,8 +64,20 @@ def finish(
         blobs=draft.blobs,
         references=references_of(turn.events),
         park=park,
+        parts=tuple(draft.parts),
+        spans=_spans(draft.inputs),
         **extras,
     )
+
+
+def _spans(inputs: Sequence[e.AnyEvent]) -> tuple[StepSpan, ...]:
+    """What became of the attempts of this turn that sent parts to streams."""
+    found: tuple[StepSpan, ...] = ()
+    for event in inputs:
+        if isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed) and event.sent:
+            is_completed = isinstance(event, e.StepCompleted)
+            found += tuple(StepSpan(event.key, span, is_completed) for span in event.sent)
+    return found
 
 
 def make_row(run: Run, epoch: int, at: datetime, events: tuple[e.AnyEvent, ...]) -> tuple[Turn, Row]:
@@ -169,6 +185,23 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
 
 def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
     return message(run.parent, f"end of {run.id}", "child", ended(run.id, event, at, run.parent_key))
+
+
+def _to_children(run: Run, *, is_late: bool) -> list[Message]:
+    """What the deadline or the end of a run tells the open children that it was to take along. A cancel told them
+    itself, and a run that completes leaves them."""
+    if run.cancel is not None or (not is_late and isinstance(run.end, e.Completed)):
+        return []
+    taken = [wait.run for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel == "cancel"]
+    if not taken and not run.left:
+        return []
+    failed = isinstance(run.end, e.Failed) and not is_late
+    cause = "passed its deadline" if is_late else "failed" if failed else "was killed"
+    sender = f"{run.id}:{run.ordinal}:end"
+    body = e.CancelRequested(
+        message=sender, reason=f"its parent {run.id} {cause}", actor=f"run {run.id}", trace=run.trace
+    )
+    return [message(child, sender, "cancel", body) for child in (*taken, *run.left)]
 
 
 def _ask_for_round(run: Run) -> Message:

@@ -35,12 +35,14 @@ class Opened(Given, frozen=True):
 
 
 class Landed(Given, frozen=True):
-    """A body ended. `progress` is how far it said it was; `stopped` why it was asked to end, None if it was not."""
+    """A body ended. `progress` is how far it said it was; `stopped` why it was asked to end, None if it was not; `sent`
+    what it sent to streams, all of which is durable."""
 
     key: str
     outcome: Outcome
     progress: bytes | None = None
     stopped: str | None = None
+    sent: tuple[e.Span, ...] = ()
 
 
 class Held(Given, frozen=True):

@@ -128,9 +128,10 @@ class Machine(Writer):
             failed = self._flight.failed_again(run, at, self._rules.chance)
             self._inputs = rules.after_refusal([*given.kept, *failed], self._inputs)
         self._is_consuming = is_again
-        self._gate = gate_of(run)
+        self._gate, self._step_limit = gate_of(run), rules.step_limit(self._rules.spec_of(run), self._rules.settings)
         self._take_up(run, program)
-        self._read(given.messages, given.last, at)
+        if given.messages or given.last:
+            self._read(given.messages, given.last, at)
         gate, is_due = self._gate, run.round == "due"
         if is_due and gate is not None and self._unstarted and self._intent is Intent.STAY:
             self._intent = Intent.HOLD if gate.holds(run, self._inputs) else Intent.STAY
@@ -217,6 +218,8 @@ class Machine(Writer):
         event = rules.event_of(
             self.run, started.command, outcome, given.progress, given.stopped, at, self._rules.chance
         )
+        if given.sent and isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed):
+            event = msgspec.structs.replace(event, sent=given.sent)
         self._effects.append(f.StepEnded(given.key, started.attempt, outcome, event))
         if event is not None:
             self._inputs.append(event)
@@ -286,7 +289,8 @@ class Machine(Writer):
             self._shown = max(self._shown, said.inbox_last)
             self._effects.append(f.LookInbox())
         flight = self._flight
-        if flight.flying and not flight.held and flight and not self._inputs and not self.program.awaited_sends():
+        program, is_idle = self.program, not self._inputs and not flight.held
+        if is_idle and flight.flying and flight and (program.is_plain or not program.awaited_sends()):
             self._watch_time(at)  # the common case: nothing to do before a body lands or a time comes
         else:
             self._turn(at)

@@ -18,6 +18,7 @@ from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.step import STOPPED, limit_exceeded, on_attempt_failed, on_workflow_failed, outcome_unknown
 from holdfast.errors import DeadlineExceeded, Diverged, NeverWaits
+from holdfast.ports.parts import TurnParts
 from holdfast.turn.draft import Draft
 from holdfast.turn.outcome import Broke, Outcome, Succeeded
 
@@ -38,26 +39,53 @@ class Rules(msgspec.Struct, frozen=True, eq=False):
     spec_of: Callable[[Run], WorkflowSpec]  # the definition of a run that is held
 
 
-def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[c.Command], rules: Rules) -> Draft:
-    """The draft of a turn: what came in, and what becomes of what the program asked for."""
+def decide(
+    run: Run,
+    at: datetime,
+    inputs: list[e.AnyEvent],
+    commands: Sequence[c.Command],
+    rules: Rules,
+    limit: int | None,
+) -> Draft:
+    """The draft of a turn: what came in, and what becomes of what the program asked for. `limit`: see `step_limit`."""
     outputs: list[e.AnyEvent] = []
     blobs: dict[str, bytes] = {}
+    parts: list[TurnParts] = []
     for command in commands:
         if type(command) is c.Fail:
             outputs.append(_failed(run, command, at, inputs, rules))
+        elif type(command) is c.Emit:
+            _emit(run, command, inputs, outputs, parts)
         else:
             outputs.append(c.record(command, blobs))
-    limit = _limit_of(rules.spec_of(run), rules.settings.step_limit)
     if limit is not None and run.attempts + len(inputs) + len(outputs) > limit:  # else it cannot be reached
         asked = len([x for x in (*inputs, *outputs) if type(x) in COUNTED])
         if asked and run.attempts + asked > limit:
             outputs = [e.Failed(failure=limit_exceeded(run.attempts + asked, limit), imposed=True)]
-            commands = ()
+            commands, parts = (), []
             inputs = [x for x in inputs if not isinstance(x, e.AttemptStarted)]
-    draft = Draft(at, inputs, outputs, commands, blobs)
+    draft = Draft(at, inputs, outputs, commands, blobs, parts)
     if draft.is_terminal and type(outputs[-1]) is not e.Completed:
         outputs[-1] = _with_undone(run, draft)
     return draft
+
+
+def _emit(
+    run: Run, command: c.Emit, inputs: Sequence[e.AnyEvent], outputs: list[e.AnyEvent], parts: list[TurnParts]
+) -> None:
+    """A part for a stream. Those that follow each other are one event and one row."""
+    last = outputs[-1] if outputs else None
+    if isinstance(last, e.Streamed) and last.name == command.name:
+        outputs[-1] = e.Streamed(name=last.name, parts=last.parts + 1)
+        parts[-1].values.append(command.value)
+        return
+    outputs.append(e.Streamed(name=command.name))
+    parts.append(TurnParts(command.name, _number(run, inputs), [command.value]))
+
+
+def _number(run: Run, inputs: Sequence[e.AnyEvent]) -> int:
+    """Of the pass. One that begins in this turn is not in the fold yet."""
+    return max([run.passes, *(x.number for x in inputs if isinstance(x, e.PassStarted))])
 
 
 def taken_up(
@@ -86,11 +114,10 @@ def taken_up(
     return outcomes, claimed, [*restarted, *begun, *waiting]
 
 
-def _limit_of(spec: WorkflowSpec, limit: int | None) -> int | None:
-    """The workflow's own, else the app's. What a flow declares comes on top, and a batch asks for its items."""
-    own = spec.step_limit
-    if own is not msgspec.UNSET:
-        limit = own
+def step_limit(spec: WorkflowSpec, settings: Settings) -> int | None:
+    """How many steps a run may ask for: the workflow's own limit, else the app's. What a flow declares comes on top,
+    and a batch asks for its items."""
+    limit = settings.step_limit if spec.step_limit is msgspec.UNSET else spec.step_limit
     return None if limit is None or spec.is_unlimited else limit + spec.declared
 
 
@@ -115,9 +142,7 @@ def _failed(run: Run, command: c.Fail, at: datetime, inputs: Sequence[e.AnyEvent
     if command.from_step:
         return e.Failed(failure=command.failure)
     policy = rules.spec_of(run).retry
-    # A pass that fails in its first turn is not in the fold yet.
-    passes = max([run.passes, *(x.number for x in inputs if isinstance(x, e.PassStarted))])
-    return on_workflow_failed(command.failure, policy, passes, at, rules.chance(), run.deadline)
+    return on_workflow_failed(command.failure, policy, _number(run, inputs), at, rules.chance(), run.deadline)
 
 
 def _with_undone(run: Run, draft: Draft) -> e.AnyEvent:

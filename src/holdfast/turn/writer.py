@@ -39,18 +39,8 @@ class Writer:
 
     __slots__ = (
         *("_claimed", "_commands", "_draft", "_effects", "_flight", "_gate", "_has_news", "_inputs", "_intent"),
-        *(
-            "_is_consuming",
-            "_is_resting",
-            "_lines",
-            "_park",
-            "_pause",
-            "_rules",
-            "_shown",
-            "_unstarted",
-            "_withdraw_bodies",
-        ),
-        *("epoch", "is_unborn", "no", "program", "run", "seen", "state"),
+        *("_is_consuming", "_is_resting", "_lines", "_park", "_pause", "_rules", "_shown", "_step_limit", "_unstarted"),
+        *("_withdraw_bodies", "epoch", "is_unborn", "no", "program", "run", "seen", "state"),
     )
 
     def __init__(
@@ -78,6 +68,7 @@ class Writer:
         self._intent = Intent.STAY
         self._pause: e.Paused | None = None  # asked for, not written yet
         self._gate: StepGate | None = None
+        self._step_limit: int | None = None
         self._lines: Lines | None = None  # of most runs
 
     # -- turns ---------------------------------------------------------------------------------------------------------
@@ -105,7 +96,7 @@ class Writer:
                     return
             draft = self._activate(at)
         if draft is not None:
-            if draft.is_terminal or draft.ends_pass:
+            if (draft.is_terminal or draft.ends_pass) and (flight.flying or flight.held):
                 self._do_without_bodies(draft, is_imposed=is_imposed)
             self._submit(draft)
 
@@ -122,9 +113,10 @@ class Writer:
     def _gather(self, at: datetime) -> None:
         """Adds what time brings. After messages and outcomes, so that those win."""
         run, program = self.run, self.program
-        if self._shown <= self.seen and program.awaited_sends():  # else the inbox may say otherwise
+        is_plain = program.is_plain
+        if not is_plain and self._shown <= self.seen and program.awaited_sends():  # else the inbox may say otherwise
             self._inputs += rules.delivered(program, self._inputs)
-        timers = program.due_timers(at)
+        timers = () if is_plain else program.due_timers(at)
         if timers or run.retries or run.deadline is not None:  # mostly nothing
             due = rules.brought_by_time(run, timers, at, self._rules.settings.cancel_grace)
             self._inputs.extend(due)
@@ -149,7 +141,7 @@ class Writer:
             self._effects.append(f.Broken(error))
             self._stop_for(error, at)
             return None
-        draft = rules.decide(self.run, at, inputs, commands, self._rules)
+        draft = rules.decide(self.run, at, inputs, commands, self._rules, self._step_limit)
         asked = self._commands
         for event in inputs:
             if type(event) is e.StepCompleted or type(event) is e.StepFailed:
@@ -229,8 +221,8 @@ class Writer:
         park = None  # of most turns
         if not draft.asks_for_step or self._intent is not Intent.STAY:
             park = self._park_after(draft)
-        if park is not None and park.until is None and (stuck := self._stuck(draft)) is not None:
-            draft.inputs.append(stuck)
+        if park is not None and park.until is None and not draft.is_terminal:
+            draft.inputs += self._stuck(draft)
         offload_all(draft.inputs, draft.blobs)
         self._draft, self._park = draft, park
         self.state = State.WRITING
@@ -257,13 +249,13 @@ class Writer:
 
     def _park_after(self, draft: Draft) -> Park | None:
         """Whether the run is given back with this turn, and until when."""
-        intent, flight = self._intent, self._flight
-        is_quiet = not flight and not self._unstarted and (self._lines is None or not self._has_to_ask(draft))
         if draft.is_terminal or any(isinstance(x, e.Paused) for x in draft.inputs):
             return Park(None)
+        intent, flight = self._intent, self._flight
         if intent is not Intent.STAY and not flight:
             is_held = intent is Intent.HOLD
             return Park(parking.wake_after(self.run, self.program, draft) if is_held else draft.at)
+        is_quiet = not flight and not self._unstarted and (self._lines is None or not self._has_to_ask(draft))
         park = parking.park_after(self.run, self.program, draft, is_quiet=is_quiet)
         if park is None or self._lines is None:
             return park
@@ -278,12 +270,12 @@ class Writer:
         is_again = draft is not None and lines.frees(draft.inputs)
         return is_again or lines.is_asking or lines.has_unasked or bool(lines.granted)
 
-    def _stuck(self, draft: Draft) -> e.Paused | None:
+    def _stuck(self, draft: Draft) -> list[e.AnyEvent]:
         """The pause of a run that is about to be parked for good: neither time nor a message will wake its code."""
-        if draft.is_terminal or draft.ends_pass or any(isinstance(x, e.Paused) for x in draft.inputs):
-            return None
+        if draft.ends_pass or any(isinstance(x, e.Paused) for x in draft.inputs):
+            return []
         where = None if self._flight or self._unstarted or self._shown > self.seen else self.program.stuck_at()
-        return None if where is None else rules.stuck(where)
+        return [] if where is None else [rules.stuck(where)]
 
     # -- nothing to write ----------------------------------------------------------------------------------------------
 
@@ -313,8 +305,8 @@ class Writer:
                 self._effects.append(f.WakeAt(wake))
             return
         draft = Draft(at, [])
-        if is_staying and wake is None and (stuck := self._stuck(draft)) is not None:
-            draft.inputs.append(stuck)
+        if is_staying and wake is None and (stuck := self._stuck(draft)):
+            draft.inputs += stuck
             self._submit(draft)
             return
         self._release(wake if is_staying else at)
@@ -339,7 +331,7 @@ class Writer:
         self.state = State.FLYING
         run, program = self.run, self.program
         has_limit = run.retries or run.deadline is not None or run.cancel is not None or run.past_deadline is not None
-        wake = parking.next_wake(run, program) if has_limit else program.next_timer()
+        wake = parking.next_wake(run, program) if has_limit else None if program.is_plain else program.next_timer()
         if wake is not None:
             self._effects.append(f.WakeAt(wake))
 

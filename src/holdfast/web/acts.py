@@ -10,12 +10,12 @@ from holdfast.authoring.handle import RunView
 from holdfast.authoring.script.channels import Signal, Topic
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import Call as WorkflowCall
-from holdfast.client.acceptance import refusal
 from holdfast.client.arguments import find_workflow, from_json
 from holdfast.client.audit import audited
 from holdfast.client.client_run import ClientRun
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
+from holdfast.core.acceptance import refusal
 from holdfast.core.durations import Duration
 from holdfast.core.plurals import counted
 from holdfast.errors import UnknownWorkflow

@@ -37,6 +37,8 @@ class Route:
     answer: tuple[str, ...] = ()
     statuses: tuple[int, ...] = (200,)
     media_type: str = "application/json"
+    events: tuple[tuple[str, type[Any]], ...] = ()
+    """Of server-sent events: the type of the data of each."""
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.web import (
     acts,
     batch_routes,
@@ -12,6 +14,7 @@ from holdfast.web import (
     run_routes,
     schedule_routes,
     step_routes,
+    stream_routes,
     streams,
 )
 from holdfast.web.bulk import BulkBody, bulk
@@ -23,7 +26,7 @@ from holdfast.web.tokens import Role
 SSE = "text/event-stream"
 RUN = ("run",)
 DETAIL = ("run", "input", "result", "exposed", "failure", "retried_from", "is_compacted", "problems")
-STORY = (*DETAIL, "timeline", "omitted", "holders", "crashes", "children", "children_next", "machine", "seq")
+STORY = (*DETAIL, "timeline", "omitted", "holders", "crashes", "children", "children_next", "machine", "seq", "streams")
 
 
 def _get(
@@ -33,9 +36,10 @@ def _get(
     *query: str,
     answer: tuple[str, ...] = (),
     media_type: str = "application/json",
+    events: tuple[tuple[str, type[object]], ...] = (),
 ) -> Route:
-    place = f"{BASE}/{path}"
-    return Route("GET", place, "read", handler, summary, query=query, answer=answer, media_type=media_type)
+    kind = Route("GET", f"{BASE}/{path}", "read", handler, summary, query=query, answer=answer, media_type=media_type)
+    return replace(kind, events=events)
 
 
 def _act(
@@ -65,6 +69,8 @@ ROUTES: tuple[Route, ...] = (
     _get("runs/{id}/story", run_routes.story, "How a run got here.", answer=STORY),
     _get("runs/{id}/journal", run_routes.journal, "Its journal.", "after", "limit", answer=("turns", "next", "seq")),
     _get("runs/{id}/events", streams.journal, "Its journal, live.", "after", media_type=SSE),
+    _get("runs/{id}/streams/{name}", stream_routes.parts, "Parts of a stream, live.", "after", "only", media_type=SSE,
+         events=(("part", stream_routes.StreamPart), ("end", stream_routes.StreamEnd))),
     _get("runs/{id}/steps/{key}", step_routes.one, "One step.", answer=("key", "step", "attempts", "events", "place")),
     _get("runs/{id}/graph", step_routes.graph, "Its declared plan.", answer=("kind", "nodes", "path")),
     _get("runs/{id}/children", run_routes.children, "Its children.", "after", "limit", answer=("runs", "next")),
@@ -97,6 +103,8 @@ ROUTES: tuple[Route, ...] = (
     _get("workflows", fleet.workflows, "What can be run.", answer=("format", "workflows", "step_retry")),
     _get("workflows/stats", fleet.stats, "How it went lately.", "workflow", "version", answer=("ended", "recent")),
     _get("workers", fleet.workers, "Who works.", "all", answer=("workers",)),
+    _get("leases", fleet.leases, "Who grants leases, and to whom.",
+         answer=("manager", "members", "holders", "compared", "disagreements", "problem")),
     _get("queues", fleet.queues, "What waits.", answer=("queues",)),
     _get("schedules", schedule_routes.listed, "What starts by itself.", "after", "limit",
          answer=("schedules", "problems", "next")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -81,7 +81,7 @@ class Worker:
         self.telemetry: Telemetry = logged() if telemetry is None else telemetry
         self.options = options
         self.registry = registry
-        self.surroundings: WorkerSurroundings = WorkerSurroundings(store, replaced)
+        self.surroundings: WorkerSurroundings = WorkerSurroundings(store, self.telemetry, replaced)
         self.engine: Engine = Engine(
             store,
             registry,
@@ -255,10 +255,10 @@ class Worker:
         await self.store.register(self.row, self.options.ttl, takes_over="none")
         self.work_hinted.set()
 
-    async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Creation:
+    def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Awaitable[Creation]:
         """Makes a run of this process, already begun by this worker."""
         instance = self.options.instance
-        return await self.engine.beginnings.make(new, turn, key_since=key_since, instance=instance, is_named=is_named)
+        return self.engine.beginnings.make(new, turn, key_since=key_since, instance=instance, is_named=is_named)
 
     def holds(self, run: str) -> bool:
         """Whether this worker advances the run now."""

@@ -15,6 +15,7 @@ from holdfast.adapters.memory.leases import Leases
 from holdfast.adapters.memory.limits import Limiting
 from holdfast.adapters.memory.overview import Looking
 from holdfast.adapters.memory.run_list import cursor, matches, place, position
+from holdfast.adapters.memory.streams import Streaming
 from holdfast.adapters.memory.transaction import watching
 from holdfast.core.checksums import checked_shown
 from holdfast.core.status import Status
@@ -29,7 +30,7 @@ __all__ = ["MemoryStore"]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore(Leases, Looking, Limiting):
+class MemoryStore(Leases, Looking, Limiting, Streaming):
     """A `ports.store.Store` in memory."""
 
     # -- journal -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Kind
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.limits import StoredLimit
+from holdfast.ports.parts import StoredParts, StoredSpan
 from holdfast.ports.runs import RunRow
 from holdfast.ports.schedules import StoredSchedule
 
@@ -124,6 +125,8 @@ class Tables:
     references: dict[int, dict[Source, frozenset[str]]] = field(default_factory=dict[int, dict[Source, frozenset[str]]])
     uniques: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """Of each workflow and unique value the run that had it last: it has it until it ends."""
+    streams: dict[int, dict[str, list[StoredParts]]] = field(default_factory=dict[int, dict[str, list[StoredParts]]])
+    spans: dict[int, dict[str, list[StoredSpan]]] = field(default_factory=dict[int, dict[str, list[StoredSpan]]])
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
     schedules: dict[str, StoredSchedule] = field(default_factory=dict[str, StoredSchedule])

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.checksums import message_checksum, shown_checksum
+from holdfast.core.checksums import message_checksum, parts_checksum, shown_checksum
 from holdfast.core.messages import ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
@@ -24,6 +24,7 @@ from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+from holdfast.ports.parts import STREAMS, StoredParts, StoredSpan
 from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
 
@@ -248,6 +249,8 @@ class Transaction:
         for publication in commit.publications:
             self.publish(publication)
         self._show(commit)
+        if commit.parts or commit.spans:
+            self._stream(commit)
         if commit.is_terminal:
             self._end(run, row)
         after = self.tables.runs[run.no]  # what the turn brought may have woken it
@@ -283,6 +286,18 @@ class Transaction:
         tables.watches = [watch for watch in tables.watches if watch.no != commit.no or watch.key not in over]
         since = instant(commit.row.at)
         tables.watches += [Watch(commit.no, key, topic, since) for topic, key in commit.watch]
+
+    def _stream(self, commit: Commit) -> None:
+        no, epoch = commit.no, commit.row.epoch
+        for sent in commit.parts:
+            rows = self.tables.streams.setdefault(no, {}).setdefault(sent.name, [])
+            first, packed = rows[-1].end if rows else 0, sent.packed
+            checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, packed)
+            rows.append(StoredParts(first, first + len(sent.values), "", sent.attempt, epoch, packed, checksum))
+        for x in commit.spans:
+            stored = StoredSpan(x.step, x.span.attempt, x.span.first, x.span.end, x.is_completed)
+            self.tables.spans.setdefault(no, {}).setdefault(x.span.name, []).append(stored)
+        self.hints[STREAMS] = None
 
     def _end(self, run: RunRow, row: Row) -> None:
         self.tables.watches = [watch for watch in self.tables.watches if watch.no != run.no]

@@ -126,7 +126,7 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
     for run in runs:
         rows += len(tables.rows.pop(run.no))
         del tables.runs[run.no], tables.numbers[run.id], tables.inbox[run.no]
-        for table in (tables.exposed, tables.adoptions, tables.snapshots, tables.keep):
+        for table in (tables.exposed, tables.adoptions, tables.snapshots, tables.keep, tables.streams, tables.spans):
             table.pop(run.no, None)
         tables.watches = [watch for watch in tables.watches if watch.no != run.no]
         tables.uniques = {value: no for value, no in tables.uniques.items() if no != run.no}
@@ -194,6 +194,7 @@ def space(tables: Tables, largest: int) -> Space:
     top = sorted(journals, key=lambda no: -journals[no])[:largest]
     letters = [letter for inbox in tables.inbox.values() for letter in inbox.values()]
     shown = [shown.value for values in tables.exposed.values() for shown in values.values()]
+    flushed = [row for streams in tables.streams.values() for rows in streams.values() for row in rows]
     blobs = tables.blobs.values()
     kinds: list[BlobKind] = sorted({blob.kind for blob in blobs})
     parts = (
@@ -201,6 +202,7 @@ def space(tables: Tables, largest: int) -> Space:
         Part("events", sum(map(len, tables.rows.values())), sum(journals.values())),
         Part("inbox", len(letters), sum(len(letter.body) for letter in letters)),
         Part("exposed", len(shown), sum(map(len, shown))),
+        Part("streams", len(flushed), sum(len(row.packed) for row in flushed)),
         Part("snapshots", len(tables.snapshots), sum(len(each.body) for each in tables.snapshots.values())),
         Part("blobs", len(blobs), sum(blob.size for blob in blobs)),
     )

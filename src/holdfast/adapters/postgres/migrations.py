@@ -48,8 +48,8 @@ def migrations() -> tuple[Migration, ...]:
     return (
         Migration(_texts("0001_pre_tables.sql")),
         Migration(_texts("0002_pre_tables.sql", "0002_pre_schedules.sql")),
-        Migration((*_texts("0003_pre_tables.sql"), *functions)),
-        Migration(_texts("0004_pre_limits.sql")),
+        Migration(_texts("0003_pre_tables.sql")),
+        Migration((*_texts("0004_pre_limits.sql", "0004_pre_streams.sql"), *functions)),
     )
 
 

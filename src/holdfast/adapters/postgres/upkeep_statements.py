@@ -84,6 +84,7 @@ SELECT 'runs', count(*), coalesce(sum(length(doing)), 0)::bigint FROM {s}.runs
 UNION ALL SELECT 'events', count(*), coalesce(sum(length(body)), 0)::bigint FROM {s}.events
 UNION ALL SELECT 'inbox', count(*), coalesce(sum(length(body)), 0)::bigint FROM {s}.inbox
 UNION ALL SELECT 'exposed', count(*), coalesce(sum(length(value)), 0)::bigint FROM {s}.exposed
+UNION ALL SELECT 'streams', count(*), coalesce(sum(length(parts)), 0)::bigint FROM {s}.streams
 UNION ALL SELECT 'snapshots', count(*), coalesce(sum(length(body)), 0)::bigint FROM {s}.snapshots
 UNION ALL SELECT 'blobs', count(*), coalesce(sum(size), 0)::bigint FROM {s}.blobs
 """

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.adapters.postgres.streams import brought
 from holdfast.adapters.sql.rows import maybe_micros
 from holdfast.core.checksums import shown_checksum
 from holdfast.core.definition import DefinitionBytes
@@ -170,6 +171,8 @@ def besides(commit: Commit) -> dict[str, Any] | None:
         wire["publications"] = [publication(one) for one in commit.publications]
     if commit.exposed:
         wire["exposed"] = [_shown(commit.row.run, one) for one in commit.exposed]
+    if commit.parts or commit.spans:
+        wire["streams"] = brought(commit)
     if commit.watch or commit.unwatch:
         wire["unwatch"] = [*commit.unwatch, *(key for _, key in commit.watch)]
         wire["watch"] = commit.watch

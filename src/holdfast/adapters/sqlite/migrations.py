@@ -295,7 +295,34 @@ CREATE TABLE uniques (
 CREATE INDEX uniques_by_run ON uniques (run);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, LIMITS)
+_STREAMS = """
+-- Streams: one row for parts that were sent together, from one offset to before another. `step` is empty for what the
+-- workflow's own code sent. Spans say what became of an attempt that sent parts: which lie between these offsets.
+CREATE TABLE streams (
+    run INTEGER NOT NULL REFERENCES runs (no),
+    name TEXT NOT NULL,
+    first_offset INTEGER NOT NULL,
+    end_offset INTEGER NOT NULL,
+    step TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    parts BLOB NOT NULL,
+    checksum BLOB NOT NULL,
+    PRIMARY KEY (run, name, first_offset)
+) STRICT;
+CREATE TABLE stream_spans (
+    run INTEGER NOT NULL REFERENCES runs (no),
+    name TEXT NOT NULL,
+    end_offset INTEGER NOT NULL,
+    first_offset INTEGER NOT NULL,
+    step TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    is_completed INTEGER NOT NULL,
+    PRIMARY KEY (run, name, end_offset, first_offset, step, attempt)
+) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, LIMITS + _STREAMS)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

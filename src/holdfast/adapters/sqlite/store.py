@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,7 +21,6 @@ from holdfast.adapters.sql.rows import backlog_row, counted, maybe_instant, mayb
 from holdfast.adapters.sql.run_list import PIECE, damaged_of
 from holdfast.adapters.sqlite import audit, caller_transaction, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite.blob_store import Keeping
 from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
@@ -37,6 +36,7 @@ from holdfast.adapters.sqlite.overview import Looking
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.run_list import page
 from holdfast.adapters.sqlite.starts import CreateRun
+from holdfast.adapters.sqlite.streams import Streaming
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
 from holdfast.adapters.sqlite.writer import Writer
@@ -86,7 +86,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), chosen, max_connections, tell)
 
 
-class SqliteStore(Keeping, Looking, Limiting):
+class SqliteStore(Keeping, Looking, Limiting, Streaming):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
@@ -140,8 +140,7 @@ class SqliteStore(Keeping, Looking, Limiting):
         if not batch:
             return []
         if len(batch) == 1:
-            (only,) = batch
-            return [await self._write(partial(commit_turn, commit=only), is_large=_is_large(only))]
+            return [await self._write(partial(commit_turn, commit=batch[0]), is_large=_is_large(batch[0]))]
         self._check_writable()
         return answered(await self._writer.run_all([partial(commit_turn, commit=commit) for commit in batch]))
 
@@ -150,7 +149,7 @@ class SqliteStore(Keeping, Looking, Limiting):
         self._check_process()
         if _is_large(commit):
             return None
-        return self._writer.run_now(lambda transaction: commit_turn(transaction, commit))
+        return self._writer.run_now(partial(commit_turn, commit=commit))
 
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
         """See `ports.journal`."""
@@ -193,7 +192,8 @@ class SqliteStore(Keeping, Looking, Limiting):
         self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
     ) -> Creation:
         """See `ports.runs`."""
-        creation = await self._write(CreateRun(new, micros(key_since), instance, worker, first))
+        since = micros(key_since) if new.started.key else 0
+        creation = await self._write(CreateRun(new, since, instance, worker, first))
         if instance and isinstance(creation, Made) and creation.run.instance:
             self._claimers.count(instance, creation.run.workflow)
         return creation
@@ -260,8 +260,7 @@ class SqliteStore(Keeping, Looking, Limiting):
 
     async def claim(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
-        worker, limit = request.worker, request.limit
-        shares = self._claimers[worker.instance]
+        worker, limit, shares = request.worker, request.limit, self._claimers[request.worker.instance]
         if limit <= 0 or not request.only:
             now = micros(self._clock.now())
             with suppress(NotText):  # the writer sets aside what cannot be read
@@ -279,7 +278,7 @@ class SqliteStore(Keeping, Looking, Limiting):
 
     async def acquit(self, run: int, *, epoch: int) -> bool:
         """See `ports.leases`."""
-        return await self._write(lambda transaction: transaction.row(suspects_sql.ACQUIT, (run, epoch)) is not None)
+        return await self._write(lambda transaction: leases.acquit(transaction, run, epoch))
 
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """See `ports.leases`."""
@@ -338,8 +337,8 @@ class SqliteStore(Keeping, Looking, Limiting):
     # -- condition -----------------------------------------------------------------------------------------------------
 
     async def condition(self) -> Condition:
-        """See `ports.condition`."""
-        return condition_of(self._durability, path=self._location.path)
+        """See `ports.condition`. Off the event loop."""
+        return await asyncio.to_thread(condition_of, self._durability, path=self._location.path)
 
     async def backlog(self) -> Sequence[Backlog]:
         """See `ports.condition`. Off the event loop."""
@@ -352,9 +351,9 @@ class SqliteStore(Keeping, Looking, Limiting):
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
-    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T:
+    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Coroutine[Any, Any, T]:
         self._check_writable()
-        return await self._writer.run(operation, is_large=is_large)
+        return self._writer.run(operation, is_large=is_large)
 
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T:
         self._check_process()

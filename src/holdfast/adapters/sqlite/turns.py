@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.adapters.sql.rows import due_at, maybe_micros, ready_at
+from holdfast.adapters.sql.rows import due_at, ready_at
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.connection import fetch, run
 from holdfast.adapters.sqlite.creation import start_child, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send, tell_sender
+from holdfast.adapters.sqlite.streams import stream
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.checksums import shown_checksum
 from holdfast.core.turn import micros
@@ -53,6 +54,8 @@ def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
         inbox_last = _reach_out(transaction, commit)
     if commit.exposed or commit.unwatch or commit.watch:
         _show(transaction, commit)
+    if commit.parts or commit.spans:
+        stream(transaction, commit)
     return inbox_last
 
 
@@ -77,13 +80,16 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
         rows = fetch(transaction.connection, sql.ADVANCE, values)
         if rows:
             return rows[0]
-    values = (*values, maybe_micros(facts.ended_at))
+    values = (*values, None if facts.ended_at is None else micros(facts.ended_at))
     if after.keeps_lease:
-        return transaction.row(sql.MOVE, (*values, after.clears, after.is_open))
-    found = transaction.row(sql.LEAVE, (*values, *_left(after, commit, transaction.now)))
-    if found is not None and (commit.is_terminal or after.read != "never" or found[0] > commit.inbox_seen):
+        rows = fetch(transaction.connection, sql.MOVE, (*values, after.clears, after.is_open))
+        return rows[0] if rows else None
+    rows = fetch(transaction.connection, sql.LEAVE, (*values, *_left(after, commit, transaction.now)))
+    if not rows:
+        return None
+    if commit.is_terminal or after.read != "never" or rows[0][0] > commit.inbox_seen:
         transaction.hint(row.run)
-    return found
+    return rows[0]
 
 
 def _left(after: RowAfter, commit: Commit, now: int) -> tuple[Any, ...]:

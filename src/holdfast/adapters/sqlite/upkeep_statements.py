@@ -133,6 +133,8 @@ REST_OF_TREE = (
     "DELETE FROM exposed WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM attributes WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM snapshots WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM streams WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM stream_spans WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM uniques WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
 )
 RUNS_OF_TREE = "DELETE FROM runs WHERE no IN (SELECT no FROM tree_runs WHERE root = ?)"
@@ -155,6 +157,7 @@ SELECT 'runs', count(*), coalesce(sum(length(doing)), 0) FROM runs
 UNION ALL SELECT 'events', count(*), coalesce(sum(length(body)), 0) FROM events WHERE run <> 0
 UNION ALL SELECT 'inbox', count(*), coalesce(sum(length(body)), 0) FROM inbox
 UNION ALL SELECT 'exposed', count(*), coalesce(sum(length(value)), 0) FROM exposed
+UNION ALL SELECT 'streams', count(*), coalesce(sum(length(parts)), 0) FROM streams
 UNION ALL SELECT 'snapshots', count(*), coalesce(sum(length(body)), 0) FROM snapshots
 UNION ALL SELECT 'blobs', count(*), coalesce(sum(size), 0) FROM blobs
 """

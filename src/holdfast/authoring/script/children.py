@@ -7,11 +7,12 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 import msgspec
 
-from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
+from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.script_program import ScriptProgram
+from holdfast.authoring.script.stream import Sent
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.commands import Send
 from holdfast.core.durations import Duration, parse_duration
@@ -37,7 +38,8 @@ def start(
     - `id`: names the run. Default: derived from the parent's id and the key
     - `timeout`: limits the wait for its result, never the child; by default a year
     - `queue`: where it waits for a worker. Default: the parent's queue
-    - `on_cancel="cancel"`: it is cancelled with its parent; by default it continues
+    - `on_cancel="cancel"`: it is cancelled when its parent is cancelled or killed, fails or passes its deadline; by
+      default it continues
     - `name`: the key. Default: the workflow's name
     """
     program = require_program("start()", in_step="Start it from the workflow.", outside="Use: await app.start(call).")
@@ -91,8 +93,10 @@ class ChildRun(Run[R]):
     async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
         """Sends a signal with this turn."""
         program = self._program
+        data = channel.encode(value)
+        program.children.check_signal(self.id, channel.name, data)
         key = program.take_key(f"send {channel.name}")
-        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=channel.encode(value)))
+        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=data))
         program.receipts.sent(channel.name, self.id)
 
     async def cancel(self, reason: str = "") -> None:
@@ -138,6 +142,11 @@ class ChildRun(Run[R]):
 
     def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
         self._refuse("follow")
+
+    def read(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
+    ) -> AsyncIterator[Part[T]]:
+        self._refuse("read")
 
     def _refuse(self, verb: str) -> NoReturn:
         raise NotAllowedHere(

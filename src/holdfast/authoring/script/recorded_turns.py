@@ -61,6 +61,8 @@ def is_administrative(events: Sequence[e.AnyEvent]) -> bool:
     for event in events:
         if type(event) not in _ABOUT_THE_RUN:
             return False  # most, and at once
+    if not events:
+        return False
     kinds = {type(event) for event in events}
     if e.Paused in kinds and kinds <= _CORRECTION:
         return True
@@ -76,6 +78,7 @@ class Cursor:
         "_index",
         "_proven",
         "_row",
+        "_sent",
         "_taken",
         "_turns",
         "at",
@@ -95,6 +98,7 @@ class Cursor:
         self._taken = 0
         self._asked = 0
         self._proven = b""
+        self._sent = 0  # parts to a stream that one event stands for
         self.turn: Turn | None = None
         self.ends_run: bool = False  # this turn ended the run or its pass
         self.is_imposed: bool = False  # the engine ended the run in this turn, whatever the program wanted
@@ -139,7 +143,12 @@ class Cursor:
         return self._row[self._asked] if self._asked < len(self._row) else None
 
     def confirm(self) -> None:
-        """The code asked for just that."""
+        """The code asked for just that. Parts that follow each other in a stream are one event."""
+        event = self._row[self._asked]
+        if type(event) is e.Streamed and self._sent + 1 < event.parts:
+            self._sent += 1
+            return
+        self._sent = 0
         self._asked += 1
 
     def skips(self, command: c.Command) -> bool:
@@ -240,6 +249,8 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
             )
         case c.Expose():
             return type(event) is e.Exposed and event.name == command.name
+        case c.Emit():
+            return type(event) is e.Streamed and event.name == command.name
         case c.Patch():
             return type(event) is e.Patched and event.name == command.name
         case c.Enter():

@@ -114,14 +114,18 @@ class ScriptProgram(Exchange):
     def close(self) -> bool:
         """Ends the program without effects. False if the author's code refused to end."""
         self._is_over = True
+        has_ended = self.loop.unwind(self._pending, Unwinding)
+        self.announced.clear()
+        _begun.discard(self)
+        return has_ended and (self._sync_body is None or not self._sync_body.is_left_behind())
+
+    def _pending(self) -> list[asyncio.Future[Any]]:
+        """Every future of its own that code may wait for."""
         pending: list[asyncio.Future[Any]] = []
         for kind in (self.steps, self._waits, self._children, self._receipts):
             if kind is not None:
                 pending += kind.pending()
-        has_ended = self.loop.unwind(pending, Unwinding)
-        self.announced.clear()
-        _begun.discard(self)
-        return has_ended and (self._sync_body is None or not self._sync_body.is_left_behind())
+        return pending
 
     # -- what is waited for: made when first needed, since most programs ask for steps alone ---------------------------
 
@@ -136,7 +140,7 @@ class ScriptProgram(Exchange):
     def receipts(self) -> Receipts:
         """Of the signals that it sent."""
         if self._receipts is None:
-            self._receipts = Receipts(self)
+            self._receipts, self.is_plain = Receipts(self), False
         return self._receipts
 
     @property

@@ -24,7 +24,8 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases limits machine_logs "
-    "overview ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
+    "overview ownership parking receipts references runs schedules shares snapshots streams suite suspects "
+    "transactions trees "
     "turn_rows turn_table uniques upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
@@ -53,6 +54,7 @@ from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
 from holdfast.testing.conformance.schedules import SchedulesSuite  # noqa: E402
 from holdfast.testing.conformance.shares import SharesSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
+from holdfast.testing.conformance.streams import StreamsSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
 from holdfast.testing.conformance.suspects import SuspectsSuite  # noqa: E402
 from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa: E402
@@ -88,6 +90,7 @@ __all__ = [
     "SnapshotSuite",
     "StoreGrants",
     "StoreSuite",
+    "StreamsSuite",
     "Suite",
     "SuspectsSuite",
     "TransactionsSuite",
@@ -111,6 +114,7 @@ class StoreSuite(
     UniquesSuite,
     SchedulesSuite,
     LimitsSuite,
+    StreamsSuite,
     OverviewSuite,
     InboxSuite,
     ReceiptsSuite,

@@ -12,10 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.client.stream_reader import state_of
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.step import UNKNOWN
 from holdfast.core.turn import Row, decode_row
+from holdfast.ports.parts import unpack
+from holdfast.testing.sim import at_once
 
 _COUNTED = re.compile(r"(after|at) (\d+ attempts?|attempt \d+)\b")
 
@@ -47,6 +51,20 @@ def ending_of(root: str, rows: Sequence[Row]) -> Ending:
         if is_root:
             _end(found, facts)
     return found
+
+
+def stream_facts(store: MemoryStore, runs: Iterable[str]) -> Iterable[str]:
+    """What completed attempts, and the workflow itself, sent to streams. Steps that ran together may take turns in
+    another order."""
+    for run in runs:
+        for name in at_once(store.streams_of(run)):
+            page = at_once(store.read_parts(run, name, limit=1_000_000))
+            sent: dict[str, list[str]] = {}
+            for row in page.rows if page is not None else ():
+                if page is not None and state_of(row, page) == "completed":
+                    sent.setdefault(row.step, []).extend(bytes(part).decode() for part in unpack(row.packed))
+            for step, parts in sent.items():
+                yield f"{step or 'the workflow'} sent {', '.join(parts)} to {name}"
 
 
 def _end(found: Ending, events: Sequence[e.AnyEvent]) -> None:

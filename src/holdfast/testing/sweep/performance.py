@@ -18,7 +18,7 @@ from holdfast.testing.fake import Fake
 from holdfast.testing.sim import BEGINNING, at_once
 from holdfast.testing.sweep.actors import Actor
 from holdfast.testing.sweep.determinism import Watch
-from holdfast.testing.sweep.final_state import Ending, ending_of
+from holdfast.testing.sweep.final_state import Ending, ending_of, stream_facts
 from holdfast.testing.sweep.memory import Memory
 from holdfast.testing.sweep.points import CRASHES, Point
 from holdfast.testing.sweep.stage import Killed, Stage
@@ -78,7 +78,9 @@ class Performance:
             fake.calls[:] = calls
         try:
             self._drive()
-            ending = ending_of(ROOT, self.stage.journal())
+            rows = self.stage.journal()
+            ending = ending_of(ROOT, rows)
+            ending.facts.update(stream_facts(self.stage.store, dict.fromkeys(row.run for row in rows)))
             row = at_once(self.stage.store.get(ROOT))
             waiting = "" if row is None or row.status.is_terminal else self._actors[-1].get(ROOT).waiting
             return Performed(self.stage, ending, play.outside.pictures(), self._actors[-1].served, waiting)

@@ -355,6 +355,9 @@ BEGIN
             PERFORM _refer_only(at, turn_no, 'value', 0, one ->> 0, one -> 4);
         END LOOP;
     END IF;
+    IF extra ? 'streams' THEN
+        PERFORM _stream(turn_no, extra #> '{streams,parts}', extra #> '{streams,spans}');
+    END IF;
     IF extra ? 'unwatch' THEN  -- the keys of new waits are among them
         DELETE FROM watchers WHERE run = turn_no
             AND key IN (SELECT * FROM jsonb_array_elements_text(extra -> 'unwatch'));

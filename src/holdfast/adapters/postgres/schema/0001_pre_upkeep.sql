@@ -145,6 +145,8 @@ BEGIN
     DELETE FROM exposed WHERE run = ANY (nos);
     DELETE FROM attributes WHERE run = ANY (nos);
     DELETE FROM snapshots WHERE run = ANY (nos);
+    DELETE FROM streams WHERE run = ANY (nos);
+    DELETE FROM stream_spans WHERE run = ANY (nos);
     DELETE FROM uniques WHERE run = ANY (nos);
     DELETE FROM runs WHERE no = ANY (nos);
     GET DIAGNOSTICS runs_gone = ROW_COUNT;

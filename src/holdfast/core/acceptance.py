@@ -1,11 +1,13 @@
-"""Whether a run would take a signal, by what its definition says (`authoring.script.accepted`)."""
+"""Whether a run would take a signal, by what its definition says (`authoring.script.accepted`). Pure."""
 
 from __future__ import annotations
 
-from holdfast.client.arguments import misfit
 from holdfast.core.hints import did_you_mean
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import NotDecodable
+
+_MISFIT = "the stored data does not fit the annotation"
+_ADVICE = ". Was the type changed since it was stored?"
 
 
 def refusal(spec: WorkflowSpec, name: str, data: bytes) -> str | None:
@@ -25,3 +27,12 @@ def refusal(spec: WorkflowSpec, name: str, data: bytes) -> str | None:
         kind = getattr(shape.annotation, "__name__", None) or str(shape.annotation)
         return f"{misfit(f'signal {name}', error)}. {where} waits for Signal[{kind}]({name!r})."
     return None
+
+
+def misfit(name: str, error: NotDecodable) -> str:
+    """Where a given value does not fit its type, and why: not a word of it being stored."""
+    text = str(error)
+    if _MISFIT in text:
+        text = text.partition(_MISFIT)[2].partition(_ADVICE)[0].removeprefix(f" at {error.path}").removeprefix(": ")
+    path = error.path if not error.path or error.path.startswith("[") else f".{error.path}"
+    return f"{name}{path}: {text}"
