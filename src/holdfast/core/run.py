@@ -79,8 +79,7 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
             raise CorruptJournal(f"run {self.id}: row {self.ordinal + 1} is missing, found {turn.ordinal}")
         if self.end is not None:
             raise CorruptJournal(f"run {self.id}: row {turn.ordinal} follows the run's end in row {self.ordinal}")
-        if self.created_at is None:
-            self.created_at = turn.at
+        self.created_at = self.created_at or turn.at
         self.ordinal = turn.ordinal
         self.epoch = turn.epoch
         self.checksum = turn.checksum
@@ -94,8 +93,7 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
             handler = _HANDLERS.get(kind)
             if handler is not None:
                 handler(self, event, turn.at)
-            tag = _STATUS_TAGS.get(kind)
-            if tag is not None:
+            if (tag := _STATUS_TAGS.get(kind)) is not None:
                 self._move(tag)
         for event in last:
             _HANDLERS[type(event)](self, event, turn.at)

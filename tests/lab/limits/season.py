@@ -55,14 +55,13 @@ def hired(url: str, ledger: Path, name: str) -> subprocess.Popen[str]:
 async def season(url: str, ledger: Path, *, workers: int, jobs: int, seconds: float, every: float) -> Season:
     """Lets workers do the jobs for that long, one killed in each `every` seconds and started again under its id; then
     until all are done."""
-    ledger.touch()
     found, app = Season(), App(url, workflows=[job])
     async with app:
         store = (await app.client()).store
         runs = [await app.start(job(number), id=f"job-{number}") for number in range(jobs)]
         members = [hired(url, ledger, f"w{number}") for number in range(workers)]
         try:
-            while not ledger.stat().st_size:  # noqa: ASYNC110 a file is looked at
+            while not _size(ledger):  # noqa: ASYNC110 a file is looked at
                 await asyncio.sleep(0.02)
             began = killed_at = time.monotonic()
             while time.monotonic() - began < seconds and _ends(ledger) < jobs:
@@ -99,9 +98,13 @@ def wrong_with(found: Season, jobs: int, lateness: float) -> list[str]:
     return problems
 
 
+def _size(ledger: Path) -> int:
+    return ledger.stat().st_size if ledger.exists() else 0
+
+
 def _begun(ledger: Path) -> list[float]:
     return [float(line.split()[0]) for line in ledger.read_text().splitlines() if " begin " in line]
 
 
 def _ends(ledger: Path) -> int:
-    return ledger.read_bytes().count(b" end ")
+    return ledger.read_bytes().count(b" end ") if ledger.exists() else 0
