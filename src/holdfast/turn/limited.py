@@ -60,7 +60,8 @@ class Lines:
         """Says in the turn which steps wait, and which begin with it: their keys."""
         begun, self.granted = self.granted, {}
         if self._fresh or begun:
-            inputs.append(e.Limited(waiting=self._fresh, begun=tuple(begun)))
+            waiting = {key: names for key, names in self._fresh.items() if key not in begun}
+            inputs.append(e.Limited(waiting=waiting, begun=tuple(begun)))
             self._fresh = {}
         self.held.update(begun)
         return list(begun)
@@ -71,8 +72,10 @@ class Lines:
         return freed and (bool(self.waiting) or any(isinstance(x, e.HeldBack) for x in inputs))
 
     def settled(self, inputs: Iterable[e.AnyEvent]) -> None:
-        """A turn is durable: places of steps with an outcome are free, so those that were refused may ask again, and what
-        is no longer wanted leaves the line."""
+        """A turn is durable: places of steps with an outcome are free, so those that were refused may ask again.
+
+        What is no longer wanted leaves the line.
+        """
         if self.frees(inputs):
             self._refused.clear()
         for event in inputs:

@@ -129,6 +129,22 @@ def test_the_end_of_a_run_frees_everything() -> None:
     assert set(bench.only(f.MovePlaces).drops) == {"a", "b"}
 
 
+def test_a_step_that_is_taken_up_again_is_recorded_as_begun_and_not_as_waiting() -> None:
+    """Promise: whoever finds the run after the next crash counts the attempt that ran."""
+    bench = asked(run_step("a", of=limited))
+    bench.take(i.Places(bench.later(), ("a",), ("a",)))
+    bench.said()
+    again = Bench(program=bench.program)
+    again.durable = bench.durable
+    again.machine.epoch = 2
+    again.take(again.opened_again(()))
+    again.take(i.Places(again.later(), ("a",), ("a",)))
+    assert again.written[:2] == (e.Claimed(worker="worker", restarted=("a",)), e.Limited(begun=("a",)))
+    again.said()
+    step = again.machine.run.steps["a"]
+    assert (step.attempt, step.is_unstarted, again.only(f.Start).attempt) == (2, False, 2)
+
+
 def test_a_run_without_limits_says_nothing_of_places() -> None:
     """Promise: unlimited steps cost nothing."""
     bench = asked(run_step("a", of=act))
