@@ -21,6 +21,7 @@ from holdfast.app import App as AsyncApp
 from holdfast.authoring.handle import JournalEvent, Part, RunView, StoredMessage
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
+from holdfast.authoring.limit import Limit
 from holdfast.authoring.schedule import Schedule
 from holdfast.authoring.script.blocking_verbs import each, gather, get_blob, put_blob, saga, sleep, wait
 from holdfast.authoring.script.channels import Channel, RunVar
@@ -50,6 +51,7 @@ __all__ = [
     "App",
     "Batch",
     "Hook",
+    "Limit",
     "Receipt",
     "Retry",
     "Run",
