@@ -131,8 +131,15 @@ class LimitUse:
         what = f"{self._where}: {'.'.join(path)}, the key of limit {name!r},"
         value: Any = bound[path[0]]
         for part in path[1:]:
-            value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+            value = _part(value, part)
         return key_text(value, what)
+
+
+def _part(value: Any, name: str) -> Any:
+    if isinstance(value, Mapping):
+        entries: Mapping[str, Any] = value
+        return entries.get(name)
+    return getattr(value, name, None)
 
 
 def check_path(hint: Any, path: tuple[str, ...], what: str) -> None:
