@@ -7,7 +7,7 @@ A definition that knows no app and no store; what it says is checked when it is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -137,8 +137,7 @@ class LimitUse:
 
 def _part(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
-        entries: Mapping[str, Any] = value
-        return entries.get(name)
+        return cast("Mapping[str, Any]", value).get(name)
     return getattr(value, name, None)
 
 
