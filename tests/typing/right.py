@@ -24,6 +24,7 @@ from holdfast import (
     FlowBuilder,
     Hook,
     Join,
+    Limit,
     Machine,
     More,
     Permanent,
@@ -366,6 +367,27 @@ async def use_machines(order: Order) -> None:
     assert_type(run, Run[Delivered | Refused])
     assert_type(await app.get("run-42", parcel), Run[Delivered | Refused])
     assert_type(parcel.diagram("svg"), str)
+
+
+api = Limit("api", rate="50/s", burst=10)
+customers = Limit("customer", at_once=5)
+
+
+@step(limits=[api, customers.by("name")], limit_wait="10m")
+async def look_up(name: str) -> int:
+    if not name:
+        raise RetryAfter("1m", limit=api)
+    return len(name)
+
+
+@look_up.limit(customers)
+def key_of_look_up(name: str) -> str:
+    return name.lower()
+
+
+async def use_limits() -> None:
+    assert_type(await look_up("ann"), int)
+    assert_type(key_of_look_up("ann"), str)
 
 
 @workflow

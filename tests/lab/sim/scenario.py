@@ -127,6 +127,7 @@ def draw(rng: random.Random) -> Scenario:
     _draw_streams(rng, scenario)
     _draw_queue(rng, scenario, verbs)
     _draw_questions(rng, scenario)
+    _draw_limits(rng, scenario)
     return scenario
 
 
@@ -165,6 +166,14 @@ def _draw_questions(rng: random.Random, scenario: Scenario) -> None:
     for run in scenario.runs:
         if run.plan and not run.items and not run.key and rng.random() < 0.3:
             run.questions = sorted(rng.random() * 3 for _ in range(rng.randint(1, 5)))
+
+
+def _draw_limits(rng: random.Random, scenario: Scenario) -> None:
+    """Who has steps under limits. Drawn last, as above."""
+    for number, run in enumerate(scenario.runs):
+        if run.plan and not run.items and rng.random() < 0.25:
+            how = [rng.choice("ab"), rng.choice((0, 5, 40, 200)), rng.choice((0, 0, 0, 1))]
+            run.plan.insert(0, ["squeeze", how, *(f"{number}.squeezed.{each}" for each in range(rng.randint(1, 4)))])
 
 
 def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
@@ -312,6 +321,8 @@ def _model_more(verb: str, rest: list[Any]) -> Any:
     match verb:
         case "each":
             return [label for label, _ in rest[1:]]
+        case "squeeze":
+            return rest[1:]
         case "topic":
             return Among((-1, *range(MOST_RUMOURS)))
         case "publish" | "detached":

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from holdfast import (
     Flow,
     FlowBuilder,
+    Limit,
     Machine,
     More,
     OutcomeUnknown,
@@ -50,6 +51,9 @@ whisper = Stream[str]("whisper")
 FEW = Retry(6, first="100ms", factor=2, ceiling="1s")
 BIG = 140_000
 """Characters of a payload that goes to a blob."""
+
+
+NARROW, PACE = Limit("narrow", at_once=2), Limit("pace", rate="40/s", burst=4)
 
 
 class Stage:
@@ -181,6 +185,16 @@ async def tell(label: str, count: int, milliseconds: int, fails: int) -> str:
                 await asyncio.sleep(milliseconds / 1000)
             if number % 7 == 3:
                 await whisper.flush()
+        return label
+
+
+@step(retry=FEW, limits=[NARROW.by("key"), PACE])
+async def squeeze(label: str, key: str, milliseconds: int, fails: int) -> str:
+    """Waits for its place and its token."""
+    async with STAGE.body() as attempt:
+        await asyncio.sleep(milliseconds / 1000)
+        if attempt <= fails:
+            raise ValueError(f"attempt {attempt}")
         return label
 
 
@@ -317,6 +331,8 @@ async def play_in_time(verb: str, rest: list[Any]) -> Any:
                 return "late"
         case "gamble":
             return await gamble(*rest)
+        case "squeeze":
+            return await asyncio.gather(*(squeeze(label, *rest[0]) for label in rest[1:]))
         case "tell":
             whisper.send(f"{rest[0]} begins")
             return await tell(*rest)
