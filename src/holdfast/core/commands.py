@@ -187,8 +187,11 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
     """The event that records a command. Large payloads go to `blobs`."""
     match command:
         case RunStep():
-            value, blob, refs = carry(command.args, blobs)
-            name = command.spec.name
+            name, hashed = command.spec.name, ""
+            if command.spec.input == "hash":
+                value, blob, refs, hashed = events.NULL, "", references_in(command.args), hash_of(command.args)
+            else:
+                value, blob, refs = carry(command.args, blobs)
             return events.StepScheduled(
                 key=command.key,
                 step="" if name == command.key else name,
@@ -197,6 +200,7 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
                 refs=refs,
                 undo=command.undo,
                 undoes=command.undoes,
+                hashed=hashed,
             )
         case AbandonStep():
             return events.StepAbandoned(key=command.key)

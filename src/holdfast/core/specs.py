@@ -19,6 +19,10 @@ from holdfast.errors import InvalidInput
 Executor: TypeAlias = Literal["async", "thread", "process"]
 
 
+InputKept: TypeAlias = Literal["keep", "hash"]
+"""What the journal records of the arguments of a step."""
+
+
 class StepSpec(msgspec.Struct, frozen=True, eq=False):
     """A step: what to call, how, and what its outcome means."""
 
@@ -34,6 +38,8 @@ class StepSpec(msgspec.Struct, frozen=True, eq=False):
     raises: tuple[type[Exception], ...] = ()
     where: str = ""
     advice: str = ""  # to a body that uses a workflow's verb
+    compares: bool = True  # a replay compares its arguments with the recorded ones
+    input: InputKept = "keep"
 
 
 class Part(msgspec.Struct, frozen=True):

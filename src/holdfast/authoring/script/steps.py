@@ -18,15 +18,17 @@ from holdfast.authoring.script._stdlib import caller_frame
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import StepCall
 from holdfast.authoring.script.context import find_program
-from holdfast.authoring.script.definition_errors import check_function, check_raises, place_of
+from holdfast.authoring.script.definition_errors import check_function, place_of
 from holdfast.authoring.script.place import Place, authors_place, place
 from holdfast.authoring.script.scope import Done, current_scope
+from holdfast.authoring.script.step_options import Raises as Raises  # noqa: PLC0414 - part of its signature
+from holdfast.authoring.script.step_options import StepOptions as StepOptions  # noqa: PLC0414
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.hints import check_options
 from holdfast.core.ids import check_name
 from holdfast.core.payload import Arguments, result_shape
 from holdfast.core.retry import Retry
-from holdfast.core.specs import Executor, StepSpec
+from holdfast.core.specs import Executor, InputKept, StepSpec
 from holdfast.errors import DefinitionError, NotAllowedHere
 
 if TYPE_CHECKING:
@@ -34,40 +36,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Raises = type[Exception] | tuple[type[Exception], ...]
-
-
-class StepOptions:
-    """What a step declares, before its annotations are read."""
-
-    __slots__ = ("executor", "name", "once", "raises", "retry", "timeout", "tx")
-
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-        retry: Retry | int | None = None,
-        timeout: Duration | None = None,
-        once: bool = False,
-        tx: bool = False,
-        raises: Raises = (),
-        executor: Literal["thread", "process"] | None = None,
-    ) -> None:
-        self.name: str | None = check_name(name, "the name of a step") if name is not None else None
-        self.retry: Retry | None = Retry(retry) if isinstance(retry, int) else retry
-        self.timeout: timedelta | None = (
-            parse_duration(timeout, what="timeout= of a step") if timeout is not None else None
-        )
-        self.once: bool = once
-        self.tx: bool = tx
-        self.raises: tuple[type[Exception], ...] = check_raises(raises, "@step")
-        self.executor: Literal["thread", "process"] | None = executor
-        if once and self.retry is not None and self.retry != Retry.none:
-            raise DefinitionError("@step(once=True) is tried once: leave out retry=, or give Retry.none")
-        if tx and once:
-            raise DefinitionError("@step(tx=True) is exactly once already: leave out once=")
-        if tx and executor == "process":
-            raise DefinitionError("@step(tx=True) shares a transaction of its worker: leave out executor='process'")
 
 
 class AnyStep(Generic[P, R]):
@@ -106,6 +74,8 @@ class AnyStep(Generic[P, R]):
             tx=given.tx,
             raises=given.raises,
             where=place_of(self.function),
+            compares=given.compare,
+            input=given.input,
         )
 
     def durable_call(self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall[Any]:
@@ -128,7 +98,7 @@ class AnyStep(Generic[P, R]):
         taken = program.keys.take(key or spec.name)
         cursor = program.cursor
         encoded = spec.arguments.encode(args, kwargs, None if cursor is None else cursor.recorded_args(taken))
-        if key is None and program.earlier is not None:
+        if key is None and program.earlier is not None and spec.compares:
             taken = program.key_of(taken, spec.name, encoded, spec.arguments)
         undo = self.undo_step
         if undo is None:
@@ -332,6 +302,8 @@ def step(  # type: ignore[overload-overlap]
     once: bool = False,
     tx: bool = False,
     raises: Raises = (),
+    compare: bool = True,
+    input: InputKept = "keep",
 ) -> Step[P, R]: ...
 @overload
 def step(
@@ -345,6 +317,8 @@ def step(
     tx: bool = False,
     raises: Raises = (),
     executor: Literal["thread", "process"] | None = None,
+    compare: bool = True,
+    input: InputKept = "keep",
 ) -> SyncStep[P, R]: ...
 @overload
 def step(
@@ -356,6 +330,8 @@ def step(
     tx: bool = False,
     raises: Raises = (),
     executor: Literal["thread", "process"] | None = None,
+    compare: bool = True,
+    input: InputKept = "keep",
 ) -> StepDecorator: ...
 def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a function a durable step. Also inline: `step(fn, name="mail")(…)`.
@@ -367,6 +343,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
       else writes to the file while the body runs: keep it short
     - `raises`: exceptions that are answers: not retried, and raised as themselves in the workflow
     - `executor`: where a `def` step runs: in a thread, or in its own process, which can be terminated
+    - `compare`: False lets a replay ask for the step with other arguments than the journal holds
+    - `input`: "hash" records a hash of the arguments instead of them: for large ones that the workflow has anyway
     - `name`: the name in the journal. Default: the function's
     """
     check_options(options, StepOptions.__slots__, "@step")

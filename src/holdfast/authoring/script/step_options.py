@@ -1,0 +1,56 @@
+"""What a step declares with `@step(…)`, checked before its annotations are read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal
+
+from holdfast.authoring.script.definition_errors import check_raises
+from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.ids import check_name
+from holdfast.core.retry import Retry
+from holdfast.core.specs import InputKept
+from holdfast.errors import DefinitionError
+
+Raises = type[Exception] | tuple[type[Exception], ...]
+
+
+class StepOptions:
+    """What a step declares, before its annotations are read."""
+
+    __slots__ = ("compare", "executor", "input", "name", "once", "raises", "retry", "timeout", "tx")
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        retry: Retry | int | None = None,
+        timeout: Duration | None = None,
+        once: bool = False,
+        tx: bool = False,
+        raises: Raises = (),
+        executor: Literal["thread", "process"] | None = None,
+        compare: bool = True,
+        input: InputKept = "keep",
+    ) -> None:
+        self.name: str | None = check_name(name, "the name of a step") if name is not None else None
+        self.retry: Retry | None = Retry(retry) if isinstance(retry, int) else retry
+        self.timeout: timedelta | None = (
+            parse_duration(timeout, what="timeout= of a step") if timeout is not None else None
+        )
+        self.once: bool = once
+        self.tx: bool = tx
+        self.raises: tuple[type[Exception], ...] = check_raises(raises, "@step")
+        self.executor: Literal["thread", "process"] | None = executor
+        self.compare: bool = compare
+        self.input: InputKept = input
+        if input not in ("keep", "hash"):
+            raise DefinitionError(f'@step(input={input!r}): "keep" records the arguments, "hash" only their hash')
+        if not isinstance(compare, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(f"@step(compare={compare!r}): True or False")
+        if once and self.retry is not None and self.retry != Retry.none:
+            raise DefinitionError("@step(once=True) is tried once: leave out retry=, or give Retry.none")
+        if tx and once:
+            raise DefinitionError("@step(tx=True) is exactly once already: leave out once=")
+        if tx and executor == "process":
+            raise DefinitionError("@step(tx=True) shares a transaction of its worker: leave out executor='process'")
