@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
-from benchmarks import http, page, profiling
+from benchmarks import http, page, profiling, split
 from benchmarks.machine import machine, versions
 from benchmarks.peers import PEERS, Peer
 from benchmarks.process import Child
-from benchmarks.report import OURS, load, save, show, tables
+from benchmarks.report import OURS, load, save, save_more, show, tables
 from benchmarks.scale import SCALES
 
 HERE = Path(__file__).resolve().parent
@@ -119,6 +119,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--store", choices=tuple(PEERS), default="sqlite", help="the store of both (sqlite)")
     parser.add_argument("--alone", action="store_true", help="without peers")
     parser.add_argument("--profile", choices=profiling.PROFILED, help="say where the time of one workload goes")
+    parser.add_argument("--split", action="store_true", help="measure the split of a step anew, and make the page")
     parser.add_argument("--http", action="store_true", help="what the HTTP API and open pages cost, and nothing else")
     parser.add_argument("--runs", type=int, default=1_000_000, help="with --http: runs in the store (1,000,000)")
     parser.add_argument("--render", action="store_true", help="make the page of the docs anew from results.json")
@@ -154,6 +155,12 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if options.http:
         return http.main(options.store, options.runs)
+    if options.split:
+        save_more(
+            RESULTS, options.store, {"split": split.measure(SCALES[options.scale], options.folder, options.store)}
+        )
+        page.write(load(RESULTS))
+        return 0
     if options.profile:
         return profiling.main(options.profile, options.scale, options.folder, options.store)
     compile_all()
@@ -177,6 +184,7 @@ def main(arguments: Sequence[str]) -> int:
             name: profiling.report(name, SCALES["full"], options.folder, options.store)
             for name in PROFILED[options.store]
         }
+        facts["split"] = split.measure(SCALES["full"], options.folder, options.store)
         save(RESULTS, facts, rounds)
         page.write(load(RESULTS))
         print(f"\nwritten: {RESULTS.relative_to(HERE.parent)}, {page.PAGE.relative_to(HERE.parent)}")

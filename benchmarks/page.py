@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks import readme
+from benchmarks import readme, split
+from benchmarks.lease_section import lease_section
 from benchmarks.peers import PEERS
 from benchmarks.report import HEADINGS, MISSED, Line, tables
 from benchmarks.scale import SCALES
@@ -60,31 +61,6 @@ transaction. Absurd works with four workers, which have a connection each; W1 to
 round: it does not vary.
 """
 
-_SPLIT = """\
-## Where the microseconds of a step go
-
-`python3 dev.py bench --profile W3` splits the processor time of a step, and `--profile W1` that of a run of one step.
-On a busy machine with two cores, SQLite:
-
-| | a step of W3 | a run of W1 |
-|---|---:|---:|
-| Holdfast's own Python | 68 % | 67 % |
-| Python's builtins, and the bodies | 13 % | 14 % |
-| asyncio | 11 % | 11 % |
-| codec | 5 % | 4 % |
-| SQLite | 3 % | 4 % |
-
-The profile also counts the functions of Holdfast that are entered. A start, one step and its result enter 425 (547
-before the last cut), each further step 139 (188 before). Of a step in W3, where commits are shared, the event loop's
-thread enters 105. What is left is flat: no function takes more than 3 %. A third of it decides and performs the turn,
-a sixth is the program and its deterministic loop, a tenth is the fold and the row.
-
-- A body is a task of asyncio even if it never suspends. That costs 4 µs more than to await the body, a fiftieth of the
-  step on that machine. `asyncio.timeout` and cancellation need a real task, and Python 3.11 cannot begin one at once.
-- Arguments and results are encoded, decoded and compared, so that a live run sees what a replay would see.
-- A sync workflow costs two hand-offs between threads for each step, and the thread of its body two more.
-"""
-
 _REPEAT = """\
 ## Repeat it
 
@@ -92,8 +68,7 @@ _REPEAT = """\
 postgresql`, which starts a server of its own. `--only W1,W4` and `--quick` are for a
 look; `--profile W3` says where the time of a step goes. What a step costs in statements, syncs and hops between
 threads is counted by a test (`tests/unit/benchmarks/test_costs.py`), so that it cannot grow unnoticed.
-What leases by etcd or NATS cost beside the store's own is measured by `python -m benchmarks.leases`, see
-[the guide](../guides/leases.md#what-it-costs).
+`python -m benchmarks.leases --record` measures leases by etcd and NATS, about ten minutes.
 """
 
 NOTES: dict[str, str] = {
@@ -193,11 +168,16 @@ def render(everything: Mapping[str, Any]) -> str:
             _OPENING.format(**facts),
             *_section(results, NOTES, "##"),
             *([_ON_POSTGRESQL, *_section(other, NOTES_ON_POSTGRESQL, "###")] if other else ()),
+            *lease_section(),
             _WORKLOADS.format(**facts),
-            _SPLIT,
+            *([split.render(results["split"], _machine_of_split(results))] if "split" in results else ()),
             _REPEAT,
         ]
     )
+
+
+def _machine_of_split(results: Mapping[str, Any]) -> str:
+    return f"On {results['split']['machine']}, {_DATABASES[results['store']]}:"
 
 
 def _section(results: Mapping[str, Any], notes: Mapping[str, str], heading: str) -> list[str]:

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from benchmarks import calls
 from benchmarks.counting import Connections, counted_hops, counted_questions, counted_syncs
@@ -34,6 +34,9 @@ TOP = 25
 
 WAITING = ("'acquire' of '_thread", "'get' of '_queue", "'poll' of 'select")
 """Functions that only wait. A thread that is in one when its profile ends would have the time of another added."""
+
+Stats: TypeAlias = dict[Place, tuple[int, float]]
+"""Calls and own seconds of every function."""
 
 NewStore = Callable[[str], str]
 """The address of a new store by a name."""
@@ -58,7 +61,7 @@ class Profiles:
 
     def __init__(self) -> None:
         self._profiles: list[ThreadProfile] = []
-        self._before: dict[Place, tuple[int, float]] = {}
+        self._before: Stats = {}
 
     def begin(self, *_: object) -> None:
         """In the thread that calls it. Also what `threading.setprofile` calls in a new one."""
@@ -71,7 +74,7 @@ class Profiles:
         self._before = self._so_far()
         self.begin()
 
-    def result(self) -> dict[Place, tuple[int, float]]:
+    def result(self) -> Stats:
         """Calls and own seconds of every function since the mark."""
         for profile in self._profiles:
             profile.disable()
@@ -82,8 +85,8 @@ class Profiles:
         }
         return {place: (entered, own) for place, (entered, own) in found.items() if entered}
 
-    def _so_far(self) -> dict[Place, tuple[int, float]]:
-        found: dict[Place, tuple[int, float]] = {}
+    def _so_far(self) -> Stats:
+        found: Stats = {}
         for profile in self._profiles:
             for place, count, own in profile.entries():
                 if any(word in place[2] for word in WAITING):
@@ -133,17 +136,7 @@ def profile(workload: str, scale: Scale, folder: Path, url: NewStore | None = No
     units, unit = calls_of(workload, scale)[1], "second" if workload == "W7" else "step"
     wall, processor = asyncio.run(_run(workload, scale, url, lambda: _Block(_nothing, _nothing)))
     counts = _counted(workload, scale, url)
-    profiles = Profiles()
-    stats: dict[Place, tuple[int, float]] = {}
-
-    def keep() -> None:
-        stats.update(profiles.result())
-
-    threading.setprofile(profiles.begin)
-    try:
-        asyncio.run(_run(workload, scale, url, lambda: _Block(profiles.mark, keep)))
-    finally:
-        threading.setprofile(None)
+    stats = _stats(workload, scale, url)
     each = processor / units * 1e6
     if unit == "second":
         head = f"{workload}: {scale.w7_runs} runs asleep; a second of it takes {shown(each)} µs of processor"
@@ -163,6 +156,41 @@ def profile(workload: str, scale: Scale, folder: Path, url: NewStore | None = No
             *_said_functions(stats, units, each, unit),
         ]
     )
+
+
+def profiled(workload: str, scale: Scale, url: NewStore) -> tuple[float, Stats]:
+    """Microseconds of processor of one step, and the profile of all."""
+    _, processor = asyncio.run(_run(workload, scale, url, lambda: _Block(_nothing, _nothing)))
+    return processor / calls_of(workload, scale)[1] * 1e6, _stats(workload, scale, url)
+
+
+def shares(stats: Stats) -> dict[str, float]:
+    """Which part of the time each line of the split takes."""
+    layers = _layers(stats)
+    total = sum(layers.values()) or 1.0
+    return {name: sum(layers[layer] for layer in some) / total for name, some in SPLIT.items()}
+
+
+def _stats(workload: str, scale: Scale, url: NewStore) -> Stats:
+    profiles = Profiles()
+    stats: Stats = {}
+
+    def keep() -> None:
+        stats.update(profiles.result())
+
+    threading.setprofile(profiles.begin)
+    try:
+        asyncio.run(_run(workload, scale, url, lambda: _Block(profiles.mark, keep)))
+    finally:
+        threading.setprofile(None)
+    return stats
+
+
+def _layers(stats: Stats) -> dict[str, float]:
+    layers = dict.fromkeys(LAYERS, 0.0)
+    for (file, _, name), (_, own) in stats.items():
+        layers[layer_of(file, name)] += own
+    return layers
 
 
 def _nothing() -> None:
@@ -192,7 +220,7 @@ def _counted(workload: str, scale: Scale, url: NewStore) -> Counter[str]:
     return found
 
 
-def _said_counts(counts: Counter[str], stats: dict[Place, tuple[int, float]], units: float, unit: str) -> Sequence[str]:
+def _said_counts(counts: Counter[str], stats: Stats, units: float, unit: str) -> Sequence[str]:
     coded = Counter[str]()
     for (_, _, name), (entered, _) in stats.items():
         if "msgspec" in name:
@@ -207,12 +235,10 @@ def _said_counts(counts: Counter[str], stats: dict[Place, tuple[int, float]], un
     return lines
 
 
-def _said_layers(stats: dict[Place, tuple[int, float]], microseconds: float, unit: str) -> Sequence[str]:
-    layers: Counter[str] = Counter()
-    for (file, _, name), (_, own) in stats.items():
-        layers[layer_of(file, name)] += own  # type: ignore[assignment]
+def _said_layers(stats: Stats, microseconds: float, unit: str) -> Sequence[str]:
+    layers = _layers(stats)
     total = sum(layers.values()) or 1.0
-    coarse = {name: sum(layers[layer] for layer in some) for name, some in SPLIT.items()}
+    coarse = {name: share * total for name, share in shares(stats).items()}
     fine = {layer: layers[layer] for layer in sorted(LAYERS, key=lambda layer: -layers[layer]) if layers[layer]}
     lines = [_share(name, own, total, microseconds, unit) for name, own in coarse.items()]
     return [*lines, "", *(_share(name, own, total, microseconds, unit) for name, own in fine.items())]
@@ -227,9 +253,7 @@ def _said_calls(url: NewStore) -> Sequence[str]:
     return calls.said(*asyncio.run(calls.counts(url(f"c{time.monotonic_ns()}"))))
 
 
-def _said_functions(
-    stats: dict[Place, tuple[int, float]], units: float, microseconds: float, unit: str
-) -> Sequence[str]:
+def _said_functions(stats: Stats, units: float, microseconds: float, unit: str) -> Sequence[str]:
     total = sum(own for _, own in stats.values()) or 1.0
     ordered = sorted(stats.items(), key=lambda entry: -entry[1][1])[:TOP]
     return [

@@ -155,7 +155,16 @@ def save(path: Path, facts: Mapping[str, Any], rounds: Rounds) -> None:
         for engine, found in rounds.items()
     }
     known = load(path) if path.exists() else {}
-    everything = {**known, facts["store"]: {**facts, "rounds": kept}}
+    _write(path, {**known, facts["store"]: {**facts, "rounds": kept}})
+
+
+def save_more(path: Path, store: str, facts: Mapping[str, Any]) -> None:
+    """Adds facts to what is known of a store; its other figures stay."""
+    known = load(path)
+    _write(path, {**known, store: {**known[store], **facts}})
+
+
+def _write(path: Path, everything: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

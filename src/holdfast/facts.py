@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.ports.facts import (
     AttemptFailed,
+    BlobHomeWarned,
     BodyLeftBehind,
     CheckpointFailed,
     CheckpointWorks,
@@ -57,6 +58,7 @@ from holdfast.ports.facts import (
 
 __all__ = [
     "AttemptFailed",
+    "BlobHomeWarned",
     "BodyLeftBehind",
     "CheckpointFailed",
     "CheckpointWorks",

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.client.client import Client
 from holdfast.client.inspect.finding import Finding
-from holdfast.client.inspect.managers import lease_findings
+from holdfast.client.inspect.managers import LeaseReport, lease_findings, read_leases
 from holdfast.config import LeaseSettings, StoreSettings
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.ports.blob_home import BlobHome
@@ -30,7 +30,7 @@ async def open_store(
 ) -> Store:
     """The store of an address, its blobs where they are to be; adapters are imported where they are chosen."""
     chosen = settings or StoreSettings()
-    home = home_of(url, blobs or chosen.blobs, is_shared=chosen.shared)
+    home = home_of(url, blobs or chosen.blobs, is_shared=chosen.shared, telemetry=telemetry)
     store = await _open_store(url, chosen, telemetry)
     try:
         mark = await store.mark("folder")
@@ -44,7 +44,7 @@ async def open_store(
         raise
 
 
-def home_of(url: str, address: str, *, is_shared: bool) -> BlobHome | None:
+def home_of(url: str, address: str, *, is_shared: bool, telemetry: Telemetry | None = None) -> BlobHome | None:
     """The home that `blobs=` names; None for "store". `InvalidInput` if the address is wrong, or cannot hold for all
     workers of the store at `url`."""
     if address == "store":
@@ -52,7 +52,7 @@ def home_of(url: str, address: str, *, is_shared: bool) -> BlobHome | None:
     if address.startswith("s3:"):
         from holdfast.adapters.s3 import S3Home, parse_s3_address
 
-        return S3Home(parse_s3_address(address))
+        return S3Home(parse_s3_address(address), tell=None if telemetry is None else telemetry.tell)
     from holdfast.adapters.blobs.folder import folder_of
     from holdfast.adapters.blobs.folder_home import FolderHome
 
@@ -162,9 +162,20 @@ async def lease_service_findings(settings: LeaseSettings, client: Client) -> lis
         async with granting(None, settings, settings.ttl, client, owns=False) as grants:
             if grants is None:
                 return []
-            return [finding async for finding in lease_findings(grants, client.store)]
+            return [finding async for finding in lease_findings(grants, client.store, settings.ttl)]
     except HoldfastError as error:
         return [Finding("leases", "problem", str(error))]
+
+
+async def lease_service_report(settings: LeaseSettings, client: Client, *, most: int) -> LeaseReport:
+    """The same for programs and pages. It changes nothing; `most`: so many grants are compared with the store."""
+    try:
+        async with granting(None, settings, settings.ttl, client, owns=False) as grants:
+            if grants is None:
+                return LeaseReport("store")
+            return await read_leases(grants, client.store, settings.ttl, most=most)
+    except HoldfastError as error:
+        return LeaseReport(settings.type, problem=str(error))
 
 
 async def schema_of(url: str) -> Schema | None:

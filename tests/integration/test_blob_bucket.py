@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast import App, step, workflow
+from holdfast import App, Fact, Hook, facts, step, workflow
 from holdfast.adapters.blobs.housed_store import UNHEARD, with_home
 from holdfast.adapters.blobs.label import LABEL
 from holdfast.adapters.memory.clock import VirtualClock
@@ -161,17 +161,48 @@ async def test_an_endpoint_that_does_not_answer_is_refused_in_time(
             await open_store("memory://", blobs=f"s3://bucket/part?endpoint=http://127.0.0.1:{closed_port}")
 
 
-async def test_a_bucket_with_versions_is_used_and_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Contract: it works; the log and `doctor` say that what is removed stays as an old version."""
-    address = s3.address(s3.new_bucket(is_versioned=True), "part")
+@pytest.mark.parametrize("kind", ["versions", "locks"])
+async def test_a_bucket_with_versions_or_locks_is_used_and_warned_of(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Contract: it works; the log, hooks and `doctor` say that what is removed stays as an old version."""
+    bucket = await asyncio.to_thread(s3.new_bucket, is_versioned=kind == "versions", is_locked=kind == "locks")
+    address, heard = s3.address(bucket, "part"), Heard()
     url = f"sqlite:///{tmp_path / 'a.db'}"
-    async with App(url, blobs=address) as app:
+    async with App(url, blobs=address, hooks=[heard]) as app:
         store = (await app.client()).store
         name = await store.put_blob(b"x" * SIZE)
         assert await store.get_blob(name) == b"x" * SIZE
     assert "keeps versions" in caplog.text
-    findings = await asyncio.to_thread(_examined, url, address)
-    assert "keeps versions" in findings
+    assert len(heard.warnings) == 1
+    assert "keeps versions" in await asyncio.to_thread(_examined, url, address)
+
+
+class Heard(Hook):
+    """What a user's hook hears of the home."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def on(self, fact: Fact) -> None:
+        if isinstance(fact, facts.BlobHomeWarned):
+            self.warnings.append(fact.warning)
+
+
+async def test_versions_that_came_later_are_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Contract: the label of the home is older than the versions and has none. The first blob that is stored tells,
+    and `doctor` looks at what is there."""
+    bucket = await asyncio.to_thread(s3.new_bucket)
+    address, url = s3.address(bucket, "part"), f"sqlite:///{tmp_path / 'a.db'}"
+    async with App(url, blobs=address) as app:
+        store = (await app.client()).store
+        assert "keeps versions" not in await asyncio.to_thread(_examined, url, address)
+        await asyncio.to_thread(s3.keep_versions, bucket)
+        await store.put_blob(b"x" * SIZE)
+        assert caplog.text.count("keeps versions") == 1
+        await store.put_blob(b"y" * SIZE)
+        assert caplog.text.count("keeps versions") == 1
+    assert "keeps versions" in await asyncio.to_thread(_examined, url, address)
 
 
 def _examined(url: str, address: str) -> str:

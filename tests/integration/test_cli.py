@@ -63,6 +63,22 @@ def test_help_is_light(place: Place, command: str) -> None:
     assert not {"apsw", "rich", "psycopg", "pydantic"} & set(answer.stderr.split())
 
 
+def test_the_list_of_commands_loads_little_beside_click(place: Place) -> None:
+    """Contract: `holdfast --help` takes at most 150 ms of processor. Modules are counted, since machines differ."""
+    count = "import sys; print(len(sys.modules), *sys.modules, file=sys.stderr)"
+    asked = (
+        "sys.argv = ['holdfast', '--help']\nfrom holdfast.cli import main\ntry:\n    main()\nexcept SystemExit:\n    "
+    )
+    clicks = "import click, click._textwrap, shutil"  # what a program of click with a help page loads
+    counts: list[int] = []
+    for code in (f"{clicks}; {count}", f"import sys; {asked}{count}"):
+        answer = subprocess.run(
+            [sys.executable, "-c", code], env=place.env, capture_output=True, text=True, timeout=PATIENCE, check=True
+        )
+        counts.append(int(answer.stderr.split()[0]))
+    assert counts[1] - counts[0] <= 8, answer.stderr
+
+
 def test_version(place: Place) -> None:
     """Contract: the same word from the command, the option, the script and JSON."""
     word = place.ok("version").split()[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -13,7 +14,7 @@ from holdfast import App, workflow
 from holdfast.adapters.memory.grants import MemoryGrants
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.clock import Clock
-from holdfast.ports.grants import Acquiring, Grant, Releasing
+from holdfast.ports.grants import Acquiring, Grant, OwnedBy, Releasing
 from holdfast.worker import granted_claims
 from holdfast.worker.worker import Worker
 from tests.support.faults import FaultyStore
@@ -54,6 +55,24 @@ class SlowToLetGo(MemoryGrants):
         self.asked += 1
         if self.meanwhile is not None:
             await self.meanwhile()
+
+
+class SlowToAnswer(MemoryGrants):
+    """A manager whose refusals take so long that the owner has given the run back before they arrive."""
+
+    is_watched = False
+
+    def orphans(self) -> AsyncIterator[str]:
+        self.is_watched = True
+        return super().orphans()
+
+    async def acquire_many(self, runs: Sequence[str], worker: str, ttl: timedelta) -> Mapping[str, Acquiring]:
+        answers = await super().acquire_many(runs, worker, ttl)
+        for run, answer in answers.items():
+            if isinstance(answer, OwnedBy):
+                await self.release(run, answer.worker)
+        await asyncio.sleep(0.05)  # the worker hears of it first
+        return answers
 
 
 async def look_around(world: World, worker: Worker, asked: FaultyStore) -> None:
@@ -223,6 +242,22 @@ async def test_a_stopping_worker_gives_its_grants_back_before_its_runs(still: Wo
             assert other.recovery.count("contended") == 0
             stage.leave.set()
             assert await run.result("30s") == 2
+
+
+async def test_a_refusal_older_than_the_news_of_the_run_is_not_waited_for(
+    still: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise: the manager told of the run as free while it refused it: the worker asks again at once, and does not
+    rest for as long as it would leave the run to an owner."""
+    monkeypatch.setattr(granted_claims, "FIRST_REST", 300.0)
+    stage, grants = Stage(), SlowToAnswer(still.clock)
+    stage.leave.set()
+    app = still.app(stage.work, leases=grants)
+    await grants.acquire("r", "w1", LEASE)
+    async with still.worker(app, id="w2", **calm()):
+        await still.until(lambda: grants.is_watched)
+        run = await app.start(stage.work(), id="r")
+        assert await run.result("30s") == 1
 
 
 @pytest.mark.parametrize("broken", ["store", "manager"])

@@ -15,6 +15,7 @@ from psycopg import sql as quoting
 
 from holdfast import App, RunCancelled, RunVar, Signal, Status, Topic, step, transaction, workflow
 from holdfast.client.verification import verify_run
+from holdfast.ports.leases import ClaimRequest, WorkerRow
 from holdfast.upkeep.sweep import sweep
 from tests.support.postgres import new_schema, server_url
 from tests.support.world import World, open_world
@@ -173,3 +174,22 @@ async def test_a_holder_of_lost_commits_begins_where_the_store_is(world: World) 
         assert await run.result(timeout="60s") == ["first", "second"]
         assert Held.done == ["first", "second", "first", "second"]
         assert not (await verify_run(world.store, await world.row(run))).problem
+
+
+async def test_a_look_keeps_no_claim_from_its_run(world: World) -> None:
+    """Promise: a worker that asks what is due locks nothing of it. Another that has been granted the run claims it in
+    that very moment; passing over the row, it would give the grant back, and the run would go from hand to hand."""
+    app = world.app(child)
+    run = await app.start(child(1), id="r")
+    now = world.store.clock.now()
+    served = (("child", ""),)
+    row = WorkerRow(instance="i", worker="w", queues=("default",), definitions=served, pid=1, host="h", started_at=now)
+    await world.store.register(row, timedelta(seconds=60), takes_over="none")
+    schema = world.store.url.rpartition("schema=")[2].partition("&")[0]
+    look = """SELECT (run).id FROM {}.claim(NULL, NULL, NULL, 'j', 'v', ARRAY['default'], ARRAY['child'], ARRAY[''], 10,
+        NULL, 500, 100, false, '{{}}', '{{}}')"""
+    with psycopg.connect(server_url()) as looking:
+        found = looking.execute(quoting.SQL(look).format(quoting.Identifier(schema))).fetchall()
+        assert (run.id,) in found
+        claims = await world.store.claim(ClaimRequest(worker=row, limit=10, max_claims=5, only=(run.id,)))
+        assert [taken.id for taken in claims.runs] == [run.id]

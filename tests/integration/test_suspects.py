@@ -79,7 +79,7 @@ async def test_a_suspect_that_lives_through_its_trial_makes_room(still: World, m
     async with still.worker(ward.app, ttl="900s", poll="400s") as worker:
         await still.beat(worker)
         await still.until(lambda: len(ward.entered) == 3)
-        await still.until(lambda: not worker.engine.suspects._trials)
+        await still.until(lambda: not worker.engine.suspects.trials)
         assert [(await still.row(run)).deaths for run in runs] == [0, 0, 0]
         assert [(await still.row(run)).claims for run in runs] == [2, 2, 2]
         ward.leave.set()
@@ -118,11 +118,11 @@ async def test_a_heartbeat_clears_a_suspect_only_if_it_moved(still: World) -> No
         await still.until(lambda: len(said) == 3)
         await worker.engine.check_held(worker.options.instance)
         assert (await still.row(run)).deaths == 1
-        assert worker.engine.suspects._trials
+        assert worker.engine.suspects.trials
         goes_on.set()
         await still.until(lambda: said[-1] == 8)
         await worker.engine.check_held(worker.options.instance)
-        await still.until(lambda: not worker.engine.suspects._trials)
+        await still.until(lambda: not worker.engine.suspects.trials)
         assert (await still.row(run)).deaths == 0
         await run.kill()
 

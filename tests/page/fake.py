@@ -105,6 +105,15 @@ class Site:
                 return samples.step(one["key"], one["id"])
             case "workflows" | "queues" | "workers":
                 return {path: []}
+            case "leases":
+                return {
+                    "manager": "store",
+                    "members": [],
+                    "holders": [],
+                    "compared": 0,
+                    "disagreements": [],
+                    "problem": "",
+                }
             case "schedules":
                 return {"schedules": [], "problems": [], "next": ""}
             case _:

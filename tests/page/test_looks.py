@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.page.bundle import MODULES, ROOT
 from tests.page.fake import Site
-from tests.page.test_other_pages import with_batch, with_queue, with_workers, with_workflows
+from tests.page.test_other_pages import with_batch, with_manager, with_queue, with_workers, with_workflows
 from tests.page.test_schedules_page import with_schedules
 
 IMAGES = ROOT / "docs" / "images"
@@ -39,7 +39,7 @@ SIZES = {"light": (1360, 760), "dark": (1360, 760), "phone": (420, 800)}
 
 @pytest.fixture
 def full_site(site: Site) -> Site:
-    for fill in (with_workflows, with_workers, with_queue, with_batch, with_schedules):
+    for fill in (with_workflows, with_workers, with_manager, with_queue, with_batch, with_schedules):
         fill(site)
     return site
 

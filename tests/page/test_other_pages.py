@@ -140,6 +140,47 @@ async def test_workers_are_lanes_with_what_they_hold(page: Page, site: Site) -> 
     await expect(page.get_by_label("worker-1")).to_contain_text(re.compile(r"gone.*last seen 3 min ago", re.DOTALL))
 
 
+def with_manager(site: Site) -> None:
+    holder = {"is_live": True, "active": 21, "seen_at": instant(-1), "skew_seconds": 0.0, "runs": ["order-48213"]}
+    site.answers["leases"] = {
+        "manager": "etcd", "compared": 22, "problem": "",
+        "members": [
+            {"address": "http://etcd-1:2379", "role": "etcd 3.5.1, leader", "problem": ""},
+            {"address": "http://etcd-2:2379", "role": "", "problem": "it has no leader: there is no quorum"},
+        ],
+        "holders": [
+            {"worker": "worker-1", **holder, "is_live": False, "active": 1, "seen_at": None, "runs": ["lost"]},
+            {"worker": "worker-2", **holder, "skew_seconds": 300.0},
+        ],
+        "disagreements": [{"run": "order-48214", "granted_to": "worker-2", "held_by": "worker-3"}],
+    }  # fmt: skip
+
+
+async def test_a_lease_manager_is_shown_with_its_servers_and_what_is_wrong(page: Page, site: Site) -> None:
+    """Contract: nothing while the store grants its leases; then servers, who holds what, skews and disagreements."""
+    with_workers(site)
+    await page.goto(f"{site.url}/workers")
+    await expect(page.get_by_label("worker-2")).to_be_visible()
+    await expect(page.get_by_label("lease manager")).to_have_count(0)
+    with_manager(site)
+    await page.reload()
+    shown = page.get_by_label("lease manager")
+    await expect(shown).to_contain_text("Leases by etcd")
+    servers = shown.get_by_label("servers").get_by_role("listitem")
+    await expect(servers.nth(0)).to_contain_text("http://etcd-1:2379 etcd 3.5.1, leader")
+    await expect(servers.nth(1)).to_contain_text("it has no leader: there is no quorum")
+    rows = shown.get_by_role("row")
+    await expect(rows.nth(1)).to_contain_text(re.compile(r"silent.*worker-1.*never.*lost", re.DOTALL))
+    await expect(rows.nth(2)).to_contain_text("its clock is 5 min ahead of the store's")
+    await expect(rows.nth(2)).to_contain_text("and 20 more")
+    await expect(shown).to_contain_text("is granted to worker-2, and held by worker-3 in the store")
+    site.answers["leases"] = {**site.answers["leases"], "problem": "etcd does not answer", "disagreements": []}
+    await page.reload()
+    await expect(shown.get_by_role("alert")).to_contain_text("etcd does not answer")
+    await shown.get_by_role("link", name="order-48213").click()
+    await expect(page).to_have_url(f"{site.url}/run?id=order-48213")
+
+
 def with_queue(site: Site) -> None:
     site.answers["queues"] = {
         "queues": [

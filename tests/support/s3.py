@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+from collections.abc import Mapping
 from itertools import count
 
 from obstore.store import S3Store
@@ -25,13 +26,23 @@ def endpoint() -> str:
     return f"http://127.0.0.1:{shared_port('s3')}"
 
 
-def new_bucket(*, is_versioned: bool = False) -> str:
-    """An empty bucket of its own."""
+def new_bucket(*, is_versioned: bool = False, is_locked: bool = False) -> str:
+    """An empty bucket of its own; one with object locks keeps versions too."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
-    _ask("PUT", f"/{name}")
+    _ask("PUT", f"/{name}", headers={"x-amz-bucket-object-lock-enabled": "true"} if is_locked else {})
     if is_versioned:
-        _ask("PUT", f"/{name}?versioning", VERSIONING)
+        keep_versions(name)
     return name
+
+
+def keep_versions(bucket: str) -> None:
+    """The bucket keeps versions from now on. The server learns of it by and by, from messages of its own: it has when
+    what is stored gets a version, a few times in a row."""
+    _ask("PUT", f"/{bucket}?versioning", VERSIONING)
+    in_a_row = 0
+    while in_a_row < 3:
+        stored = objects_in(bucket).put("probe", b"x")
+        in_a_row = in_a_row + 1 if stored["version"] not in {None, "null"} else 0
 
 
 def new_prefix() -> str:
@@ -61,10 +72,10 @@ def objects_below(home: str) -> S3Store:
     return objects_in(bucket, prefix)
 
 
-def _ask(verb: str, path: str, body: str = "") -> None:
+def _ask(verb: str, path: str, body: str = "", headers: Mapping[str, str] | None = None) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", shared_port("s3"), timeout=30)
     try:
-        connection.request(verb, path, body)
+        connection.request(verb, path, body, dict(headers or {}))
         answer = connection.getresponse()
         text = answer.read()
         assert answer.status == 200, text

@@ -191,6 +191,9 @@ async def crash(worker: Worker) -> None:
     for kept in engine.warm.values():
         kept.program.close()
     engine.wheel.close()
+    engine.suspects.close()
+    for task in list(engine._tasks):
+        task.cancel()
     engine.sessions.clear()
     engine.warm._kept.clear()
 

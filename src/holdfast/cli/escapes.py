@@ -6,7 +6,6 @@ pairs become backslash escapes. Values become JSON whatever they are, also those
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -52,6 +51,8 @@ def text_of(value: object) -> str:
 
 def to_json(value: object, *, ascii_only: bool = False) -> str:
     """One line of strict JSON, complete: a log passes `plain(value)`, which is bounded."""
+    import json  # not for `--help`
+
     text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, default=plain)
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

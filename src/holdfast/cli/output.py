@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.cli.escapes import lines_of, one_line, to_json
@@ -59,6 +57,8 @@ def open_missing_streams() -> None:
     """Python has no stream where the caller closed it (`>&-`): discard what is written there."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
+            from pathlib import Path
+
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 as long as the process
 
 
@@ -112,6 +112,8 @@ class Output:
     @property
     def width(self) -> int:
         """Columns of the terminal; of one that does not say, 80."""
+        import shutil  # and bz2, lzma, zlib with it, which `--help` does not need
+
         return max(20, shutil.get_terminal_size((80, 24)).columns)
 
     @property

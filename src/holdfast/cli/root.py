@@ -18,7 +18,6 @@ import click
 from holdfast.cli import INTERRUPTED
 from holdfast.cli.escapes import one_line
 from holdfast.cli.output import Output, open_missing_streams, prepare
-from holdfast.errors import HoldfastError
 
 T = TypeVar("T")
 
@@ -44,11 +43,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "read": "Read what a run sends to a stream.",
         "workers": "List workers and what they serve.",
         "schedules": "List schedules; pause, resume, trigger, backfill and remove them.",
+        "limits": "List limits on steps; set, reset, pause and resume them.",
         "manifest": "Show what an app can run.",
         "dashboard": "Serve the page and the HTTP API.",
     },
     "Act on runs": {
         "signal": "Send a signal to a run.",
+        "update": "Ask a run, and print its answer.",
         "publish": "Publish to every run waiting on a topic.",
         "cancel": "Cancel a run; its clean-up code runs.",
         "kill": "End a run at once, without clean-up.",
@@ -249,17 +250,17 @@ def _guarded(work: Callable[[], int], is_debug: Callable[[], bool]) -> int:
     except click.ClickException as error:
         _complain(error, error.format_message(), is_debug=is_debug())
         return error.exit_code
-    except HoldfastError as error:
-        _complain(error, str(error), is_debug=is_debug())
-        return 1
     except OSError as error:
         _complain(
             error, f"{error.strerror or error}: {error.filename}" if error.filename else f"{error}", is_debug=is_debug()
         )
         return 1
-    except Exception as error:  # noqa: BLE001 a bug: say so in a line, and how to see more
-        text = f"unexpected error: {type(error).__name__}: {error} (--debug shows where)"
-        _complain(error, text, is_debug=is_debug())
+    except Exception as error:  # noqa: BLE001 ours, or a bug: say so in a line, and how to see more
+        from holdfast.errors import HoldfastError  # not for `--help`
+
+        is_ours = isinstance(error, HoldfastError)
+        unexpected = f"unexpected error: {type(error).__name__}: {error} (--debug shows where)"
+        _complain(error, str(error) if is_ours else unexpected, is_debug=is_debug())
         return 1
 
 

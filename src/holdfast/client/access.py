@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Protocol
 
 from holdfast.client.feed import Feeds
 from holdfast.client.waiters import Waiting
+from holdfast.client.watches import Watches
 from holdfast.core import events as e
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.trace import CurrentTrace
@@ -25,7 +26,7 @@ class LocalWorker(Protocol):
         """Whether it takes a run of that definition."""
         ...
 
-    async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Creation:
+    def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Awaitable[Creation]:
         """Makes the run, begun: `Runs.create`, and all the rest in the same transaction."""
         ...
 
@@ -58,6 +59,11 @@ class Access(Protocol):
     @property
     def feeds(self) -> Feeds:
         """What is new in the store."""
+        ...
+
+    @property
+    def watches(self) -> Watches:
+        """Values that are watched."""
         ...
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
@@ -19,9 +19,10 @@ from holdfast.client.audit import this_user
 from holdfast.client.client_run import ClientRun, read_errors, view_of
 from holdfast.client.feed import Feeds
 from holdfast.client.lost_holders import lost_runs
-from holdfast.client.selection import checked_attributes
 from holdfast.client.waiters import Waiting, nowhere
+from holdfast.client.watches import Watches
 from holdfast.core import events as e
+from holdfast.core.attributes import checked_attributes
 from holdfast.core.commands import carry
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration, parse_duration
@@ -71,6 +72,7 @@ class Client:
         self.registry = registry
         self.waiting: Waiting = Waiting(store)
         self.feeds: Feeds = Feeds(store)
+        self.watches: Watches = Watches(store, self.feeds)
         self.local: LocalWorker | None = None
         self.current_trace: CurrentTrace = no_trace
         """Asked at every start, signal, publication, cancel and retry."""
@@ -149,7 +151,7 @@ class Client:
             version=spec.version,
             code=spec.code,
             style=spec.style,
-            queue=check_name(queue, "queue"),
+            queue=check_id(queue, "queue"),
             priority=_priority(priority),
             key=check_name(key, "key") if key is not None else "",
             available_at=_after(now, delay, "delay") if delay is not None else None,
@@ -160,7 +162,7 @@ class Client:
             value=value,
             blob=blob,
             refs=refs,
-            trace=trace_now(self.current_trace),
+            trace="" if self.current_trace is no_trace else trace_now(self.current_trace),
         )
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
@@ -176,7 +178,7 @@ class Client:
             self.telemetry.tell(RunStarted(run_id, spec.name, spec.version, started.queue))
         return run
 
-    async def _create(
+    def _create(
         self,
         run: ClientRun[Any],
         new: NewRun,
@@ -184,16 +186,16 @@ class Client:
         connection: object | None,
         *,
         is_named: bool,
-    ) -> Creation:
+    ) -> Awaitable[Creation]:
         """In the caller's transaction, or by a worker that begins the run at once, or in the store alone."""
         started, key_since = new.started, turn.at - KEY_WINDOW
         if connection is not None:
-            return await self.store.create_within(connection, new, key_since=key_since)
+            return self.store.create_within(connection, new, key_since=key_since)
         local = self.local if started.available_at == turn.at else None  # a delayed run is not begun at once
         if local is not None and local.wants(started.workflow, started.version, started.queue):
             run.expect()
-            return await local.make(new, turn, key_since=key_since, is_named=is_named)
-        return await self.store.create(new, key_since=key_since)
+            return local.make(new, turn, key_since=key_since, is_named=is_named)
+        return self.store.create(new, key_since=key_since)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
         """The run with that id."""
@@ -260,7 +262,8 @@ def _nobody(end: e.ChildEnded) -> None:
 
 def _checked(call: Call[Any], if_exists: object) -> WorkflowSpec:
     """What is to be started, where it may be."""
-    checked_call(call, "app.start")
+    if not isinstance(call, Call):
+        checked_call(call, "app.start")
     if if_exists not in {None, "return", "reject"}:
         raise InvalidInput(f"if_exists={if_exists!r}: 'return' (the existing run, whatever its input) or 'reject'")
     if find_program() is not None:
@@ -306,7 +309,7 @@ def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, new: NewRun, if_e
 
 
 def _unique(value: str | None) -> str:
-    return check_name(value, "unique") if value is not None else ""
+    return check_id(value, "unique") if value is not None else ""
 
 
 def _priority(value: int) -> int:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from holdfast.core.commands import Command, RunStep
-from holdfast.core.events import Input
+from holdfast.core.events import Input, UpdateReceived
 from holdfast.core.redaction import Redaction
 from holdfast.core.turn import Turn
 
@@ -28,6 +28,12 @@ class Program(Protocol):
     @property
     def has_begun(self) -> bool:
         """Whether the body has been entered."""
+        ...
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has no timer, and waits for the outcome of no signal. Asked several times a turn, so a plain
+        attribute where that can be; a program that cannot tell says no."""
         ...
 
     def activate(self, at: datetime, inputs: Sequence[Input]) -> list[Command]:
@@ -59,6 +65,11 @@ class Program(Protocol):
 
     def stuck_at(self) -> str | None:
         """Where the author's code stands, if it waits and nothing that the run is ever told can wake it; else None."""
+        ...
+
+    def objection(self, event: UpdateReceived) -> str | None:
+        """Why a question is refused before the program is fed it; None if it is not. It changes nothing, and is not
+        replayed."""
         ...
 
     def close(self) -> bool:

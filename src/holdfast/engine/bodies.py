@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +42,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     identity: str = ""
     no: int = 0
     epoch: int = 0
+    attributes: Mapping[str, str] = {}
 
 
 class Body:
@@ -155,7 +156,7 @@ class Bodies:
     async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
         body.has_begun = True
         command = body.attempt.command
-        spec = self.chosen(command.spec)
+        spec = self.chosen(command.spec) if self.stand_ins else command.spec
         outcome: Outcome
         try:
             if spec.executor == "async" and not spec.tx and not self._has_hooks:  # most: without one more coroutine
@@ -226,6 +227,7 @@ class Bodies:
             advice=attempt.command.spec.advice,
             no=attempt.no,
             epoch=attempt.epoch,
+            attributes=attempt.attributes,
         )
         return body.scope
 

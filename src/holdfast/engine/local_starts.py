@@ -21,8 +21,7 @@ from holdfast.engine.session import Session
 from holdfast.ports.facts import RunFound, Trouble
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
-from holdfast.turn.history import Loaded
-from holdfast.turn.replay import Replay, Replayed
+from holdfast.turn.replay import begun
 
 
 class Beginnings:
@@ -31,15 +30,12 @@ class Beginnings:
     def __init__(self, engine: EngineHome) -> None:
         self._engine = engine
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._unanswered: set[str] = set()
+        self.unanswered: set[str] = set()
+        """Runs that were asked for and are not held yet. Each has its slot from the moment it was asked for: however
+        many are started at once, no more of them begin here than there are slots."""
         self._lost: dict[str, Session] = {}
         self._is_closed = False
         self.unborn: dict[str, Session] = {}
-
-    def __len__(self) -> int:
-        """Runs that were asked for and are not held yet. Each has its slot from the moment it was asked for: however
-        many are started at once, no more of them begin here than there are slots."""
-        return len(self._unanswered)
 
     async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, instance: str, is_named: bool) -> Creation:
         """Makes the run and begins it. `is_named`: the caller chose its id, so that it may be in use.
@@ -50,7 +46,7 @@ class Beginnings:
         if name in engine.sessions or name in engine.opening:
             return await engine.store.create(new, key_since=key_since)
         engine.opening.add(name)
-        self._unanswered.add(name)
+        self.unanswered.add(name)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Creation] = loop.create_future()
         self._tasks.add(loop.create_task(self._answer(answer, new, turn, key_since, instance, is_named)))
@@ -77,7 +73,8 @@ class Beginnings:
         try:
             first: Commit | None = None
             # Whether a unique value is free is known in the transaction alone: until then no code of the workflow runs.
-            if not new.unique and not await self._is_in_use(new, key_since, is_named):
+            may_be_used = is_named or bool(new.started.key)
+            if not new.unique and not (may_be_used and await self._is_in_use(new, key_since, is_named)):
                 session, first = self._unborn(new, turn)
             made = await engine.store.create(
                 new, key_since=key_since, instance=instance, worker=engine.worker_id, first=first
@@ -98,8 +95,8 @@ class Beginnings:
         finally:
             self.unborn.pop(name, None)
             engine.opening.discard(name)
-            if name in self._unanswered:  # it was not born
-                self._unanswered.discard(name)
+            if name in self.unanswered:  # it was not born
+                self.unanswered.discard(name)
                 engine.freed()
 
     async def _is_in_use(self, new: NewRun, key_since: datetime, is_named: bool) -> bool:
@@ -117,16 +114,10 @@ class Beginnings:
         engine = self._engine
         run = Run(new.row.run)
         run.apply(turn)
-        blobs = {name: data for name, data in new.blobs if isinstance(data, bytes)}
         try:
-            replay = Replay(Loaded(run, [turn]), engine.registry, engine.settings)
-            if replay.spec is None:  # a flow that is not known here yet
+            program = begun(run, turn, new.blobs, engine.registry, engine.settings)
+            if program is None:  # a flow that is not known here yet
                 return None, None
-            if replay.needs:
-                replay.give(blobs)
-            result = replay.finish()
-            assert isinstance(result, Replayed), result
-            program = result.program
             session = Session(engine, 0, 1, 0, run, program)
             self.unborn[run.id] = session
             session.open(run, program)
@@ -141,7 +132,7 @@ class Beginnings:
     def _born(self, session: Session, no: int, verdict: Committed) -> None:
         engine, name = self._engine, session.machine.run.id
         self.unborn.pop(name, None)
-        self._unanswered.discard(name)
+        self.unanswered.discard(name)
         engine.sessions[name] = session
         report.claimed(session, is_new=True)
         if engine.is_draining:

@@ -90,6 +90,7 @@ def step_ended(session: Held, ended: StepEnded, began: datetime | None, now: dat
             telemetry.tell(t.StepStopped(*_who(session), key, name, ended.attempt, failure.message))
     elif t.AttemptFailed in telemetry.wanted:
         retry_at = event.retry_at if isinstance(event, e.AttemptFailed) else None
+        retry_at = event.until if isinstance(event, e.HeldBack) else retry_at
         telemetry.tell(
             t.AttemptFailed(
                 *(*_who(session), key, name, ended.attempt),
@@ -120,15 +121,14 @@ def turned(session: Held, draft: Draft, park: Park | None, *, is_leaving: bool, 
             names = ", ".join(f"{x.name} to run {x.to}" for x in sent)
             what = f"{unread} of the signals of its last turn ({names})"
             telemetry.tell(t.SignalLost(*_who(session), what, "missing, or has ended"))
-        _ended(session, telemetry)
+        _ended(session, run.end, telemetry)
     elif run.paused is not None:
         _paused(telemetry, _who(session), run.paused.reason, run.paused.detail, was_opened=True)
     elif park is not None:
         given_back(session, park.until, is_leaving=is_leaving)
 
 
-def _ended(session: Held, telemetry: Telemetry) -> None:
-    end = session.run.end
+def _ended(session: Held, end: e.Terminal | None, telemetry: Telemetry) -> None:
     if isinstance(end, e.Failed):
         if t.RunFailed in telemetry.wanted:
             failure: Failure = end.failure

@@ -70,6 +70,10 @@ class Home(Protocol):
         """Gives the run back, and does not answer."""
         ...
 
+    def move_places(self, session: Session, effect: f.MovePlaces, /) -> None:
+        """Tells the store of places; `places` come if it is asked for some."""
+        ...
+
     def reload(self, session: Session, kept: Sequence[e.AnyEvent], /) -> None:
         """Reads the journal again; `open` or `unreadable` comes."""
         ...
@@ -163,7 +167,7 @@ class Session:
         """The run stands where its journal ends: it begins, or continues after a refused turn that left `kept`."""
         if messages and self.machine.state is State.NEW:
             self._pace.taken(len(run.waits))
-        self.take(i.Opened(self._now(), run, program, messages, last, kept))
+        self.take(i.Opened(self.home.clock.now(), run, program, messages, last, kept))
 
     def messages(self, events: Sequence[e.AnyEvent], inbox_last: int) -> None:
         """What was in the inbox."""
@@ -184,11 +188,15 @@ class Session:
     def born(self, no: int, verdict: Committed) -> None:
         """The run exists now, with its first turn."""
         self.unsent = None
-        self.take(i.Verdict(self._now(), verdict, no))
+        self.take(i.Verdict(self.home.clock.now(), verdict, no))
 
     def released(self, is_ours: bool) -> None:
         """The store answered a release."""
         self.take(i.Released(self._now(), is_ours))
+
+    def places(self, asked: tuple[str, ...], granted: tuple[str, ...]) -> None:
+        """The store answered which steps may begin."""
+        self.take(i.Places(self._now(), asked, granted))
 
     def unreadable(self, error: Exception) -> None:
         """The journal could not be read again."""
@@ -245,6 +253,8 @@ class Session:
                 home.release(self, effect.until, effect.seen)
             case f.Return():
                 home.give_back(self, effect.until, effect.seen)
+            case f.MovePlaces():
+                home.move_places(self, effect)
             case f.Reload():
                 home.reload(self, effect.kept)
             case f.Doubt():
@@ -317,7 +327,7 @@ class Session:
         identity = run.id if run.origin == 1 else run.identity
         attempt = Attempt(
             *(run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity),
-            *(self.machine.no, self.machine.epoch),
+            *(self.machine.no, self.machine.epoch, dict(run.attributes) if run.attributes else {}),
         )
         if StepStarted in self.home.telemetry.wanted:
             self._began[command.key] = self._now()

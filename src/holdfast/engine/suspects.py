@@ -31,7 +31,7 @@ class Suspects:
 
     def __init__(self, engine: EngineHome) -> None:
         self._engine = engine
-        self._trials: dict[str, _Trial] = {}
+        self.trials: dict[str, _Trial] = {}
 
     def opened(self, session: Session, row: RunRow) -> None:
         """A run was taken on: if it is a suspect, its trial begins."""
@@ -40,33 +40,33 @@ class Suspects:
         seconds = trial(row.claims).total_seconds()
         timer = asyncio.get_running_loop().call_later(seconds, self._acquit, row.id)
         noted = {step.key: step.progress for step in session.run.in_flight if step.progress != b"null"}
-        self._trials[row.id] = _Trial(session, timer, noted)
+        self.trials[row.id] = _Trial(session, timer, noted)
 
     def turned(self, session: Session, draft: Draft) -> None:
         """A turn is durable."""
-        if self._trials and session.run.id in self._trials and is_progress(draft):
+        if session.run.id in self.trials and is_progress(draft):
             self._end(session)
 
     def left(self, session: Session) -> None:
         """The run is no longer here."""
-        if self._trials and session.run.id in self._trials:
+        if session.run.id in self.trials:
             self._end(session)
 
     def look(self) -> None:
         """Clears those whose step has moved on since."""
         noted_now = self._engine.surroundings.noted
-        for name, one in list(self._trials.items()):
+        for name, one in list(self.trials.items()):
             if any(noted_now(name, key) not in {None, before} for key, before in one.noted.items()):
                 self._acquit(name)
 
     def close(self) -> None:
         """No more trials."""
-        for one in self._trials.values():
+        for one in self.trials.values():
             one.timer.cancel()
-        self._trials.clear()
+        self.trials.clear()
 
     def _acquit(self, run: str) -> None:
-        self._engine.spawn(self._write(self._trials[run].session))
+        self._engine.spawn(self._write(self.trials[run].session))
 
     async def _write(self, session: Session) -> None:
         engine = self._engine
@@ -76,8 +76,8 @@ class Suspects:
         self._end(session)
 
     def _end(self, session: Session) -> None:
-        one = self._trials.get(session.run.id)
+        one = self.trials.get(session.run.id)
         if one is not None and one.session is session:
             one.timer.cancel()
-            del self._trials[session.run.id]
+            del self.trials[session.run.id]
             self._engine.freed()

@@ -22,6 +22,7 @@ from holdfast.ports.journal import Commit, Exposure, Park
 from holdfast.ports.parts import StepSpan
 from holdfast.ports.runs import NewRun
 from holdfast.turn.draft import Draft, is_progress
+from holdfast.turn.settlement import questions, settled
 from holdfast.turn.start import new_run
 
 _SETTLING = frozenset((e.StepCompleted, e.StepFailed, e.AttemptFailed))
@@ -38,7 +39,8 @@ def finish(
     if run.waits:
         watching = [key for key, wait in run.waits.items() if wait.kind == "topic"]
         in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if draft.is_terminal else ()
-    after, was_due = run.checksum, run.round == "due"
+    asked = questions(run, draft) if run.asked or is_consuming else {}
+    after, was_due, was_late = run.checksum, run.round == "due", run.past_deadline is not None
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
     run.apply(turn)
     unwatch = tuple(key for key in watching if key not in run.waits) if watching else ()
@@ -47,8 +49,13 @@ def finish(
         if type(event) is not e.StepScheduled and (run.parent or type(event) is not e.Completed):
             extras = _consequences(run, draft)
             break
+    if asked or is_consuming:
+        extras["answers"] = settled(run, draft, asked)
     if run.round == "due" and not was_due:
         extras["messages"] = (*extras.get("messages", ()), _ask_for_round(run))
+    is_late = run.past_deadline is not None and not was_late
+    if (is_late or (draft.is_terminal and not was_late)) and (cancels := _to_children(run, is_late=is_late)):
+        extras["messages"] = (*extras.get("messages", ()), *cancels)
     if in_rounds:
         extras["messages"] = (*extras["messages"], *(_no_more_rounds(run, child) for child in in_rounds))
     for event in draft.inputs:
@@ -102,6 +109,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
     messages: list[Message] = []
     publications: list[Publication] = []
     exposed: dict[str, Exposure] = {}
+    attributes: dict[str, str | None] = {}
     watch: list[tuple[str, str]] = []
     asked = {x.key: x for x in draft.commands if isinstance(x, c.StartChild)}
     for event in draft.outputs:
@@ -112,6 +120,8 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
                 _send(run, event, messages, publications)
             case e.Exposed():
                 exposed[event.name] = exposure(event)
+            case e.AttributesSet():
+                attributes.update(event.attributes)
             case e.WaitStarted(kind="topic") if event.key in run.waits:  # else it ended in this very turn
                 watch.append((event.name, event.key))
             case e.Completed() | e.Failed() | e.Cancelled():
@@ -124,6 +134,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
         "messages": tuple(messages),
         "publications": tuple(publications),
         "exposed": tuple(exposed.values()),
+        "attributes": attributes,
         "watch": tuple(watch),
     }
 
@@ -152,6 +163,7 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
         blob=event.blob,
         refs=event.refs,
         trace=run.trace,
+        attributes=command.attributes,
     )
     return new_run(event.run, started, draft.at, watcher=(run.id, event.key))[0]
 
@@ -189,6 +201,23 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
 
 def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
     return message(run.parent, f"end of {run.id}", "child", ended(run.id, event, at, run.parent_key))
+
+
+def _to_children(run: Run, *, is_late: bool) -> list[Message]:
+    """What the deadline or the end of a run tells the open children that it was to take along. A cancel told them
+    itself, and a run that completes leaves them."""
+    if run.cancel is not None or (not is_late and isinstance(run.end, e.Completed)):
+        return []
+    taken = [wait.run for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel == "cancel"]
+    if not taken and not run.left:
+        return []
+    failed = isinstance(run.end, e.Failed) and not is_late
+    cause = "passed its deadline" if is_late else "failed" if failed else "was killed"
+    sender = f"{run.id}:{run.ordinal}:end"
+    body = e.CancelRequested(
+        message=sender, reason=f"its parent {run.id} {cause}", actor=f"run {run.id}", trace=run.trace
+    )
+    return [message(child, sender, "cancel", body) for child in (*taken, *run.left)]
 
 
 def _ask_for_round(run: Run) -> Message:

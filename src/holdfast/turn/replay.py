@@ -7,7 +7,7 @@ what this process lacks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias, cast
 
@@ -152,6 +152,20 @@ class Replay:
         except BaseException:
             self.close()
             raise
+
+
+def begun(
+    run: Run, turn: Turn, blobs: Iterable[tuple[str, object]], registry: Registry, settings: Settings
+) -> Program | None:
+    """The program of a run that has only its first row, from memory; None if its definition is not known here."""
+    spec = registry.of(run)
+    if spec is None:
+        return None
+    turns = (turn,)
+    if wanted := blobs_wanted(turns):
+        stored = {name: data for name, data in blobs if name in wanted and isinstance(data, bytes)}
+        turns = (msgspec.structs.replace(turn, events=tuple(inline(x, stored) for x in turn.events)),)
+    return registry.program(spec, last_beginning(run.id, turns)[0], settings)
 
 
 def begun_anew(

@@ -25,7 +25,7 @@ from holdfast.turn.outcome import Broke, Outcome, Succeeded
 COUNTED = frozenset((e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted))
 """What counts against the step limit."""
 
-NOT_KEPT = (e.Claimed, e.Released, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
+NOT_KEPT = (e.Claimed, e.Released, e.Limited, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
 """Of the inputs of a refused turn: what time brought it brings again, by the clock of the turn that follows."""
 
 
@@ -39,8 +39,15 @@ class Rules(msgspec.Struct, frozen=True, eq=False):
     spec_of: Callable[[Run], WorkflowSpec]  # the definition of a run that is held
 
 
-def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[c.Command], rules: Rules) -> Draft:
-    """The draft of a turn: what came in, and what becomes of what the program asked for."""
+def decide(
+    run: Run,
+    at: datetime,
+    inputs: list[e.AnyEvent],
+    commands: Sequence[c.Command],
+    rules: Rules,
+    limit: int | None,
+) -> Draft:
+    """The draft of a turn: what came in, and what becomes of what the program asked for. `limit`: see `step_limit`."""
     outputs: list[e.AnyEvent] = []
     blobs: dict[str, bytes] = {}
     parts: list[TurnParts] = []
@@ -51,7 +58,6 @@ def decide(run: Run, at: datetime, inputs: list[e.AnyEvent], commands: Sequence[
             _emit(run, command, inputs, outputs, parts)
         else:
             outputs.append(c.record(command, blobs))
-    limit = _limit_of(rules.spec_of(run), rules.settings.step_limit)
     if limit is not None and run.attempts + len(inputs) + len(outputs) > limit:  # else it cannot be reached
         asked = len([x for x in (*inputs, *outputs) if type(x) in COUNTED])
         if asked and run.attempts + asked > limit:
@@ -108,11 +114,10 @@ def taken_up(
     return outcomes, claimed, [*restarted, *begun, *waiting]
 
 
-def _limit_of(spec: WorkflowSpec, limit: int | None) -> int | None:
-    """The workflow's own, else the app's. What a flow declares comes on top, and a batch asks for its items."""
-    own = spec.step_limit
-    if own is not msgspec.UNSET:
-        limit = own
+def step_limit(spec: WorkflowSpec, settings: Settings) -> int | None:
+    """How many steps a run may ask for: the workflow's own limit, else the app's. What a flow declares comes on top,
+    and a batch asks for its items."""
+    limit = settings.step_limit if spec.step_limit is msgspec.UNSET else spec.step_limit
     return None if limit is None or spec.is_unlimited else limit + spec.declared
 
 
@@ -162,6 +167,12 @@ def after_refusal(refused: Sequence[e.AnyEvent], since: Sequence[e.AnyEvent]) ->
     """The inputs of a refused turn and what came since, in the order to take them: as they came, cancels first."""
     cancels = [x for x in since if isinstance(x, e.CancelRequested)]
     return [*cancels, *refused, *(x for x in since if not isinstance(x, e.CancelRequested))]
+
+
+def place_of_update(inputs: Sequence[e.AnyEvent]) -> int:
+    """Where an update goes among the inputs of a turn: before outcomes, and after the messages that came earlier."""
+    kinds = (e.CancelRequested, e.SignalReceived, e.TopicReceived, e.MessageDropped)
+    return max((place + 1 for place, event in enumerate(inputs) if isinstance(event, kinds)), default=0)
 
 
 def pause_reason(error: Exception | None) -> e.PauseReason:
@@ -231,6 +242,9 @@ def event_of(
     failure = _failure_of(outcome, stopped, is_wanted=not step.is_abandoned)
     if failure is None:
         return None
+    if outcome.limit and outcome.not_before is not None and not step.is_abandoned:
+        until = later(at, outcome.not_before)
+        return e.HeldBack(key=command.key, attempt=step.attempt, limit=outcome.limit, until=until)
     event = on_attempt_failed(
         step,
         failure,

@@ -16,7 +16,7 @@ from holdfast.core.status import Status
 from holdfast.ports.condition import Backlog, Diagnosable
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.runs import Filter
-from holdfast.stores import lease_service_findings
+from holdfast.stores import lease_service_findings, lease_service_report
 from holdfast.web.handler_call import Call
 from holdfast.web.run_routes import CAP, run_json
 
@@ -27,6 +27,8 @@ LOOKED_AT = 1000
 """Ends that percentiles are made of."""
 
 RECENT, HELD = 50, 20
+COMPARED = 200
+"""Grants of a lease manager that are compared with the store for the page, at most."""
 
 
 async def workflows(call: Call) -> dict[str, Any]:
@@ -121,6 +123,17 @@ async def _worker(client: Client, worker: WorkerRow) -> dict[str, Any]:
         rows = [row for row in page.runs if row.instance == worker.instance]
         held = [run_json(view) for view in await client.views(rows)]
     return {**shown, "holds": held}
+
+
+async def leases(call: Call) -> dict[str, Any]:
+    """`GET leases`."""
+
+    async def ask() -> dict[str, Any]:
+        report = await lease_service_report(call.service.app.config.leases, call.client, most=COMPARED)
+        shown: dict[str, Any] = msgspec.to_builtins(report)
+        return shown
+
+    return await call.service.kept("leases", ask)
 
 
 async def queues(call: Call) -> dict[str, Any]:

@@ -67,6 +67,8 @@ class Granted:
         self._returning: set[str] = set()
         """Those being given back: asked for again, they could be granted first and taken away then."""
         self._left: dict[str, _Left] = {}
+        self._told: set[str] = set()
+        """Runs being asked for whose grant went away meanwhile: the answer may be older than that."""
         self._took = 0.0
         """Seconds that the manager took to answer."""
         self._is_returning = self._is_skipped = False
@@ -149,6 +151,7 @@ class Granted:
             return {}
         self._trying.update(runs)
         self._held.update(dict.fromkeys(runs))  # before the answer, which may get lost
+        self._told.clear()
         began = self._time()
         try:
             answers = await self._grants.acquire_many(runs, self._worker.options.id, self._ttl)
@@ -208,6 +211,8 @@ class Granted:
             if not isinstance(answer, OwnedBy):
                 continue
             is_refused = True
+            if run in self._told:
+                continue  # it is free by now
             is_again = known is not None and (known.worker, known.epoch) == (answer.worker, epochs[run])
             times = known.times + 1 if known is not None and is_again else 1
             if times == 2:
@@ -326,6 +331,8 @@ class Granted:
                 if stream is None:
                     return
                 async for run in stream:
+                    if run in self._trying:
+                        self._told.add(run)
                     self._left.pop(run, None)
                     self._worker.work_hinted.set()
             except Exception as error:  # noqa: BLE001 the manager's client may raise anything

@@ -35,11 +35,11 @@ class Hints:
         """From any thread: a write of this process concerns that run, or others wrote."""
         if self._loop.is_closed() or run == STREAMS:  # who reads a stream hears it too; no run is due
             return
+        session = self._worker.engine.sessions.get(run)
+        if session is not None and session.machine.is_ending:  # most hints: of an end that this worker wrote itself
+            return
         if threading.get_ident() == self._thread:
             self._news(run)
-            return
-        session = self._worker.engine.sessions.get(run)
-        if session is not None and session.is_ending:  # most hints: of an end that this worker wrote itself
             return
         self._waiting.append(run)
         if not self._is_told:  # one wake-up for all hints of a transaction

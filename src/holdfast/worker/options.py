@@ -32,8 +32,9 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     blob_grace: timedelta = timedelta(days=1)
     grace: timedelta = timedelta(seconds=30)
     batch: int = 100
-    look: timedelta = timedelta(milliseconds=100)
-    """The longest pause between two looks for what other processes wrote."""
+    look: timedelta = timedelta(milliseconds=125)
+    """The longest pause between two looks for what other processes wrote. It bounds how long a run that another process
+    starts waits for an idle worker."""
     patience: timedelta | None = timedelta(seconds=2)
     """How long the event loop may be blocked before the watchdog reports the cause. None: no watchdog."""
     recovery: RecoverySettings = msgspec.field(default_factory=RecoverySettings)

@@ -14,6 +14,10 @@ from holdfast.worker.seat import Seat
 FIRST_LOOK = 0.002
 """Seconds to the next look for changes of other processes right after one; `options.look` when all is quiet."""
 
+SOON = 0.01
+"""Pauses up to this one grow slowly: an answer to what was just written may come. Longer ones double, since mostly the
+change was a heartbeat, and nothing follows it."""
+
 
 class Looks:
     """Looks for changes, as a timer and not as a task: an idle worker does little else. A store that hears of them says
@@ -53,7 +57,7 @@ class Looks:
         if is_due.done():  # cancelled in this very pass of the loop
             return
         now = self._loop.time()
-        self._pause = min(self._pause * 1.25, self._longest)
+        self._pause = min(self._pause * (1.25 if self._pause < SOON else 2), self._longest)
         try:
             changes = self._worker.store.changes()
         except Exception as error:  # noqa: BLE001 the task that waits raises it

@@ -12,7 +12,7 @@ from benchmarks.__main__ import NAMES, RESULTS, chosen, main, measured
 from benchmarks.figures import FIGURES, Figure
 from benchmarks.page import PAGE, render
 from benchmarks.peers import PEERS
-from benchmarks.report import MISSED, OK, Line, lines_of, load, save, show
+from benchmarks.report import MISSED, OK, Line, lines_of, load, save, save_more, show
 from benchmarks.workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -102,6 +102,25 @@ def test_what_was_saved_makes_the_page(tmp_path: Path) -> None:
     assert "where it goes" in page
     assert "unasked" not in page
     assert "DBOS 3.3" in page
+
+
+def test_the_split_of_a_step_is_added_to_what_was_saved(tmp_path: Path) -> None:
+    """Promise: the figures of the split stand in the file, not in the text; measured anew they leave the others."""
+    path = tmp_path / "results.json"
+    save(path, FACTS, ROUNDS)
+    shares = {"ours": 0.5, "asyncio": 0.25}
+    split = {
+        "microseconds": {"W3": 200.0, "W1": 400.0},
+        "shares": {"W3": shares, "W1": shares},
+        "calls": {"run": 11, "files": 7, "step": 5},
+        "machine": "a machine",
+    }
+    save_more(path, "sqlite", {"split": split})
+    page = render(load(path))
+    assert "| asyncio | 25 % | 50.0 µs | 25 % | 100 µs |" in page
+    assert "enter 11 in 7\nfiles, each further step 5." in page
+    assert "On a machine, SQLite:" in page
+    assert "3 of 4 targets are met." in page
 
 
 def test_results_of_stores_are_kept_beside_each_other(tmp_path: Path) -> None:

@@ -80,6 +80,10 @@ class FakeProgram:
         """As it was set."""
         return self.timer
 
+    @property
+    def is_plain(self) -> bool:
+        return False
+
     def due_timers(self, now: datetime) -> list[str]:
         """The one timer, once."""
         if self.timer is not None and self.timer <= now:

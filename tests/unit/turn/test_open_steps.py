@@ -88,6 +88,10 @@ class NoTimers:
     def next_timer(self) -> None:
         return None
 
+    @property
+    def is_plain(self) -> bool:
+        return False
+
     def due_timers(self, now: object) -> list[str]:
         return []
 

@@ -86,6 +86,53 @@ async def test_a_worker_that_hears_much_looks_no_more_often(monkeypatch: pytest.
         assert store.looks <= seen + 1, "one was under way already"
 
 
+class Seconds:
+    """The timers of an event loop, fired by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.pauses: list[float] = []
+        self.fire: Callable[[], None] = lambda: None
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, pause: float, look: Callable[..., None], is_due: asyncio.Future[None]) -> None:
+        self.pauses.append(pause)
+        self.fire = lambda: look(is_due)
+
+
+def pauses_of(looks: Looks, loop: Seconds, seconds: float) -> list[float]:
+    """The pauses between the looks of that time; each comparison that is due is made at once."""
+    until, loop.pauses = loop.now + seconds, []
+    while loop.now < until:
+        is_due = asyncio.Future[None]()
+        looks._compared_at, looks._has_news = loop.now, False
+        loop.call_later(looks._pause, looks._look, is_due)
+        while loop.now < until and not is_due.done():
+            loop.now += loop.pauses[-1]
+            loop.fire()
+    return loop.pauses
+
+
+async def test_an_idle_worker_looks_seldom_and_never_too_late() -> None:
+    """Promise: eight looks a second while nothing happens, and a dozen more after a heartbeat; after any time of
+    idleness, no run of another process waits longer than an eighth of a second for a look."""
+    store, loop = Elsewhere(), Seconds()
+    worker = Idle(store)
+    worker.options = WorkerOptions("w", is_configured=True)
+    looks = Looks(cast("Any", worker))
+    looks._loop = cast("Any", loop)
+    quiet = pauses_of(looks, loop, 60)
+    store.writes += 1
+    beaten = pauses_of(looks, loop, 5)
+    assert store.looks > 8 * 60, "it never looked"
+    assert min(beaten) == watch_loop.FIRST_LOOK
+    assert max(quiet + beaten) <= 0.125
+    assert len(quiet) <= 8 * 60 + 1
+    assert len(beaten) <= 8 * 5 + 13
+
+
 async def test_a_look_that_comes_with_the_end_of_the_watch_is_none() -> None:
     """Promise: a worker that stops while a look is about to begin stops without an error."""
     problems: list[object] = []

@@ -316,6 +316,24 @@ export interface Worker {
   holds: Run[];
 }
 
+export interface LeaseHolder {
+  worker: string;
+  is_live: boolean;
+  active: number;
+  seen_at: string | null;
+  skew_seconds: number;
+  runs: string[];
+}
+
+export interface Leases {
+  manager: string;
+  members: { address: string; role: string; problem: string }[];
+  holders: LeaseHolder[];
+  compared: number;
+  disagreements: { run: string; granted_to: string; held_by: string }[];
+  problem: string;
+}
+
 export interface Queue {
   name: string;
   waiting: number;

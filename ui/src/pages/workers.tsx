@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import type { Worker } from '../api/types';
 import { DoingText } from '../parts/doing';
 import { Top } from '../parts/frame';
+import { LeaseManager } from '../parts/leases';
 import { Mark, Pill } from '../parts/mark';
 import { Age } from '../parts/time';
 import { usePolled } from '../parts/polled';
@@ -44,6 +45,7 @@ export function Workers() {
           ))}
         </div>
       )}
+      <LeaseManager />
     </>
   );
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.sql import run_list
+from holdfast.core.plurals import counted
 from holdfast.core.turn import Row
 from holdfast.ports.condition import Condition
 from holdfast.ports.inbox import Unconsumed
@@ -89,4 +90,19 @@ def condition(link: Link) -> Condition:
     if synchronous == "off":
         faults.append("synchronous_commit is off: a crash of the server can take the last commits")
     words = "less than full: see the faults" if faults else f"full: synchronous_commit is {synchronous}"
-    return Condition(engine=f"PostgreSQL {version}", durability=words, faults=tuple(faults))
+    return Condition(
+        engine=f"PostgreSQL {version}", durability=words, faults=tuple(faults), warnings=tuple(_contention(link))
+    )
+
+
+def _contention(link: Link) -> Iterator[str]:
+    """Writes that wait for each other, or for a session that left its transaction open."""
+    ((count, seconds, blocker, known),) = link.ask(sql.WAITING)
+    if count:
+        sessions = counted(count, "session")
+        waits = "waits" if count == 1 else "wait"
+        by = f", blocked by process {blocker} ({known.strip(', ')})" if blocker else ""
+        yield (
+            f"{sessions} of this database {waits} for a lock, the longest for {seconds:.0f} s{by}. If that one left a "
+            "transaction open, end it: SELECT pg_terminate_backend(pid)"
+        )

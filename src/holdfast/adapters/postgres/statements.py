@@ -217,6 +217,18 @@ WITH_ATTRIBUTE = "AND no IN (SELECT run FROM {s}.attributes WHERE name = ? AND v
 # -- condition ---------------------------------------------------------------------------------------------------------
 
 SERVER = "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')"
+# waiting: sessions of this database that have waited for a lock for a second, and the first session that blocks one of
+# them, which does not wait itself. Locks nothing.
+WAITING = """
+SELECT count(*), max(extract(epoch FROM clock_timestamp() - waiting.query_start))::float8, (array_agg(blocker.pid))[1],
+    (array_agg(blocker.application_name || ', ' || coalesce(blocker.state, '')))[1]
+FROM pg_stat_activity AS waiting LEFT JOIN LATERAL (
+    SELECT other.* FROM pg_stat_activity AS other
+    WHERE other.pid = ANY(pg_blocking_pids(waiting.pid)) AND other.wait_event_type IS DISTINCT FROM 'Lock' LIMIT 1
+) AS blocker ON true
+WHERE waiting.datname = current_database() AND waiting.wait_event_type = 'Lock'
+    AND waiting.query_start < clock_timestamp() - interval '1 second'
+"""
 # open runs: of any status but an end, also of one that there is not. Reads the rows of all runs, a piece at a time.
 OPEN_RUNS = """
 SELECT * FROM {s}.run_rows WHERE no > %b::bigint AND status NOT IN ('completed', 'failed', 'cancelled')

@@ -25,15 +25,16 @@ from holdfast.adapters.postgres.creation import Entrance, Entries, Entry, NewEnt
 from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.lane import Lane, closed
 from holdfast.adapters.postgres.lease_verbs import LeaseVerbs
+from holdfast.adapters.postgres.limits import Limiting
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrations import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.overview import Looking
 from holdfast.adapters.postgres.read_batches import Gathered
-from holdfast.adapters.postgres.schedules import Scheduled
 from holdfast.adapters.postgres.shared_transactions import Lending
 from holdfast.adapters.postgres.streams import Streaming
 from holdfast.adapters.postgres.turns import Turns
+from holdfast.adapters.postgres.updates import Asked
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, counted, run_row
 from holdfast.adapters.system.forked import belongs_to_this_process
@@ -105,7 +106,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Streaming, Lending):
+class PostgresStore(LeaseVerbs, Keeping, Looking, Limiting, Streaming, Asked, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(

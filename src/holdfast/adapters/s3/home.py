@@ -12,7 +12,6 @@ S3 acknowledges a write when it is durable, and every reader sees it from then o
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import time
@@ -27,15 +26,16 @@ from obstore.store import S3Store
 from holdfast.adapters.blobs.label import LABEL, Label, check_mark, decode_label, encode_label, mark_for, new_label
 from holdfast.adapters.s3.address import S3Address
 from holdfast.adapters.s3.credentials import found_settings
+from holdfast.adapters.telemetry.logs import logged
 from holdfast.errors import BlobNotFound, CorruptJournal, StoreError, StoreRefused, StoreUnavailable
 from holdfast.ports.blob_home import OldBlobs
+from holdfast.ports.facts import BlobHomeWarned
+from holdfast.ports.telemetry import Tell
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
 
 T = TypeVar("T")
-
-LOG = logging.getLogger("holdfast.s3")
 
 RELIED_ON: Final = 1800
 """Seconds for which a process does not store again what it has stored: half of what the store has to hear of it."""
@@ -62,8 +62,9 @@ _KEY = re.compile(r"([0-9a-f]{64})/([0-9]{10})")
 class S3Home:
     """A `ports.blob_home.BlobHome` in S3."""
 
-    def __init__(self, address: S3Address, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, address: S3Address, environ: Mapping[str, str] | None = None, tell: Tell | None = None) -> None:
         self._address = address
+        self._tell = tell or logged().tell
         self._store = _connect(address, os.environ if environ is None else environ)
         self._mark = 0
         self._seen_at = 0.0
@@ -109,7 +110,7 @@ class S3Home:
                 if _is_bucket_missing(error):
                     raise
                 return None
-            self._is_versioned = found.meta.get("version") not in {None, "null"}
+            self._note_version(found.meta.get("version"))
             return decode_label(bytes(await found.bytes_async()))
 
         return await self._asked("the label cannot be read", read)
@@ -121,8 +122,6 @@ class S3Home:
             await self.check()
         except StoreUnavailable as error:
             raise StoreRefused(f"cannot keep blobs in {self.address}: {error}") from error
-        for warning in await self.warnings():
-            LOG.warning("%s", warning)
 
     async def check(self) -> None:
         """See `ports.blob_home`."""
@@ -130,12 +129,36 @@ class S3Home:
             check_mark(self._mark, await self._label(), self.address, "Are bucket, prefix and endpoint right?")
         self._seen_at = time.monotonic()
 
-    async def warnings(self) -> Sequence[str]:
-        """See `ports.blob_home`."""
-        if not self._is_versioned:
-            return ()
+    # -- versions ------------------------------------------------------------------------------------------------------
+
+    def _note_version(self, version: str | None) -> None:
+        """What S3 says of an object that it gave or took. Objects from before the bucket kept versions have none, so
+        one without proves nothing. Told once, when it is noticed."""
+        if self._is_versioned or version in {None, "null"}:
+            return
+        self._is_versioned = True
+        self._tell(BlobHomeWarned(self.address, self._versions))
+
+    @property
+    def _versions(self) -> str:
         kept = f"the bucket of {self.address} keeps versions: what is removed stays there as an old version"
-        return (f"{kept}. Let a lifecycle rule delete old versions, or use a bucket without versions and object locks",)
+        return f"{kept}. Let a lifecycle rule delete old versions, or use a bucket without versions and object locks"
+
+    async def warnings(self) -> Sequence[str]:
+        """See `ports.blob_home`. Looks at the label, and at the newest of the first objects: it may be older than the
+        versions."""
+
+        async def read() -> None:
+            async for page in self._store.list():  # pyright: ignore[reportUnknownMemberType] - of Arrow
+                newest = max(page, key=lambda each: each["last_modified"], default=None)
+                if newest is not None:
+                    self._note_version((await self._store.head_async(newest["path"])).get("version"))
+                return
+
+        await self._label()
+        if not self._is_versioned:
+            await self._asked("the blobs cannot be listed", read)
+        return (self._versions,) if self._is_versioned else ()
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
@@ -156,9 +179,10 @@ class S3Home:
 
     async def _put(self, name: str, data: bytes, second: int) -> None:
         async def write() -> None:
-            await self._store.put_async(
+            stored = await self._store.put_async(
                 _key(name, second), data, use_multipart=len(data) > PART, chunk_size=PART, max_concurrency=4
             )
+            self._note_version(stored.get("version"))
 
         await self._asked(f"blob {name} was not stored", write)
 

@@ -38,12 +38,13 @@ _TRIES = 5
 
 
 class Work:
-    """An operation and its outcome."""
+    """An operation and its outcome. A large one is never done on the caller's thread."""
 
-    __slots__ = ("error", "is_again", "operation", "result")
+    __slots__ = ("error", "is_again", "is_large", "operation", "result")
 
-    def __init__(self, operation: Operation[Any]) -> None:
+    def __init__(self, operation: Operation[Any], *, is_large: bool = False) -> None:
         self.operation: Operation[Any] = operation
+        self.is_large: bool = is_large
         self.is_again: bool = False
         self.result: Any = None
         self.error: Exception | None = None

@@ -64,7 +64,8 @@ class Board:
 
     def is_empty(self) -> bool:
         """Whether no process waits."""
-        return not _ahead(self._read(), time.monotonic_ns())
+        notes = self._read()
+        return notes == _EMPTY or not _ahead(notes, time.monotonic_ns())
 
     def enter(self) -> None:
         """This connection waits from now on."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 
-from holdfast.adapters.sqlite.connection import Durability
+from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.connection import Durability, open_writable, run
 from holdfast.ports.condition import Condition
 
 SOUND = (3, 51, 3)
@@ -23,9 +25,14 @@ _DURABILITY: dict[Durability, str] = {
 LONG_LOG = 64 * 1024 * 1024
 """Bytes. The writer keeps the log far below this unless a reader is in its way."""
 
+LONG_WAIT, PATIENCE = 0.5, 1.0
+"""Seconds for which a write waits for its turn: from which on it is reported, and for which this looks. A transaction
+of ours takes milliseconds."""
+
 
 def condition_of(durability: Durability, version: str | None = None, *, path: Path | None = None) -> Condition:
-    """The library, what a power cut can take, and a log that is long. (`version` is for tests.)"""
+    """The library, what a power cut can take, a log that is long, and writes that wait. Blocking. (`version` is for
+    tests.)"""
     found = apsw.sqlite_lib_version() if version is None else version
     is_sound = tuple(int(part) for part in found.split(".")[:3]) >= SOUND
     fault = f"SQLite {found} has a bug that can corrupt the store: use {'.'.join(map(str, SOUND))} or later"
@@ -33,7 +40,7 @@ def condition_of(durability: Durability, version: str | None = None, *, path: Pa
         engine=f"SQLite {found}",
         durability=_DURABILITY[durability],
         faults=() if is_sound else (f"{fault} (apsw)",),
-        warnings=() if path is None else tuple(_long_log(path)),
+        warnings=() if path is None else (*_long_log(path), *_contention(path, durability)),
     )
 
 
@@ -48,4 +55,36 @@ def _long_log(path: Path) -> Iterator[str]:
             f"the log {log} has {size / 1e6:.0f} MB: a process keeps a read transaction open, so the log cannot be "
             f"emptied. Find it (lsof {path}), for example a database tool or a backup, and end it; the log shrinks "
             "with the next writes"
+        )
+
+
+def _contention(path: Path, durability: Durability) -> Iterator[str]:
+    """Asks for the write lock as a writer does, and gives it back unused."""
+    try:
+        connection = open_writable(path, durability)
+    except apsw.Error:  # for readers only: no write of this process waits
+        return
+    began = time.monotonic()
+    try:
+        while True:
+            waited = time.monotonic() - began
+            try:
+                run(connection, sql.BEGIN)
+            except apsw.BusyError:
+                if waited >= PATIENCE:
+                    break
+                time.sleep(0.005)
+            else:
+                run(connection, sql.ROLLBACK)
+                break
+    except apsw.Error:  # what is wrong with the file, other checks say
+        return
+    finally:
+        connection.close()
+    if waited >= LONG_WAIT:
+        in_vain = " in vain" if waited >= PATIENCE else ""
+        yield (
+            f"a write waited {min(waited, PATIENCE):.1f} s for the write lock{in_vain}: "
+            f"other processes write to this file. A tool that left a transaction open stops every run (lsof {path} "
+            "names the processes); many workers on one file are better served by PostgreSQL"
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.adapters.sql.rows import maybe_micros, run_row
+from holdfast.adapters.sql.rows import run_row
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer, row_references
+from holdfast.adapters.sqlite.connection import run
 from holdfast.adapters.sqlite.messages import send
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core import events as e
@@ -27,16 +28,17 @@ def insert_run(
     it. What else the turn brings is left to the caller.
     """
     row, started = new.row, new.started
-    available_at = maybe_micros(started.available_at)
-    is_due = available_at is None or available_at <= transaction.now
+    now = transaction.now
+    available_at = now if started.available_at is None else micros(started.available_at)
+    is_due = available_at <= now
     is_claimed = is_due and bool(instance)
-    if available_at is None:
-        available_at = transaction.now
     epoch = int(is_claimed)
     holder, held_by = (instance, worker) if is_claimed else ("", "")
     first = first if is_claimed else None
     facts = None if first is None else first.projection
-    transaction.run(
+    connection = transaction.connection
+    run(
+        connection,
         sql.INSERT_RUN,
         (
             row.run,
@@ -45,7 +47,7 @@ def insert_run(
             Status.PENDING if facts is None else facts.status,
             started.workflow if facts is None else facts.workflow,
             started.version if facts is None else facts.version,
-            None if facts is None else maybe_micros(facts.started_at),
+            None if facts is None or facts.started_at is None else micros(facts.started_at),
             0 if first is None else read_to(first),
             0 if first is not None and row_after(first).clears else epoch,
             holder,
@@ -61,34 +63,35 @@ def insert_run(
             "" if started.root == row.run else started.root,
             started.code,
             started.codec,
-            maybe_micros(started.deadline),
+            None if started.deadline is None else micros(started.deadline),
             row.at,
             row.at if facts is None else micros(facts.updated_at),
-            span_micros(started.keep),
+            None if started.keep is None else span_micros(started.keep),
             new.doing if facts is None else facts.doing,
         ),
     )
-    if not transaction.connection.changes():
+    if not connection.changes():
         return None
-    no = transaction.connection.last_insert_rowid()
+    no = connection.last_insert_rowid()
     _insert_what_it_brings(transaction, no, new, first)
     if not is_claimed:
         transaction.hint(row.run)
-    return row_of(new, no, instant(available_at), holder, held_by)
+    return row_of(new, no, started.available_at or instant(available_at), holder, held_by)
 
 
 def _insert_what_it_brings(transaction: Transaction, no: int, new: NewRun, first: Commit | None) -> None:
     """The run's blobs, references and attributes, and its journal so far."""
     row = new.row
-    keep_blobs(transaction, new.blobs)
+    if new.blobs:
+        keep_blobs(transaction, new.blobs)
     if new.references:
         refer(transaction, no, ("row", row.ordinal, ""), new.references)
     for name, value in new.started.attributes.items():
         transaction.run(sql.INSERT_ATTRIBUTE, (no, name, value))
     if first is None:  # last: its number is that of the turn
-        transaction.run(sql.APPEND, stored_row(no, row))
+        run(transaction.connection, sql.APPEND, stored_row(no, row))
     else:
-        transaction.run(sql.APPEND_TWO, (*stored_row(no, row), *stored_row(no, first.row)))
+        run(transaction.connection, sql.APPEND_TWO, (*stored_row(no, row), *stored_row(no, first.row)))
 
 
 def stored_row(no: int, row: Row) -> tuple[int, int, int, int, int, bytes, bytes]:
@@ -101,17 +104,17 @@ def start_child(transaction: Transaction, new: NewRun, ordinal: int) -> None:
     if insert_run(transaction, new) is not None or new.watcher is None:
         return
     watcher, key = new.watcher
-    run = run_row(transaction.row(sql.RUN_BY_ID, (new.row.run,)))
+    made = run_row(transaction.row(sql.RUN_BY_ID, (new.row.run,)))
     # The ordinal makes it another message when a run that began anew starts the same child again.
     message = f"ended:{key}:{ordinal}"
-    if run.workflow != new.started.workflow:
-        tell(transaction, watcher, message, id_in_use(run.id, run.workflow, new.started.workflow, key))
-    elif run.status.is_terminal:
-        last = transaction.row(sql.LAST_TURN, (run.no,))
-        end = Row(run.id, *last)
-        tell(transaction, watcher, message, ended_by(end, key), row_references(transaction, run.no, end.ordinal))
-    elif (run.parent, run.parent_key) != new.watcher:  # a run tells its own parent without being asked
-        transaction.run(sql.ADOPT, (run.no, watcher, key, message))
+    if made.workflow != new.started.workflow:
+        tell(transaction, watcher, message, id_in_use(made.id, made.workflow, new.started.workflow, key))
+    elif made.status.is_terminal:
+        last = transaction.row(sql.LAST_TURN, (made.no,))
+        end = Row(made.id, *last)
+        tell(transaction, watcher, message, ended_by(end, key), row_references(transaction, made.no, end.ordinal))
+    elif (made.parent, made.parent_key) != new.watcher:  # a run tells its own parent without being asked
+        transaction.run(sql.ADOPT, (made.no, watcher, key, message))
 
 
 def tell_adopters(transaction: Transaction, no: int, row: Row) -> None:
@@ -124,7 +127,7 @@ def tell_adopters(transaction: Transaction, no: int, row: Row) -> None:
 
 
 def tell(
-    transaction: Transaction, run: str, message: str, ended: e.ChildEnded, references: tuple[str, ...] = ()
+    transaction: Transaction, to: str, message: str, ended: e.ChildEnded, references: tuple[str, ...] = ()
 ) -> None:
     """Sends the end of a child; dropped if no run is left to hear it."""
-    send(transaction, Message(run=run, id=message, kind="child", body=encode_event(ended), references=references))
+    send(transaction, Message(run=to, id=message, kind="child", body=encode_event(ended), references=references))

@@ -5,9 +5,10 @@ Not safe for two threads at once; the writer's lock sees to that.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import apsw
 
@@ -27,6 +28,9 @@ URGENT_PAGES = 8 * CHECKPOINT_PAGES
 LONG_PAGES = 16 * CHECKPOINT_PAGES
 """A log of this length that cannot be emptied is said in the process's own log, and again whenever it has doubled."""
 
+_TICK = 50_000_000
+"""Nanoseconds after a write in which another may leave the log's time as it is: some ticks of the coarsest clock."""
+
 
 class Link:
     """A connection that can be replaced."""
@@ -36,8 +40,11 @@ class Link:
         self._tell = tell
         self._failures = 0  # of checkpoints, in a row
         self.board: Board = board
+        self._path = str(board.store)
         self._connection: apsw.Connection | None = None
         self._version_seen = -1
+        self._log = f"{self._path}-wal"
+        self._log_seen: tuple[int, int, int] | None = None
         self.changes_seen: int = 0
         self.wal_pages: int = 0
         self._pages_to_tell = LONG_PAGES
@@ -49,16 +56,16 @@ class Link:
             connection = until_free(self._connect)
             connection.set_wal_hook(self._count_pages)
             if self._file is None:
-                self._file = file_at(self.board.store)
-            self._connection = connection
+                self._file = file_at(self._path)
+            self._connection, self._log_seen = connection, None
         return self._connection
 
     def check_file(self) -> None:
         """Raises `StoreUnavailable` if the file is no longer the one that was opened: SQLite would still write into a
         file that nothing can open again."""
-        if self._file is not None and file_at(self.board.store) != self._file:
+        if self._file is not None and file_at(self._path) != self._file:
             raise StoreUnavailable(
-                f"the store's file {self.board.store} was deleted or replaced while it was open: nothing is written "
+                f"the store's file {self._path} was deleted or replaced while it was open: nothing is written "
                 "any more. Put the file back (mv keeps it the same file), or stop this process, restore a backup and "
                 "start it again"
             )
@@ -72,13 +79,18 @@ class Link:
         self.board.close()
 
     def changes(self) -> int:
-        """Changes whenever another connection has written."""
+        """Changes whenever another connection has written. Every write goes to the log, so that a log as it was at the
+        last look needs no question: an idle process looks often, and mostly nothing has happened."""
+        log = _log_at(self._log)
+        if log is not None and log == self._log_seen:
+            return self.changes_seen
+        self._log_seen = log
         before = self._version_seen
         try:
             ((version,),) = fetch(self.connected(), sql.DATA_VERSION)
             self._version_seen = int(version)
         except apsw.Error:
-            self._version_seen = -1
+            self._version_seen, self._log_seen = -1, None
         if self._version_seen != before or before < 0:
             self.changes_seen += 1
         return self.changes_seen
@@ -113,10 +125,21 @@ class Link:
         return apsw.SQLITE_OK
 
 
-def file_at(path: Path) -> tuple[int, int] | None:
+def _log_at(path: str) -> tuple[int, int, int] | None:
+    """How the log stands; None if that cannot tell of the next write. The time of a file moves in ticks: a write just
+    before a look and one just after it may leave the same."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 as below
+    except OSError:
+        return None
+    age = time.time_ns() - found.st_mtime_ns
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if age > _TICK or age < -_TICK else None
+
+
+def file_at(path: str) -> tuple[int, int] | None:
     """Which file is there, by device and number; None if none is."""
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 asked for every transaction, and a `Path` takes twice as long
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino

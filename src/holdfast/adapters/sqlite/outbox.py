@@ -13,13 +13,9 @@ from holdfast.adapters.sqlite.transaction import Operation
 class Request(Work):
     """Work whose caller waits on an event loop, through `future` if it cannot be done at once."""
 
-    __slots__ = ("future", "is_large")
+    __slots__ = ("future",)
 
     future: asyncio.Future[Any]
-
-    def __init__(self, operation: Operation[Any], *, is_large: bool) -> None:
-        super().__init__(operation)
-        self.is_large: bool = is_large
 
     def outcome(self) -> Any:
         """What came of it."""

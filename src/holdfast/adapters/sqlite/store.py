@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,17 +28,18 @@ from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.adapters.sqlite.connection import Durability, NotText, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.lent_transaction import LentTransaction
+from holdfast.adapters.sqlite.limits import Limiting
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.open_checks import discard, prepare
 from holdfast.adapters.sqlite.overview import Looking
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.run_list import page
-from holdfast.adapters.sqlite.schedules import Scheduled
 from holdfast.adapters.sqlite.starts import CreateRun
 from holdfast.adapters.sqlite.streams import Streaming
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
+from holdfast.adapters.sqlite.updates import Asked
 from holdfast.adapters.sqlite.writer import Writer
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.adapters.system.forked import belongs_to_this_process
@@ -86,7 +87,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), chosen, max_connections, tell)
 
 
-class SqliteStore(Keeping, Looking, Scheduled, Streaming):
+class SqliteStore(Keeping, Looking, Limiting, Streaming, Asked):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
@@ -140,8 +141,7 @@ class SqliteStore(Keeping, Looking, Scheduled, Streaming):
         if not batch:
             return []
         if len(batch) == 1:
-            (only,) = batch
-            return [await self._write(partial(commit_turn, commit=only), is_large=_is_large(only))]
+            return [await self._write(partial(commit_turn, commit=batch[0]), is_large=_is_large(batch[0]))]
         self._check_writable()
         return answered(await self._writer.run_all([partial(commit_turn, commit=commit) for commit in batch]))
 
@@ -150,7 +150,7 @@ class SqliteStore(Keeping, Looking, Scheduled, Streaming):
         self._check_process()
         if _is_large(commit):
             return None
-        return self._writer.run_now(lambda transaction: commit_turn(transaction, commit))
+        return self._writer.run_now(partial(commit_turn, commit=commit))
 
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
         """See `ports.journal`."""
@@ -193,7 +193,8 @@ class SqliteStore(Keeping, Looking, Scheduled, Streaming):
         self, new: NewRun, *, key_since: datetime, instance: str = "", worker: str = "", first: Commit | None = None
     ) -> Creation:
         """See `ports.runs`."""
-        creation = await self._write(CreateRun(new, micros(key_since), instance, worker, first))
+        since = micros(key_since) if new.started.key else 0
+        creation = await self._write(CreateRun(new, since, instance, worker, first))
         if instance and isinstance(creation, Made) and creation.run.instance:
             self._claimers.count(instance, creation.run.workflow)
         return creation
@@ -337,8 +338,8 @@ class SqliteStore(Keeping, Looking, Scheduled, Streaming):
     # -- condition -----------------------------------------------------------------------------------------------------
 
     async def condition(self) -> Condition:
-        """See `ports.condition`."""
-        return condition_of(self._durability, path=self._location.path)
+        """See `ports.condition`. Off the event loop."""
+        return await asyncio.to_thread(condition_of, self._durability, path=self._location.path)
 
     async def backlog(self) -> Sequence[Backlog]:
         """See `ports.condition`. Off the event loop."""
@@ -351,9 +352,9 @@ class SqliteStore(Keeping, Looking, Scheduled, Streaming):
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
-    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T:
+    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Coroutine[Any, Any, T]:
         self._check_writable()
-        return await self._writer.run(operation, is_large=is_large)
+        return self._writer.run(operation, is_large=is_large)
 
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T:
         self._check_process()

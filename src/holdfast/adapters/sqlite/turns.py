@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.adapters.sql.rows import due_at, maybe_micros, ready_at
+from holdfast.adapters.sql.rows import due_at, ready_at
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.connection import fetch, run
@@ -17,6 +17,7 @@ from holdfast.adapters.sqlite.creation import start_child, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send, tell_sender
 from holdfast.adapters.sqlite.streams import stream
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.adapters.sqlite.updates import settle
 from holdfast.core.checksums import shown_checksum
 from holdfast.core.turn import micros
 from holdfast.ports.inbox import Accepted
@@ -56,6 +57,10 @@ def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
         _show(transaction, commit)
     if commit.parts or commit.spans:
         stream(transaction, commit)
+    if commit.attributes:
+        _attribute(transaction, commit)
+    if commit.answers:
+        settle(transaction, commit.row.run, commit.no, commit.answers)
     return inbox_last
 
 
@@ -80,13 +85,16 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
         rows = fetch(transaction.connection, sql.ADVANCE, values)
         if rows:
             return rows[0]
-    values = (*values, maybe_micros(facts.ended_at))
+    values = (*values, None if facts.ended_at is None else micros(facts.ended_at))
     if after.keeps_lease:
-        return transaction.row(sql.MOVE, (*values, after.clears, after.is_open))
-    found = transaction.row(sql.LEAVE, (*values, *_left(after, commit, transaction.now)))
-    if found is not None and (commit.is_terminal or after.read != "never" or found[0] > commit.inbox_seen):
+        rows = fetch(transaction.connection, sql.MOVE, (*values, after.clears, after.is_open))
+        return rows[0] if rows else None
+    rows = fetch(transaction.connection, sql.LEAVE, (*values, *_left(after, commit, transaction.now)))
+    if not rows:
+        return None
+    if commit.is_terminal or after.read != "never" or rows[0][0] > commit.inbox_seen:
         transaction.hint(row.run)
-    return found
+    return rows[0]
 
 
 def _left(after: RowAfter, commit: Commit, now: int) -> tuple[Any, ...]:
@@ -130,6 +138,14 @@ def _reach_out(transaction: Transaction, commit: Commit) -> int:
     for publication in commit.publications:
         publish(transaction, publication)
     return int(transaction.row(sql.FENCE, (commit.no,))[2])
+
+
+def _attribute(transaction: Transaction, commit: Commit) -> None:
+    for name, value in commit.attributes.items():
+        if value is None:
+            transaction.run(sql.DROP_ATTRIBUTE, (commit.no, name))
+        else:
+            transaction.run(sql.SET_ATTRIBUTE, (commit.no, name, value))
 
 
 def _show(transaction: Transaction, commit: Commit) -> None:

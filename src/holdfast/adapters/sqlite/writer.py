@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from holdfast.adapters.sqlite.attempt import Hints, perform, perform_now
+from holdfast.adapters.sqlite.attempt import Hints, Work, perform, perform_now
 from holdfast.adapters.sqlite.lent_transaction import LentTransaction
 from holdfast.adapters.sqlite.link import CHECKPOINT_PAGES, Link
 from holdfast.adapters.sqlite.outbox import Batch, Outbox, Request
@@ -95,10 +95,12 @@ class Writer:
         """The operation's result, durable, if it could be done on this thread at once; else None, and it was not."""
         if self._is_closed:
             raise _closed()
-        request = Request(operation, is_large=False)
-        if not self._run_inline(request):
+        work = Work(operation)
+        if not self._run_inline(work):
             return None
-        result: T = request.outcome()
+        if work.error is not None:
+            raise work.error
+        result: T = work.result
         return result
 
     async def lend(self, connect: Callable[[], apsw.Connection]) -> LentTransaction:
@@ -159,12 +161,12 @@ class Writer:
             request.error = _closed()
             request.answer()
 
-    def _run_inline(self, request: Request) -> bool:
+    def _run_inline(self, work: Work) -> bool:
         if not self._queue.empty() or not self._lock.acquire(blocking=False):
             return False
         try:
             may_ask = not self._is_closed and self._link.board.is_empty()
-            hints = perform_now(request, self._link, self._clock) if may_ask else None
+            hints = perform_now(work, self._link, self._clock) if may_ask else None
             is_log_long = self._link.wal_pages >= CHECKPOINT_PAGES
         finally:
             self._lock.release()

@@ -52,7 +52,8 @@ class Log:
 
     def wanted(self) -> frozenset[type[t.Fact]]:
         """Those whose level is on."""
-        state = tuple([logger.isEnabledFor(level) for logger in _LOGGERS for level in _LEVELS])
+        worker, store = _LOGGERS
+        state = (*map(worker.isEnabledFor, _LEVELS), *map(store.isEnabledFor, _LEVELS))
         return _WANTED.get(state) or _WANTED.setdefault(state, self._wanted())
 
     def _wanted(self) -> frozenset[type[t.Fact]]:
@@ -233,6 +234,7 @@ LINES: dict[type[t.Fact], Line] = {
         _of("pages"),
         logger=STORE,
     ),
+    t.BlobHomeWarned: Line("home warned", _warning, "%s", _of("warning"), logger=STORE),
     t.WorkerStarted: Line("started", _info, "worker %s: serving %s on %s, %d slots, store %s", _started),
     t.WorkerStopped: Line("stopped", _info, "worker %s: stopped", _of("worker")),
     t.WorkerLate: Line(

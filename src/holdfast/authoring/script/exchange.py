@@ -44,9 +44,11 @@ class Exchange:
         self.earlier: Earlier | None = Earlier(beginning) if beginning.memo else None
         self.exposed: dict[str, bytes] = {}
         self.sent: dict[str, tuple[int, int]] = {}  # parts and bytes sent to each stream in this turn
+        self.attributes: dict[str, str] = dict(beginning.attributes)
         self.continuing: c.ContinueAs | None = None
         self.cancel: e.CancelRequested | None = None
         self.past_deadline: bool = False
+        self.is_plain: bool = True  # until it asks for a timer, or sends a signal
         self.redaction: Redaction = NOTHING_HIDDEN
         self.cursor: Cursor | None = None
         self.announced: dict[int, DurableCall[Any]] = {}  # made and not awaited, by number
@@ -80,7 +82,7 @@ class Exchange:
     def timers(self) -> Timers:
         """Made when first needed: most programs ask for steps alone."""
         if self._timers is None:
-            self._timers = Timers()
+            self._timers, self.is_plain = Timers(), False
         return self._timers
 
     def set_time(self, at: datetime) -> None:

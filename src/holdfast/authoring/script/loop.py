@@ -125,10 +125,12 @@ class DurableLoop(Refusals):
         """In the order they were created."""
         return [task for task in self._tasks if not task.done()]
 
-    def unwind(self, pending: Iterable[asyncio.Future[Any]], make_exc: Callable[[], BaseException]) -> bool:
+    def unwind(
+        self, pending: Callable[[], Iterable[asyncio.Future[Any]]], make_exc: Callable[[], BaseException]
+    ) -> bool:
         """Ends the program without doing anything more, then closes the loop.
 
-        Every future in `pending`, then whatever a task waits for, fails with `make_exc()`, again and again in turns
+        Every future of `pending`, then whatever a task waits for, fails with `make_exc()`, again and again in turns
         with cancellation, until all tasks and async generators have ended. Meanwhile the host answers durable verbs
         with a fresh `outcome_future()` that it leaves alone, or raises: a future is better, since code that retries for
         ever then still comes back to the loop. False if the program refused 1,000 times: it is then kept for ever.
@@ -153,7 +155,7 @@ class DurableLoop(Refusals):
             with self._entered:
                 holders = [*(task.get_coro() for task in self.unfinished_tasks()), *(self._generators or ())]
                 stray = _close.unstarted_coroutines(holders)
-                for future in pending:
+                for future in pending():
                     _close.fail(future, make_exc)
                 ended = _close.end_tasks(self.unfinished_tasks, run_a_round, make_exc)
                 ended = ended and self._end_generators(run_a_round, make_exc)

@@ -1,10 +1,12 @@
-"""What a step declares with `@step(…)`, checked before its annotations are read."""
+"""What `@step(…)` is given."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal
 
+from holdfast.authoring.limit import AnyLimit
 from holdfast.authoring.script.definition_errors import check_raises
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name
@@ -18,7 +20,19 @@ Raises = type[Exception] | tuple[type[Exception], ...]
 class StepOptions:
     """What a step declares, before its annotations are read."""
 
-    __slots__ = ("compare", "executor", "input", "name", "once", "raises", "retry", "timeout", "tx")
+    __slots__ = (
+        "compare",
+        "executor",
+        "input",
+        "limit_wait",
+        "limits",
+        "name",
+        "once",
+        "raises",
+        "retry",
+        "timeout",
+        "tx",
+    )
 
     def __init__(
         self,
@@ -30,6 +44,8 @@ class StepOptions:
         tx: bool = False,
         raises: Raises = (),
         executor: Literal["thread", "process"] | None = None,
+        limits: Sequence[AnyLimit] = (),
+        limit_wait: Duration | None = None,
         compare: bool = True,
         input: InputKept = "keep",
     ) -> None:
@@ -42,12 +58,18 @@ class StepOptions:
         self.tx: bool = tx
         self.raises: tuple[type[Exception], ...] = check_raises(raises, "@step")
         self.executor: Literal["thread", "process"] | None = executor
+        self.limits: tuple[AnyLimit, ...] = tuple(limits)
+        self.limit_wait: timedelta | None = (
+            parse_duration(limit_wait, what="limit_wait= of a step") if limit_wait is not None else None
+        )
         self.compare: bool = compare
         self.input: InputKept = input
         if input not in ("keep", "hash"):
             raise DefinitionError(f'@step(input={input!r}): "keep" records the arguments, "hash" only their hash')
         if not isinstance(compare, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"@step(compare={compare!r}): True or False")
+        if limit_wait is not None and not self.limits:
+            raise DefinitionError("@step(limit_wait=…) goes with limits=[…]")
         if once and self.retry is not None and self.retry != Retry.none:
             raise DefinitionError("@step(once=True) is tried once: leave out retry=, or give Retry.none")
         if tx and once:

@@ -10,10 +10,11 @@ import asyncio
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
+from holdfast.authoring.limit import AnyLimit, Limit, LimitUse
 from holdfast.authoring.script._stdlib import caller_frame
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import StepCall
@@ -21,8 +22,7 @@ from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.definition_errors import check_function, place_of
 from holdfast.authoring.script.place import Place, authors_place, place
 from holdfast.authoring.script.scope import Done, current_scope
-from holdfast.authoring.script.step_options import Raises as Raises  # noqa: PLC0414 - part of its signature
-from holdfast.authoring.script.step_options import StepOptions as StepOptions  # noqa: PLC0414
+from holdfast.authoring.script.step_options import Raises, StepOptions
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.hints import check_options
 from holdfast.core.ids import check_name
@@ -49,6 +49,7 @@ class AnyStep(Generic[P, R]):
         self.options_given = options
         self.name: str = options.name or function.__name__
         self.undo_step: AnyStep[..., Any] | None = None
+        self.limit_use: LimitUse | None = LimitUse(options.limits, place_of(function)) if options.limits else None
         is_async = inspect.iscoroutinefunction(function)
         if is_async and options.executor is not None:
             raise DefinitionError(f"{place_of(function)}: executor={options.executor!r} is for `def` steps")
@@ -62,11 +63,14 @@ class AnyStep(Generic[P, R]):
         """What the engine needs to know; annotations are read here, at first use."""
         given = self.options_given
         what = f"step {self.name}"
+        use, arguments = self.limit_use, Arguments(self.function, what=what)
+        if use is not None:
+            use.check(arguments)
         return StepSpec(
             name=self.name,
             function=self.function,
             executor=self._executor,
-            arguments=Arguments(self.function, what=what),
+            arguments=arguments,
             result=result_shape(self.function, what),
             retry=Retry.none if given.once else given.retry,
             timeout=given.timeout,
@@ -76,7 +80,26 @@ class AnyStep(Generic[P, R]):
             where=place_of(self.function),
             compares=given.compare,
             input=given.input,
+            limits=() if use is None else tuple(sorted(use.limits)),
+            demands=None if use is None else use.demands(arguments),
+            limit_wait=given.limit_wait,
         )
+
+    def limit(self, limit: Limit) -> Callable[[Callable[P, str]], Callable[P, str]]:
+        """Declares the key of one of the step's limits: a function of the step's own parameters."""
+        return functools.partial(self._register_key, limit)
+
+    def _register_key(self, limit: Limit, function: Callable[P, str]) -> Callable[P, str]:
+        own, theirs = inspect.signature(self.function).parameters, inspect.signature(function).parameters
+        if list(own) != list(theirs) or inspect.iscoroutinefunction(function):
+            raise DefinitionError(
+                f"{place_of(function)}: the key of a limit of {self.name} is a `def` with the step's parameters "
+                f"({', '.join(own)}), not ({', '.join(theirs)})"
+            )
+        if self.limit_use is None:
+            raise DefinitionError(f"{place_of(function)}: step {self.name} has no limits: @step(limits=[…])")
+        self.limit_use.compute(limit, function)
+        return function
 
     def durable_call(self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall[Any]:
         """The call, in a run (used by `asyncio.to_thread`, `gather` and `each`)."""
@@ -304,6 +327,8 @@ def step(  # type: ignore[overload-overlap]
     raises: Raises = (),
     compare: bool = True,
     input: InputKept = "keep",
+    limits: Sequence[AnyLimit] = (),
+    limit_wait: Duration | None = None,
 ) -> Step[P, R]: ...
 @overload
 def step(
@@ -319,6 +344,8 @@ def step(
     executor: Literal["thread", "process"] | None = None,
     compare: bool = True,
     input: InputKept = "keep",
+    limits: Sequence[AnyLimit] = (),
+    limit_wait: Duration | None = None,
 ) -> SyncStep[P, R]: ...
 @overload
 def step(
@@ -332,6 +359,8 @@ def step(
     executor: Literal["thread", "process"] | None = None,
     compare: bool = True,
     input: InputKept = "keep",
+    limits: Sequence[AnyLimit] = (),
+    limit_wait: Duration | None = None,
 ) -> StepDecorator: ...
 def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a function a durable step. Also inline: `step(fn, name="mail")(…)`.
@@ -345,6 +374,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `executor`: where a `def` step runs: in a thread, or in its own process, which can be terminated
     - `compare`: False lets a replay ask for the step with other arguments than the journal holds
     - `input`: "hash" records a hash of the arguments instead of them: for large ones that the workflow has anyway
+    - `limits`: limits that each attempt waits for: `[api, customer.by("item.customer")]`
+    - `limit_wait`: how long an attempt waits at most; then the workflow gets `LimitReached`. Default: for ever
     - `name`: the name in the journal. Default: the function's
     """
     check_options(options, StepOptions.__slots__, "@step")

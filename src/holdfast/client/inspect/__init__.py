@@ -7,6 +7,6 @@ HTTP API serialises them.
     story.py      everything that is known of one run
     objects.py    runs, events, entries and stories as programs read them
     findings.py   what is wrong with store, workers and runs
-    managers.py   what is wrong with a lease manager, and where it and the store disagree
+    managers.py   a lease manager: who answers for it, who holds what, where it and the store disagree
     room.py       where the room goes, and what a sweep takes
 """

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from holdfast.client.client import Client
 from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.limits import limit_findings
 from holdfast.client.inspect.schedules import schedule_findings
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import format_duration
 from holdfast.core.plurals import counted
-from holdfast.core.recovery import Recovery, decode_recovery
+from holdfast.core.recovery import Kind, Recovery, decode_recovery
 from holdfast.core.status import Status
 from holdfast.ports.condition import Backlog, Diagnosable, FindsDamage
 from holdfast.ports.leases import WorkerRow
@@ -21,6 +22,17 @@ from holdfast.ports.runs import Filter
 LONG_WAIT = timedelta(minutes=1)
 LARGE_SKEW = timedelta(seconds=1)
 LISTED = 5
+
+
+_MET: Mapping[Kind, Callable[[int], str]] = {
+    "own": lambda count: f"took back {counted(count, 'run')} of its earlier process",
+    "taken over": lambda count: f"took over {counted(count, 'run')} of workers that were gone",
+    "contended": lambda count: f"left {counted(count, 'run')} to workers that had them first",
+    "missing definition": lambda count: f"put off {counted(count, 'run')} whose code it does not have",
+    "undecodable": lambda count: f"paused {counted(count, 'run')} that cannot be read",
+    "failed": lambda count: f"could not resume {counted(count, 'run')}",
+}
+"""What a worker's recovery met, in words."""
 
 
 async def store_findings(client: Client) -> AsyncIterator[Finding]:
@@ -49,6 +61,8 @@ async def store_findings(client: Client) -> AsyncIterator[Finding]:
         for finding in _waiting(await store.backlog(), workers, store.clock.now()):
             yield finding
     async for finding in schedule_findings(client, workers):
+        yield finding
+    async for finding in limit_findings(client):
         yield finding
     async for finding in _suspects(client):
         yield finding
@@ -97,9 +111,9 @@ def worker_findings(workers: Sequence[WorkerRow], *, has_work: bool) -> Iterator
     for worker in live:
         recovery = decode_recovery(worker.recovery)
         if recovery.recent:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in recovery.counts.items())
+            kinds = ", ".join(_MET[kind](count) for kind, count in recovery.counts.items())
             state, named = _met(recovery)
-            yield Finding("recovery", state, f"{worker.worker} met {kinds}; {named}")
+            yield Finding("recovery", state, f"{worker.worker}: {kinds}; {named}")
         if recovery.left:
             yield Finding("threads", "warning", f"{worker.worker} {_left(recovery.left)}")
 

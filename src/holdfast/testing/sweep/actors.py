@@ -349,6 +349,9 @@ class _WatchedProgram:
     def has_begun(self) -> bool:
         return self._inner.has_begun
 
+    def objection(self, event: e.UpdateReceived) -> str | None:
+        return self._inner.objection(event)
+
     def activate(self, at: datetime, inputs: Sequence[e.Input]) -> list[c.Command]:
         with self._watch:
             commands = self._inner.activate(at, inputs)
@@ -361,6 +364,10 @@ class _WatchedProgram:
 
     def next_timer(self) -> datetime | None:
         return self._inner.next_timer()
+
+    @property
+    def is_plain(self) -> bool:
+        return self._inner.is_plain
 
     def due_timers(self, now: datetime) -> list[str]:
         return self._inner.due_timers(now)

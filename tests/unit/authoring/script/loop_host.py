@@ -117,7 +117,7 @@ class World:
         self.loop.now = until
 
     def unwind(self) -> bool:
-        return self.loop.unwind(self.pending.values(), Unwound)
+        return self.loop.unwind(self.pending.values, Unwound)
 
 
 def result_of(program: Callable[[World], Coroutine[Any, Any, Any]]) -> Any:

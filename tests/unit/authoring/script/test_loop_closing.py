@@ -151,7 +151,7 @@ def test_tasks_are_ended_in_the_order_they_were_created() -> None:
         await asyncio.gather(*(waits(number) for number in range(20)))
 
     world.start(program())
-    assert world.loop.unwind([], Unwound)
+    assert world.loop.unwind(list, Unwound)
     assert world.trace == list(range(20))
 
 

@@ -204,7 +204,8 @@ $$;
 -- time has a place in the order, the others have none. Runs that come before those taken and that no live worker can run are
 -- put off. Answers with one row that says when the next run comes due and what was put off (ids and notes in turn), then
 -- the runs taken, in order. Locks exactly the rows it takes or puts off; what others have locked it passes over. Raises the
--- epoch: the previous holder's commits are fenced from here on. `takes` false: only says what it would take.
+-- epoch: the previous holder's commits are fenced from here on. `takes` false: only says what it would take, and locks none
+-- of it: a worker that has asked its lease manager claims the run in that very moment, and would pass over it.
 CREATE OR REPLACE FUNCTION claim(
     given bigint, given_boot text, given_second bigint, own text, own_worker text, queues text[], workflows text[],
     versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean, shares text[],
@@ -243,10 +244,18 @@ BEGIN
     IF true = ANY (are_suspects)
         AND NOT EXISTS (SELECT 1 FROM runs WHERE deaths > 0 AND instance = own AND instance <> '' AND claims > 0)
     THEN
-        SELECT runs.no INTO suspect
-        FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
-        WHERE c.mine AND deaths > 0 AND instance = '' AND status IN ('pending', 'running') AND runs.available_at <= moment
-        ORDER BY c.place LIMIT 1 FOR NO KEY UPDATE OF runs SKIP LOCKED;
+        IF takes THEN
+            SELECT runs.no INTO suspect
+            FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
+            WHERE c.mine AND deaths > 0 AND instance = '' AND status IN ('pending', 'running') AND runs.available_at <= moment
+            ORDER BY c.place LIMIT 1 FOR NO KEY UPDATE OF runs SKIP LOCKED;
+        ELSE
+            SELECT runs.no INTO suspect
+            FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
+            WHERE c.mine AND deaths > 0 AND instance = '' AND status IN ('pending', 'running')
+                AND runs.available_at <= moment
+            ORDER BY c.place LIMIT 1;
+        END IF;
     END IF;
     SELECT array_agg(o.no ORDER BY o.turn, o.place), array_agg(o.mine ORDER BY o.turn, o.place),
         array_agg(o.available_at ORDER BY o.turn, o.place)
@@ -258,12 +267,21 @@ BEGIN
             AS c(no, mine, is_suspect, available_at, workflow, place)
         LEFT JOIN unnest(shares, ahead) AS lead(share, turns) ON lead.share = c.workflow
         WHERE NOT (c.mine AND c.is_suspect) OR c.no = suspect) AS o;
-    taken := ARRAY(
-        SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
-        WHERE c.mine AND instance = '' AND status NOT IN ('paused', 'completed', 'failed', 'cancelled')
-            AND runs.available_at <= moment
-            AND (deaths = 0 OR runs.no = suspect)
-        ORDER BY c.place LIMIT most FOR NO KEY UPDATE OF runs SKIP LOCKED);
+    IF takes THEN
+        taken := ARRAY(
+            SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
+            WHERE c.mine AND instance = '' AND status NOT IN ('paused', 'completed', 'failed', 'cancelled')
+                AND runs.available_at <= moment
+                AND (deaths = 0 OR runs.no = suspect)
+            ORDER BY c.place LIMIT most FOR NO KEY UPDATE OF runs SKIP LOCKED);
+    ELSE
+        taken := ARRAY(
+            SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
+            WHERE c.mine AND instance = '' AND status NOT IN ('paused', 'completed', 'failed', 'cancelled')
+                AND runs.available_at <= moment
+                AND (deaths = 0 OR runs.no = suspect)
+            ORDER BY c.place LIMIT most);
+    END IF;
     last_place := CASE
         WHEN cardinality(taken) = most THEN coalesce(array_position(candidates, taken[most]), 0)
         ELSE cardinality(candidates) + 1 END;
