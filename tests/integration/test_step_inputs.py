@@ -155,9 +155,13 @@ async def tools(query: str) -> str:
     return await step(search, name="tool-search")(query)
 
 
+def finds(text: str) -> str:
+    return f"found {text}"
+
+
 def test_a_step_made_on_the_spot_is_faked_by_its_name(sim: Sim) -> None:
     """Promise: the fake gets the arguments, is journaled as the step, and notes its calls."""
-    found = Fake.named("tool-search", lambda text: f"found {text}")
+    found = Fake.named("tool-search", finds)
     sim.use(found)
     assert sim.start(tools("cats")).result() == "found cats"
     assert found.calls == [{"text": "cats"}]
@@ -165,7 +169,7 @@ def test_a_step_made_on_the_spot_is_faked_by_its_name(sim: Sim) -> None:
 
 
 def test_a_fake_by_name_in_a_sweep() -> None:
-    crash_sweep(tools("cats"), fakes=[Fake.named("tool-search", lambda text: text)]).assert_ok()
+    crash_sweep(tools("cats"), fakes=[Fake.named("tool-search", finds)]).assert_ok()
 
 
 def test_an_async_fake_by_name_may_fail(sim: Sim) -> None:

@@ -160,7 +160,8 @@ def test_a_transaction_writes_nothing_else(sim: Sim, tmp_path: Any) -> None:
 async def test_wrong_ways_to_read(world: World) -> None:
     async with world.serving(chat) as app:
         run = await app.start(chat("a"))
-        for how in ({"after": -2}, {"after": "1"}, {"after": True}, {"only": "open"}):
+        wrong: list[dict[str, Any]] = [{"after": -2}, {"after": "1"}, {"after": True}, {"only": "open"}]
+        for how in wrong:
             with pytest.raises(InvalidInput):
                 await all_of(run, **how)
         with pytest.raises(InvalidInput, match="a Stream is needed"):

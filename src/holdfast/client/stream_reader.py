@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from holdfast.authoring.handle import Part
 from holdfast.authoring.script.context import find_program
-from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.stream import Sent
 from holdfast.client.stream_page import RawPart, SharedPage
 from holdfast.errors import InvalidInput, NotAllowedHere, RunNotFound
@@ -56,7 +55,8 @@ async def raw_now(client: Access, run: str, name: str, after: int = -1, only: On
 
 def checked(stream: Sent[T]) -> Sent[T]:
     """The stream, if it is one."""
-    if not is_a(stream, Sent):
+    given: object = stream
+    if not isinstance(given, Sent):
         raise InvalidInput(f'run.read({stream!r}): a Stream is needed, such as Stream[str]("tokens")')
     return stream
 
