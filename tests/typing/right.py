@@ -27,6 +27,7 @@ from holdfast import (
     Limit,
     Machine,
     More,
+    Part,
     Permanent,
     Receipt,
     Retry,
@@ -38,6 +39,7 @@ from holdfast import (
     ScheduleView,
     Signal,
     Status,
+    Stream,
     Topic,
     Update,
     continue_as,
@@ -90,6 +92,7 @@ either = Signal[int | None]("either")
 choice = Signal[Literal["yes", "no"]]("choice")
 paid = Topic[Order]("orders.paid")
 progress = RunVar[str]("progress")
+tokens = Stream[str]("tokens")
 
 
 @resource
@@ -159,6 +162,7 @@ async def fulfil(order: Order) -> str:
     async with saga():
         payment = assert_type(await charge(order), str)
         progress.set(f"charged {payment}")
+        assert_type(tokens.send(payment), None)
         if not assert_type(await approved.wait(timeout="3d", default=False), bool):
             raise NotApproved(order.id)
         assert_type(await approved.wait(), bool)
@@ -207,7 +211,7 @@ async def elsewhere(order: Order) -> int:
     raise NotImplementedError
 
 
-made = step(charge.function, name="mail")
+made = step(charge.function, name="mail", compare=False, input="hash")
 call: Call[str] = fulfil(Order("1", 2))
 app = App("memory://", workflows=[fulfil, ship, reprice, forever])
 
@@ -218,6 +222,12 @@ async def main(order: Order) -> None:
     await run.signal(approved, True)
     assert_type(await run.status(), Status)
     assert_type(await run.get(progress), str | None)
+    async for part in run.read(tokens, after=3, only="completed"):
+        assert_type(part, Part[str])
+        assert_type(part.value, str)
+        assert_type((part.step, part.attempt, part.offset), tuple[str, int, int])
+    async for part in run.read(tokens, after=Part("x", "", 1, 0)):
+        assert_type(part.state, Literal["open", "completed", "superseded"])
     assert_type(await run.result(timeout="1m"), str)
     await run.cancel(reason="customer left")
     same = assert_type(await app.get("order-42", fulfil), Run[str])
@@ -282,6 +292,8 @@ def test_order(sim: Sim) -> None:
     assert assert_type(run.result(), str) == "shipped"
     assert assert_type(run.status(), Status) is Status.COMPLETED
     assert_type(run.get(progress), str | None)
+    for part in run.read(tokens):
+        assert_type(part, Part[str])
     assert_type(sim.now, datetime)
     assert_type(sim.publish(paid, Order("1", 2)), list[str])
     assert_type(sim.start(nightly.call(pages=3)), SimRun[int])

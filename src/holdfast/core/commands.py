@@ -259,8 +259,11 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
 
 
 def _record_step(command: RunStep, blobs: dict[str, bytes]) -> events.StepScheduled:
-    value, blob, refs = carry(command.args, blobs)
-    name = command.spec.name
+    name, hashed = command.spec.name, ""
+    if command.spec.input == "hash":
+        value, blob, refs, hashed = events.NULL, "", references_in(command.args), hash_of(command.args)
+    else:
+        value, blob, refs = carry(command.args, blobs)
     return events.StepScheduled(
         key=command.key,
         step="" if name == command.key else name,
@@ -269,6 +272,7 @@ def _record_step(command: RunStep, blobs: dict[str, bytes]) -> events.StepSchedu
         refs=refs,
         undo=command.undo,
         undoes=command.undoes,
+        hashed=hashed,
     )
 
 

@@ -90,7 +90,7 @@ class Streaming(ABC):
                 ((no, epoch, is_ended),) = found
                 rows = [StoredParts(*row) for row in fetch(connection, ROWS, (no, name, after + 1, limit))]
                 spans = fetch(connection, SPANS, (no, name, rows[0].first, rows[-1].end)) if rows else []
-                return StreamPage(rows, [StoredSpan(*span[:4], bool(span[4])) for span in spans], epoch, bool(is_ended))
+                return StreamPage(rows, [_span(*span) for span in spans], epoch, bool(is_ended))
 
         return self._read(ask)
 
@@ -117,6 +117,10 @@ class Streaming(ABC):
             return {name: fetch(connection, END, (numbers[0][0], name))[0][0] for (name,) in names}
 
         return self._read(ask)
+
+
+def _span(step: str, attempt: int, first: int, end: int, is_completed: int) -> StoredSpan:
+    return StoredSpan(step, attempt, first, end, bool(is_completed))
 
 
 def _append_all(transaction: Transaction, batch: Sequence[Flush]) -> list[Appending]:
