@@ -43,7 +43,8 @@ class QueueGate:
         self._chosen = chosen
         found = transaction.row(sql.GATE, (queue,)) or (b"{}", 0, 0)
         self._gate = decoded_gate(found[0])
-        self._time, self._until = found[1:]
+        self._time: int = found[1]
+        self._until: int = found[2]
         self.next_at: int | None = None
         self.picks: list[Pick[Candidate]] = self._admitted()
 
