@@ -49,8 +49,10 @@ def is_run(block: Block) -> bool:
 
 
 def lines_of(block: Block) -> list[str]:
-    """The commands of a block, without their comments."""
+    """The commands of a block. In a `console` those with a prompt: the others are what they print."""
     whole = block.text.replace("\\\n", " ").split("\n")
+    if block.info[0] == "console":
+        whole = [line for line in whole if line.startswith("$ ")]
     return [line.removeprefix("$ ").strip() for line in whole if line.strip() and not line.startswith("#")]
 
 

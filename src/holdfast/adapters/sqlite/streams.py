@@ -92,10 +92,10 @@ class Streaming(ABC):
             return StreamPage(rows, [_span(*span) for span in spans], epoch, bool(is_ended))
 
         def at_one_moment(connection: apsw.Connection) -> StreamPage | None:
-            page: StreamPage | None = None
+            found: list[StreamPage | None] = []
             with connection:
-                page = ask(connection)
-            return page
+                found.append(ask(connection))
+            return found[0]
 
         return self._read(at_one_moment)
 
