@@ -1,8 +1,8 @@
 """`python -m benchmarks.leases`: what leases by etcd and NATS cost beside the store's own, and how fast they grant.
 
-W1 to W4 in small, in turns, on PostgreSQL or SQLite: the ratio of two figures of the same round carries over to another
-machine. Then 10,000 runs of 100 workers: a batch of grants, grants one by one, and the recovery of one worker's runs.
-Each manager is one server of the tests.
+W1 to W4 in small, in turns, on PostgreSQL and SQLite: the ratio of two figures of the same round carries over to
+another machine. Then 10,000 runs of 100 workers: a batch of grants, grants one by one, and the recovery of one worker's
+runs. Each manager is one server of the tests.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from benchmarks.lease_section import RESULTS
+from benchmarks.machine import machine, versions
 from benchmarks.program import many, one
 from benchmarks.throughput import finished
 from holdfast import App
@@ -33,6 +35,7 @@ from tests.support.postgres import clean_url
 KINDS: Final = ("store", "etcd", "nats")
 TTL: Final = timedelta(seconds=60)
 WORKERS, RUNS_EACH, ONE_BY_ONE = 100, 100, 200
+SIZES: Final = {"w1": 500, "w2": 300, "w3": 50, "steps": 10, "w4": 50}
 
 
 def settings(kind: Any) -> LeaseSettings:
@@ -47,22 +50,23 @@ def settings(kind: Any) -> LeaseSettings:
 
 async def w1(app: App) -> float:
     """Seconds for a run of one step, of many at once."""
-    return await _timed(lambda: finished(app, [one(number) for number in range(500)])) / 500
+    return await _timed(lambda: finished(app, [one(number) for number in range(SIZES["w1"])])) / SIZES["w1"]
 
 
 async def w2(app: App) -> float:
     """Seconds for a step of one run."""
-    return await _timed(lambda: finished(app, [many(300)])) / 300
+    return await _timed(lambda: finished(app, [many(SIZES["w2"])])) / SIZES["w2"]
 
 
 async def w3(app: App) -> float:
     """Seconds for a step, of many runs at once."""
-    return await _timed(lambda: finished(app, [many(10)] * 50)) / 500
+    runs = [many(SIZES["steps"])] * SIZES["w3"]
+    return await _timed(lambda: finished(app, runs)) / (SIZES["w3"] * SIZES["steps"])
 
 
 async def w4(app: App) -> float:
     """Seconds from start to result, one run after the other, the median."""
-    taken = [await _timed(lambda: finished(app, [one(1)])) for _ in range(50)]
+    taken = [await _timed(lambda: finished(app, [one(1)])) for _ in range(SIZES["w4"])]
     return median(taken)
 
 
@@ -75,8 +79,8 @@ async def _timed(work: Callable[[], Awaitable[object]]) -> float:
     return time.perf_counter() - began
 
 
-async def costs(store: str, rounds: int) -> dict[str, float]:
-    """Milliseconds with the store's own leases, and how many times as long each takes with a manager."""
+async def costs(store: str, rounds: int) -> dict[str, dict[str, dict[str, float]]]:
+    """By workload: milliseconds with the store's own leases, and how many times as long it takes with a manager."""
     found: dict[tuple[str, str], list[float]] = {}
     for _ in range(rounds):
         for kind in KINDS:
@@ -88,13 +92,17 @@ async def costs(store: str, rounds: int) -> dict[str, float]:
                     await finished(app, [one(1)])
                     for name, measure in WORKLOADS.items():
                         found.setdefault((name, kind), []).append(await measure(app))
-    shown: dict[str, float] = {}
+    shown: dict[str, dict[str, dict[str, float]]] = {}
     for name in WORKLOADS:
-        shown[f"{name} store ms"] = round(median(found[name, "store"]) * 1000, 3)
+        base = found[name, "store"]
+        shown[name] = {"store": _spread([took * 1000 for took in base])}
         for kind in KINDS[1:]:
-            ratios = [took / base for took, base in zip(found[name, kind], found[name, "store"], strict=True)]
-            shown[f"{name} x {kind}"] = round(median(ratios), 2)
+            shown[name][kind] = _spread([took / by for took, by in zip(found[name, kind], base, strict=True)])
     return shown
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    return {"median": round(median(values), 3), "least": round(min(values), 3), "most": round(max(values), 3)}
 
 
 # -- grants ------------------------------------------------------------------------------------------------------------
@@ -110,11 +118,11 @@ async def granted(grants: OpenedGrants) -> dict[str, float]:
     singly = await _timed(lambda: _one_by_one(grants)) / ONE_BY_ONE
     stream = grants.orphans()
     assert stream is not None
-    told = asyncio.ensure_future(anext(stream))
-    await asyncio.sleep(2)  # until it has heard every key
+    await _listening(grants, stream)
     began = time.perf_counter()
     await grants.release_all("w7")
-    await told
+    while not (await anext(stream)).startswith("order-7-"):
+        pass
     pushed = time.perf_counter() - began
     await _all_granted(grants, runs[7], "w8")
     recovered = time.perf_counter() - began
@@ -122,11 +130,20 @@ async def granted(grants: OpenedGrants) -> dict[str, float]:
         await grants.release_all(f"w{worker}")
     await stream.aclose()  # type: ignore[attr-defined]
     return {
-        "ms for a grant, batched": round(batched * 1000, 3),
+        "ms for a grant, in batches of a hundred": round(batched * 1000, 3),
         "ms for a grant, one by one": round(singly * 1000, 3),
-        "ms to the push": round(pushed * 1000, 1),
-        "ms to the grants of 100 runs elsewhere": round(recovered * 1000, 1),
+        "ms until the first of 100 runs is told to others": round(pushed * 1000, 1),
+        "ms until another worker has the grants of all 100": round(recovered * 1000, 1),
     }
+
+
+async def _listening(grants: OpenedGrants, stream: AsyncIterator[str]) -> None:
+    """Until the stream has heard of every key: it tells of one that comes and goes."""
+    told = asyncio.ensure_future(anext(stream))
+    while not told.done():
+        await grants.acquire("probe", "w0", TTL)
+        await grants.release("probe", "w0")
+        await asyncio.wait([told], timeout=0.2)
 
 
 async def _all_granted(grants: OpenedGrants, runs: Sequence[str], worker: str) -> None:
@@ -139,21 +156,34 @@ async def _one_by_one(grants: OpenedGrants) -> None:
         await grants.acquire(f"single-{number}", "w0", TTL)
 
 
-async def main(store: str, rounds: int) -> None:
-    found: dict[str, Any] = {"load before": os.getloadavg()[0]}
+async def main(stores: Sequence[str], rounds: int, *, is_recorded: bool) -> None:
+    machine_before = machine()
+    grants: dict[str, dict[str, float]] = {}
     for kind in ("etcd", "nats"):
-        grants = await open_grants(settings(kind), TTL)
-        assert grants is not None
-        await grants.own(1)
-        found[kind] = await granted(grants)
-        await grants.close()
-    found[store] = await costs(store, rounds)
-    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        opened = await open_grants(settings(kind), TTL)
+        assert opened is not None
+        await opened.own(1)
+        grants[kind] = await granted(opened)
+        await opened.close()
+    found: dict[str, Any] = {
+        "rounds": rounds,
+        "sizes": {**SIZES, "workers": WORKERS, "grants": WORKERS * RUNS_EACH},
+        "grants": grants,
+        "costs": {store: await costs(store, rounds) for store in stores},
+    }
+    load_after = str(round(os.getloadavg()[0], 1))
+    found["machine"] = {**machine_before, "python": versions()["python"], "load_after": load_after}
+    text = json.dumps(found, indent=2) + "\n"
+    sys.stdout.write(text)
+    if is_recorded:
+        RESULTS.write_text(text, encoding="utf-8")
+        sys.stdout.write("== written; `python3 dev.py bench --render` makes the page anew\n")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.leases", description=__doc__)
-    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="postgresql")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--store", choices=["sqlite", "postgresql"], action="append", help="this one; may be repeated")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--record", action="store_true", help="write leases.json, which the page is made from")
     given = parser.parse_args()
-    asyncio.run(main(given.store, given.rounds))
+    asyncio.run(main(given.store or ["postgresql", "sqlite"], given.rounds, is_recorded=given.record))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks import readme, split
+from benchmarks.lease_section import lease_section
 from benchmarks.peers import PEERS
 from benchmarks.report import HEADINGS, MISSED, Line, tables
 from benchmarks.scale import SCALES
@@ -67,8 +68,7 @@ _REPEAT = """\
 postgresql`, which starts a server of its own. `--only W1,W4` and `--quick` are for a
 look; `--profile W3` says where the time of a step goes. What a step costs in statements, syncs and hops between
 threads is counted by a test (`tests/unit/benchmarks/test_costs.py`), so that it cannot grow unnoticed.
-What leases by etcd or NATS cost beside the store's own is measured by `python -m benchmarks.leases`, see
-[the guide](../guides/leases.md#what-it-costs).
+`python -m benchmarks.leases --record` measures leases by etcd and NATS, about ten minutes.
 """
 
 NOTES: dict[str, str] = {
@@ -169,6 +169,7 @@ def render(everything: Mapping[str, Any]) -> str:
             _OPENING.format(**facts),
             *_section(results, NOTES, "##"),
             *([_ON_POSTGRESQL, *_section(other, NOTES_ON_POSTGRESQL, "###")] if other else ()),
+            *lease_section(),
             _WORKLOADS.format(**facts),
             *([split.render(results["split"], _machine_of_split(results))] if "split" in results else ()),
             _REPEAT,

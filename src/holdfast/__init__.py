@@ -20,19 +20,23 @@ if TYPE_CHECKING:
     from holdfast.authoring.flow.builder import FlowBuilder
     from holdfast.authoring.flow.flow_file import load_flow
     from holdfast.authoring.flow.workflow import Flow
-    from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
+    from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
     from holdfast.authoring.hook import Hook
+    from holdfast.authoring.limit import Limit
     from holdfast.authoring.machine.breaker import Breaker
     from holdfast.authoring.machine.joins import Join
     from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
     from holdfast.authoring.machine.observers import LoggingObserver, Observer
     from holdfast.authoring.schedule import Schedule
+    from holdfast.authoring.script.ask import Ask
     from holdfast.authoring.script.channels import RunVar, Signal, Topic
     from holdfast.authoring.script.children import start
     from holdfast.authoring.script.receipts import Receipt
     from holdfast.authoring.script.resources import resource
     from holdfast.authoring.script.sagas import saga
     from holdfast.authoring.script.steps import step
+    from holdfast.authoring.script.stream import Stream
+    from holdfast.authoring.script.update import Update
     from holdfast.authoring.script.verbs import (
         Current,
         continue_as,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
         patched,
         put_blob,
         rng,
+        set_attributes,
         sleep,
         transaction,
         uuid4,
@@ -66,6 +71,8 @@ if TYPE_CHECKING:
         InvalidFlow,
         InvalidItem,
         ItemsFailed,
+        LimitNotFound,
+        LimitReached,
         NotInRun,
         OutcomeUnknown,
         Permanent,
@@ -79,6 +86,10 @@ if TYPE_CHECKING:
         StateFailed,
         StepFailed,
         StepLimitExceeded,
+        StreamFull,
+        UpdateRefused,
+        UpdateTimeout,
+        UpdateUnanswered,
     )
     from holdfast.ports.facts import Fact
     from holdfast.standalone.machine import Machine
@@ -88,6 +99,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Again",
     "App",
+    "Ask",
     "Batch",
     "BlobRef",
     "Breaker",
@@ -109,6 +121,9 @@ __all__ = [
     "ItemsFailed",
     "Join",
     "JournalEvent",
+    "Limit",
+    "LimitNotFound",
+    "LimitReached",
     "LogRow",
     "LoggingObserver",
     "Machine",
@@ -118,6 +133,7 @@ __all__ = [
     "NotInRun",
     "Observer",
     "OutcomeUnknown",
+    "Part",
     "Permanent",
     "Receipt",
     "ResultTimeout",
@@ -140,7 +156,13 @@ __all__ = [
     "StepFailed",
     "StepLimitExceeded",
     "StoredMessage",
+    "Stream",
+    "StreamFull",
     "Topic",
+    "Update",
+    "UpdateRefused",
+    "UpdateTimeout",
+    "UpdateUnanswered",
     "Window",
     "continue_as",
     "current",
@@ -156,6 +178,7 @@ __all__ = [
     "resource",
     "rng",
     "saga",
+    "set_attributes",
     "sleep",
     "start",
     "step",
@@ -167,24 +190,29 @@ __all__ = [
 _HOMES = {
     "holdfast.app": "App",
     "holdfast.authoring.batch.batch_plan": "Counts",
-    "holdfast.authoring.handle": "JournalEvent Run RunView StoredMessage",
+    "holdfast.authoring.handle": "JournalEvent Part Run RunView StoredMessage",
     "holdfast.authoring.hook": "Hook",
     "holdfast.authoring.flow.builder": "FlowBuilder",
     "holdfast.authoring.flow.flow_file": "load_flow",
     "holdfast.authoring.flow.workflow": "Flow",
+    "holdfast.authoring.limit": "Limit",
     "holdfast.authoring.machine.breaker": "Breaker",
     "holdfast.authoring.machine.joins": "Join",
     "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
     "holdfast.authoring.machine.observers": "LoggingObserver Observer",
     "holdfast.authoring.schedule": "Schedule",
+    "holdfast.authoring.script.ask": "Ask",
+    "holdfast.authoring.script.update": "Update",
     "holdfast.authoring.script.channels": "RunVar Signal Topic",
     "holdfast.authoring.script.receipts": "Receipt",
     "holdfast.authoring.script.children": "start",
     "holdfast.authoring.script.resources": "resource",
     "holdfast.authoring.script.sagas": "saga",
     "holdfast.authoring.script.steps": "step",
+    "holdfast.authoring.script.stream": "Stream",
     "holdfast.authoring.script.verbs": (
-        "Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep transaction uuid4"
+        "Current continue_as current each get_blob heartbeat log now patched put_blob rng set_attributes sleep "
+        "transaction uuid4"
     ),
     "holdfast.authoring.script.workflows": "Call remote workflow",
     "holdfast.client.batches": "Batch",
@@ -198,9 +226,10 @@ _HOMES = {
     "holdfast.ports.facts": "Fact",
     "holdfast.standalone.machine": "Machine",
     "holdfast.errors": (
-        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed NotInRun "
-        "OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled RunFailed RunFinished RunNotFound "
-        "ScheduleNotFound StateFailed StepFailed StepLimitExceeded"
+        "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed "
+        "LimitNotFound LimitReached NotInRun OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled "
+        "RunFailed RunFinished RunNotFound ScheduleNotFound StateFailed StepFailed StepLimitExceeded StreamFull "
+        "UpdateRefused UpdateTimeout UpdateUnanswered"
     ),
 }
 """Where each public name lives."""

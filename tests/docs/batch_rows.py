@@ -14,7 +14,3 @@ ROWS: dict[str, str] = {
     "stepflow.X1": "one run, N items; the failure of one touches no other; an empty batch completes",
     "stepflow.X9": "depth-first: an item keeps its place until it has ended; breadth-first: grouped by step (ADR 0030)",
 }
-
-DECISIONS: dict[str, str] = {
-    "stepflow.M14": "an item's result is never recorded from outside: it is the end of the item's own run (ADR 0025)",
-}

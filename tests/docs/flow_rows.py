@@ -13,14 +13,3 @@ ROWS: dict[str, str] = {
     "stepflow.X6": "a failed step fails the run or has a value instead; a skip passes to what needs the step",
     "stepflow.X10": "nothing running, nothing ready and no end is an error, never a hang",
 }
-
-DECISIONS: dict[str, str] = {
-    "stem.S31": "decorated functions and flow files give the same specs and manifest; there is no code generation",
-    "stepflow.B4": "as B1 and B3: definitions, large payloads and steps' own data are blobs, each of its kind",
-    "stepflow.M8": "a run has the statuses of every run; what its steps do is read from the journal (ADR 0024)",
-    "stepflow.X5": "one budget for each step, as `Retry` says; attempts that were cut off cost none (openworkflow.O77)",
-    "stepflow.X7": "bodies run in the worker, whose one heartbeat keeps them; a step's timeout is its own",
-    "stepflow.X8": "`run.follow(after=…)`; cancel reaches the worker (openworkflow.O84), `gc` refuses live trees",
-    "stepflow.X11": "an error in a body is that step's outcome; a turn that is not accepted leaves the run to the next "
-    "holder (stepflow.J13)",
-}

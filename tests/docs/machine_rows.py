@@ -72,24 +72,3 @@ ROWS: dict[str, str] = {
     "traps.A3": "a cursor belongs to its visit",
     "traps.A4": "when the log is cleared and when it is kept",
 }
-
-DECISIONS: dict[str, str] = {
-    "cano.K5": "the version is text as for all workflows, '' if there is none; a row also has its visit (ADR 0019)",
-    "cano.K6": "two kinds more: the beginning of a rollback and each finished undo; unknown kinds are refused",
-    "cano.K7": "the embedded store is SQLite: `app.logs()` puts a standalone machine on any Holdfast store",
-    "cano.F12": "a process that loses a row to another undoes nothing: the winner continues",
-    "cano.Z7": "by replacement: what the resumed visit completes again replaces what it had completed; if it fails "
-    "this time, what the log holds is still undone (ADR 0019)",
-    "cano.S3": "each undo has its own policy, the machine's or ten attempts, not one try",
-    "cano.T1": "one policy for steps and states: ten attempts by default; the count of attempts is in "
-    "StateFailed, there is no error of its own for spent retries",
-    "cano.T8": "a resumed timer waits only the rest",
-    "cano.T9": "finished items keep their result; load and the handler are tried each under the state's policy",
-    "cano.T11": "errors concern a window, not an item: a window is what takes effect",
-    "cano.T12": "partial(n) and quorum(n) follow one rule: n successes",
-    "cano.T18": "Holdfast's own tree (errors.py) instead of categories: StateFailed wraps, its __cause__ is the error",
-    "cano.T20": "decorators instead of a builder; a second handler for a state is an error, not a replacement",
-    "cano.T16": "waits for schedules",
-    "cano.T17": "waits for schedules: each scheduled run has its own id",
-    "cano.T21": "waits for limits",
-}

@@ -1,4 +1,4 @@
-"""The rows of behaviour Holdfast owes, in its own words, and the decisions that replace some of them.
+"""The rows of behaviour Holdfast owes, in its own words, and the decisions that replace some of them (`deviations`).
 
 The rows come from the two systems whose documents this part of Holdfast started from (OpenWorkflow, Vectorbea) and from
 the list of places where re-implementations usually fail (traps A: Stepflow and Cano, B: OpenWorkflow, Stem, Vectorbea).
@@ -10,6 +10,7 @@ A test names the rows it shows with `@pytest.mark.spec("openworkflow.O42")`.
 from __future__ import annotations
 
 from tests.docs import batch_rows, flow_rows, machine_rows, storage_rows
+from tests.docs.deviations import DEVIATIONS
 
 ROWS: dict[str, str] = {
     "openworkflow.O1": "no server: client and workers meet in the store, which is queue and log",
@@ -140,12 +141,5 @@ ROWS: dict[str, str] = {
     **flow_rows.ROWS,
 }
 
-DECISIONS: dict[str, str] = {
-    "openworkflow.O96": "the run is paused as diverged with both sides shown, and nothing is executed (tests below)",
-    "vectorbea.V8": "scripts are pinned to their version; the code hash is recorded and shown, and replay decides",
-    "vectorbea.V16": "group commit: turns that are ready together share one transaction and one fsync (ADR 0005)",
-    **storage_rows.DECISIONS,
-    **machine_rows.DECISIONS,
-    **batch_rows.DECISIONS,
-    **flow_rows.DECISIONS,
-}
+DECISIONS: dict[str, str] = {row: deviation.instead for row, deviation in DEVIATIONS.items()}
+"""What Holdfast does instead, see `deviations`."""

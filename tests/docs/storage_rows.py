@@ -82,12 +82,3 @@ ROWS: dict[str, str] = {
     "stem.S30": "a run keeps the id of the codec it was encoded with",
     "stem.S60": "runs are leased for a finite time, renewed while active, taken over after it",
 }
-
-DECISIONS: dict[str, str] = {
-    "stepflow.L14": "the store grants leases by default; `[leases]` names etcd or NATS, `App(leases=…)` any (ADR 0068)",
-    "stepflow.C4": "as stepflow.L14: by configuration the store, etcd or NATS, or with the app",
-    "stepflow.B2": "an unknown name is `BlobNotFound`: the caller has it from a journal; its `blob_kind` is None",
-    "stepflow.C7": "advice: versions are pinned, and steps own their idempotency (docs/guides)",
-    "stem.S1": "the run table is the queue: there is no broker, and a background task is a run of one step",
-    "stem.S2": "`App` is the composition root: definitions, the store with its inbox and topics, client and workers",
-}

@@ -119,6 +119,7 @@ def _declared() -> Any:
     return declared
 
 
+@pytest.mark.spec("openworkflow.O91")
 @pytest.mark.parametrize("order", [0, 1])
 async def test_a_declaration_stands_back_for_its_definition(world: World, order: int) -> None:
     """Promise: modules that break an import cycle with `@remote` can be served by one app, in any order."""
@@ -135,6 +136,7 @@ async def test_a_declaration_stands_back_for_its_definition(world: World, order:
         assert await (await app.start(declared("you"))).result("10s") == "hello you"
 
 
+@pytest.mark.spec("openworkflow.O91")
 async def test_a_process_with_only_declarations_starts_and_reads(world: World) -> None:
     """Promise: a client without the code gets typed results; its worker takes nothing it cannot advance."""
     declared = _declared()

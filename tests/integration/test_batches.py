@@ -134,12 +134,15 @@ async def test_items_come_by_index_or_as_they_complete(world: World) -> None:
         batch = await app.start_batch(waits, orders(4), concurrency=4)
         await world.until(lambda: len(ledger.begun) == 4)
         wanted = [2, 0, 3, 1]
+        by_index = batch.items()
+        first = asyncio.ensure_future(anext(by_index))
         by_completion = batch.items(order="completion")
         for number in wanted:
             await (await app.get((await batch.item(number)).run)).signal(go, True)
             async with asyncio.timeout(60):
                 item = await anext(by_completion)
             assert (item.index, item.result) == (number, number)
+        assert [(await first).index, *[item.index async for item in by_index]] == [0, 1, 2, 3]
         assert [item.index async for item in batch.items(order="completion")] == wanted
         assert [item.index for item in await ended(batch)] == [0, 1, 2, 3]
         with pytest.raises(InvalidInput, match="order="):

@@ -67,8 +67,7 @@ def test_the_list_of_commands_loads_little_beside_click(place: Place) -> None:
     """Contract: `holdfast --help` takes at most 150 ms of processor. Modules are counted, since machines differ."""
     count = "import sys; print(len(sys.modules), *sys.modules, file=sys.stderr)"
     asked = (
-        "sys.argv = ['holdfast', '--help']\nfrom holdfast.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    "
+        "sys.argv = ['holdfast', '--help']\nfrom holdfast.cli import main\ntry:\n    main()\nexcept SystemExit:\n    "
     )
     clicks = "import click, click._textwrap, shutil"  # what a program of click with a help page loads
     counts: list[int] = []

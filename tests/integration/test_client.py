@@ -92,7 +92,7 @@ async def test_an_id_of_another_workflow_is_a_conflict(world: World) -> None:
         await app.get("mine", other)
 
 
-@pytest.mark.spec("openworkflow.O93")
+@pytest.mark.spec("openworkflow.O93", "openworkflow.O92")
 async def test_ten_starts_with_one_key_are_one_run(world: World) -> None:
     """Promise: any number of concurrent starts with one key collapse to one run; without a key each is its own."""
     async with world.serving(double) as app:
@@ -145,6 +145,7 @@ async def test_result_raises_how_it_ended(world: World) -> None:
         run = await app.start(double(2))
         await run.result("10s")
         assert await run.result(0) == 4
+        assert await (await app.get(run.id, double)).result(0) == 4
         failed = await app.start(fails())
         with pytest.raises(RunFailed, match="why") as error:
             await failed.result("10s")
@@ -286,11 +287,15 @@ async def test_following_a_run(world: World) -> None:
         return await one(1) + await go.wait() + await one(2)
 
     async with world.serving(work) as app:
+        began = world.store.clock.now()
         run = await app.start(work())
         seen: list[tuple[int, int, int, str]] = []
 
         async def follow() -> None:
-            seen.extend([(x.seq, x.ordinal, x.index, x.type) async for x in run.follow()])
+            async for x in run.follow():
+                assert (x.run, x.root) == (run.id, run.id)
+                assert began <= x.at <= world.store.clock.now()
+                seen.append((x.seq, x.ordinal, x.index, x.type))
 
         task = asyncio.create_task(follow())
         await world.until_parked(run)
@@ -342,6 +347,7 @@ async def test_bad_input_is_refused_before_anything_is_written(
     assert [view async for view in app.runs()] == []
 
 
+@pytest.mark.spec("openworkflow.O98")
 async def test_bad_arguments_are_refused_at_the_call(world: World) -> None:
     """Promise: wrong number or type of arguments never reach the store."""
     with pytest.raises(InvalidInput):

@@ -192,7 +192,7 @@ async def test_a_step_is_recorded_before_its_body_begins(still: World, when: Whe
     assert attempts == [1 if when == "before" else 2]
 
 
-@pytest.mark.spec("stepflow.W6", "stepflow.R10")
+@pytest.mark.spec("stepflow.W6", "stepflow.R10", "vectorbea.V14", "openworkflow.O41")
 @BOTH
 async def test_an_outcome_is_recorded_before_what_follows_from_it(still: World, when: When) -> None:
     """Promise: cut off around a step's outcome, the next step has not begun; a recorded outcome is not done again."""

@@ -20,7 +20,7 @@ async def waits() -> int:
     return await go.wait()
 
 
-@pytest.mark.spec("openworkflow.O22", "openworkflow.O81")
+@pytest.mark.spec("openworkflow.O22", "openworkflow.O81", "openworkflow.O92")
 async def test_a_run_past_its_deadline_never_begins(still: World) -> None:
     """Promise: its code is not called; it fails with the deadline's error."""
     ran: list[int] = []

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,39 +12,24 @@ import pytest
 from holdfast import App, step, workflow
 from holdfast.adapters.etcd import Connection, EtcdGrants
 from holdfast.adapters.etcd.connection import rpc
+from holdfast.adapters.etcd.keys import below
 from holdfast.adapters.leases import Endpoints
 from holdfast.client.inspect.managers import lease_findings
 from holdfast.config import Configuration, LeaseSettings
-from holdfast.errors import HoldfastError, InvalidConfig, StoreRefused, StoreUnavailable
-from holdfast.extras import install_command
+from holdfast.errors import StoreUnavailable
 from holdfast.ports.grants import Grant, OwnedBy
 from holdfast.ports.store import Store
-from holdfast.stores import open_grants, open_store
+from holdfast.stores import lease_service_report, open_grants, open_store
+from tests.chaos.leased_fleet import Cluster
 from tests.support import etcd
 from tests.support.etcd_guard import EtcdServer
 from tests.support.grants import Stage
 from tests.support.guard import free_port
-
-TTL = timedelta(seconds=3)
+from tests.support.managers import TTL, refused, until
 
 
 def settings(*addresses: str, **options: str) -> LeaseSettings:
     return LeaseSettings(type="etcd", endpoints=addresses, ttl=TTL, **options)  # type: ignore[arg-type]
-
-
-async def refused(given: LeaseSettings) -> str:
-    """Why such leases are refused; within seconds."""
-    async with asyncio.timeout(20):
-        with pytest.raises(HoldfastError) as error:
-            await open_grants(given, TTL)
-    assert isinstance(error.value, StoreRefused | InvalidConfig)
-    return str(error.value)
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
-        while not await holds():  # noqa: ASYNC110 - what another process does
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture
@@ -60,14 +42,6 @@ def server(tmp_path: Path) -> Iterator[EtcdServer]:
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------
-
-
-async def test_an_endpoint_on_which_nobody_answers_is_refused() -> None:
-    """Contract: with its address and the reason."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        assert f"{address}: " in await refused(settings(address))
 
 
 async def test_an_endpoint_that_answers_something_else_is_refused() -> None:
@@ -91,13 +65,6 @@ async def test_a_wrong_address_is_refused(address: str) -> None:
     assert 'such as "http://etcd-1:2379"' in await refused(settings(address))
 
 
-async def test_an_address_with_a_password_is_refused_and_not_shown() -> None:
-    """Contract: secrets do not stand in addresses."""
-    told = await refused(settings("http://me:hunter2@host:2379"))
-    assert "password_file" in told
-    assert "hunter2" not in told
-
-
 async def test_a_prefix_that_other_software_uses_is_refused() -> None:
     """Contract: the error names the key; nothing is written."""
     prefix = etcd.new_prefix()
@@ -109,27 +76,68 @@ async def test_a_prefix_that_other_software_uses_is_refused() -> None:
     connection.close()
 
 
-async def test_members_without_quorum_are_refused(tmp_path: Path) -> None:
-    """Contract: one of three answers, and the error says that there is no leader."""
+async def test_a_member_that_waits_for_the_others_is_refused(tmp_path: Path) -> None:
+    """Contract: the first of three to start does not listen before there is a quorum; the error names all three."""
     ports = {name: free_port() for name in ("one", "two", "three")}
     alone = EtcdServer(tmp_path, name="one", peer_port=ports["one"], peers=ports)
     alone.start(is_waited_for=False)
     try:
-        others = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
-        told = await refused(settings(alone.address, *others))
-        assert "no quorum" in told or "does not answer" in told
+        addresses = [alone.address, *(f"http://127.0.0.1:{free_port()}" for _ in range(2))]
+        told = await refused(settings(*addresses))
+        assert "etcd does not answer" in told
+        assert all(f"{address}: " in told for address in addresses)
     finally:
         alone.stop()
 
 
-async def test_a_login_is_made_and_made_again(server: EtcdServer, tmp_path: Path) -> None:
-    """Contract: user and password are needed, checked, and used anew when the token has run out."""
+async def test_members_without_quorum_are_refused(tmp_path: Path) -> None:
+    """Contract: one of three is left and answers, and the error says that there is no quorum."""
+    cluster = Cluster(tmp_path, "etcd")
+    try:
+        await cluster.start()
+        for member in cluster.members[1:]:
+            member.stop()
+        assert "the cluster has no quorum. Start the other members" in await refused(settings(*cluster.addresses))
+    finally:
+        cluster.stop()
+
+
+def with_users(server: EtcdServer, **roles: str) -> None:
+    """The server wants a login from now on. Each user has a role that may read and write below a prefix; that of root
+    may do everything. All have the same password."""
     connection = Connection(Endpoints(addresses=(server.address,)))
-    connection.call("AuthStub", "UserAdd", rpc.AuthUserAddRequest(name="root", password="hunter2"))
-    connection.call("AuthStub", "RoleAdd", rpc.AuthRoleAddRequest(name="root"))
-    connection.call("AuthStub", "UserGrantRole", rpc.AuthUserGrantRoleRequest(user="root", role="root"))
+    for name, prefix in {"root": "", **roles}.items():
+        connection.call("AuthStub", "UserAdd", rpc.AuthUserAddRequest(name=name, password="hunter2"))
+        connection.call("AuthStub", "RoleAdd", rpc.AuthRoleAddRequest(name=name))
+        connection.call("AuthStub", "UserGrantRole", rpc.AuthUserGrantRoleRequest(user=name, role=name))
+        if prefix:
+            span = below(prefix.encode())
+            may = rpc.Permission(permType=rpc.Permission.READWRITE, key=span.key, range_end=span.range_end)
+            connection.call("AuthStub", "RoleGrantPermission", rpc.AuthRoleGrantPermissionRequest(name=name, perm=may))
     connection.call("AuthStub", "AuthEnable", rpc.AuthEnableRequest())
     connection.close()
+
+
+async def test_a_user_of_the_prefix_alone_is_enough(server: EtcdServer, tmp_path: Path) -> None:
+    """Contract: what the guide grants to the role is all that workers and `doctor` need; another prefix is refused, and
+    the error says what the user needs."""
+    with_users(server, shop="shop/leases/")
+    password = tmp_path / "password"
+    password.write_text("hunter2")
+    login = {"user": "shop", "password_file": str(password)}
+    told = await refused(settings(server.address, prefix="other", **login))
+    assert "The user needs to read and write below the prefix" in told
+    given = settings(server.address, prefix="shop/leases", **login)
+    app = App(f"sqlite:///{tmp_path / 'a.db'}", workflows=[work], config=Configuration(leases=given))
+    async with app.worker(id="w1"):
+        assert await (await app.start(work(1))).result("30s") == 2
+        report = await lease_service_report(given, await app.client(), most=10)
+        assert (report.problem, [one.worker for one in report.holders]) == ("", ["w1"])
+
+
+async def test_a_login_is_made_and_made_again(server: EtcdServer, tmp_path: Path) -> None:
+    """Contract: user and password are needed, checked, and used anew when the token has run out."""
+    with_users(server)
     password = tmp_path / "password"
     assert "wants a login" in await refused(settings(server.address))
     assert "cannot be read" in await refused(settings(server.address, user="root", password_file=str(password)))
@@ -172,38 +180,7 @@ async def test_tls_has_to_fit(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_a_missing_extra_names_what_to_install() -> None:
-    """Contract: before anything is opened, with the command that brings it."""
-    code = (
-        "import sys; sys.modules['grpc'] = None\n"
-        "import asyncio, datetime\n"
-        "from holdfast.config import LeaseSettings\n"
-        "from holdfast.stores import open_grants\n"
-        "try: asyncio.run(open_grants(LeaseSettings(type='etcd'), datetime.timedelta(seconds=9)))\n"
-        "except Exception as error: print(type(error).__name__, error)\n"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.startswith("StoreRefused leases by etcd need aetcd and grpcio")
-    assert install_command("etcd") in found.stdout
-
-
 # -- granting ----------------------------------------------------------------------------------------------------------
-
-
-async def test_a_restarted_worker_gets_its_runs_back_at_once() -> None:
-    """Contract: the grants of its earlier instance are attached to its new lease, and outlive the old one."""
-    prefix = etcd.new_prefix()
-    earlier, later = etcd.new_grants(prefix=prefix), etcd.new_grants(prefix=prefix)
-    first = await earlier.acquire("r", "w1", TTL)
-    assert isinstance(first, Grant)
-    again = await later.acquire("r", "w1", TTL)
-    assert isinstance(again, Grant)
-    assert again.acquired_at == first.acquired_at
-    assert list(await earlier.release_all("w1")) == []
-    assert isinstance(await earlier.acquire("r", "w2", TTL), OwnedBy)
-    assert list(await later.release_all("w1")) == ["r"]
-    await earlier.close()
-    await later.close()
 
 
 async def test_hundreds_are_asked_for_in_a_few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,18 +294,3 @@ async def doubled(number: int) -> int:
 @workflow
 async def work(number: int) -> int:
     return await doubled(number)
-
-
-async def test_an_app_has_its_leases_from_etcd(tmp_path: Path) -> None:
-    """Contract: one section of configuration; runs are granted there, and nothing is left when the worker stops."""
-    prefix = etcd.new_prefix()
-    given = settings(*etcd.endpoints().addresses, prefix=prefix)
-    app = App(f"sqlite:///{tmp_path / 'a.db'}", workflows=[work], config=Configuration(leases=given))
-    looking = etcd.new_grants(prefix=prefix)
-    async with app.worker(id="w1"):
-        assert [one.worker for one in await looking.workers()] == ["w1"]
-        runs = [await app.start(work(number)) for number in range(20)]
-        assert [await run.result("30s") for run in runs] == [number * 2 for number in range(20)]
-    assert list(await looking.workers()) == []
-    assert dict(await looking.holders()) == {}
-    await looking.close()

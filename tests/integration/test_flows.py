@@ -166,6 +166,7 @@ class TestSkipping:
         {name: f"${{steps.{name}}}" for name in "bcdef"} | {"t": "t ${steps.b}"},
     )  # fmt: skip
 
+    @pytest.mark.spec("stepflow.X6")
     def test_a_skip_goes_on_to_whatever_needs_the_step(self) -> None:
         """Contract: as far as an else or a ?? that says what to use; a part of the output that is not there is null."""
         with Sim(served(self.SKIPS)) as sim:

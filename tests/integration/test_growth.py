@@ -169,6 +169,7 @@ async def test_a_snapshot_that_does_not_hold_is_ignored_and_reported(
     assert set(effects.values()) == {1}
 
 
+@pytest.mark.spec("stepflow.R16")
 async def test_an_ended_run_needs_no_snapshot(world: World) -> None:
     """Promise: it goes with the end."""
     app = world.app(lengthy, **SMALL)
@@ -307,6 +308,7 @@ async def test_a_run_that_begins_anew_for_ever_stays_small(world: World) -> None
     assert set(effects.values()) == {1}
 
 
+@pytest.mark.spec("traps.A10")
 @pytest.mark.parametrize("damage", ["the stand-in", "a segment", "a missing segment"])
 async def test_an_unreadable_compaction_pauses_the_run(tmp_path: Any, damage: str) -> None:
     """Promise: paused as undecodable with the reason, nothing executed, other runs unaffected."""

@@ -13,13 +13,14 @@ from holdfast import App
 from holdfast.config import Configuration, LeaseSettings
 from tests.integration.test_etcd import work
 from tests.support.etcd_guard import EtcdServer
+from tests.support.managers import KINDS, Kind
 from tests.support.nats_guard import NatsServer
 
 
 @pytest.mark.parametrize("on_loss", ["store", "stop"])
-@pytest.mark.parametrize("kind", ["etcd", "nats"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_workers_do_as_told_while_the_manager_is_away(
-    tmp_path: Path, kind: Literal["etcd", "nats"], on_loss: Literal["store", "stop"]
+    tmp_path: Path, kind: Kind, on_loss: Literal["store", "stop"]
 ) -> None:
     """Contract: by the store's leases new runs begin; or they wait until the manager answers. Either way all of them
     end, and the worker needs no restart."""

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
-from typing import Literal
 
 import httpx
 import pytest
 
 from holdfast import App
 from holdfast.cli.commands.doctor import examine
-from holdfast.config import Configuration, LeaseSettings
+from holdfast.config import Configuration
 from holdfast.errors import StoreRefused
 from tests.integration.test_etcd import work
-from tests.support import etcd, nats
-
-TTL = timedelta(seconds=3)
-
-
-def leases_of(kind: Literal["etcd", "nats"], prefix: str) -> LeaseSettings:
-    if kind == "etcd":
-        return LeaseSettings(type="etcd", endpoints=etcd.endpoints().addresses, ttl=TTL, prefix=prefix)
-    return LeaseSettings(type="nats", endpoints=nats.endpoints().addresses, ttl=TTL, prefix=prefix, bucket=nats.BUCKET)
+from tests.support import etcd
+from tests.support.managers import KINDS, Kind, leases_of
 
 
-@pytest.mark.parametrize("kind", ["etcd", "nats"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_two_stores_under_one_prefix_are_refused(
-    tmp_path: Path, kind: Literal["etcd", "nats"], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Contract: the worker of the second store does not start, and `doctor` says why; the first store's restarts."""
     config = Configuration(leases=leases_of(kind, etcd.new_prefix()))

@@ -65,6 +65,42 @@ async def test_attempts_of_all_kinds_count(world: World) -> None:
         assert "retry" not in [x.type for x in await events(run)]
 
 
+@pytest.mark.spec("openworkflow.O59", "traps.B6")
+@pytest.mark.parametrize("kind", ["step", "retry", "sleep", "asyncio sleep", "wait", "child"])
+async def test_one_more_of_any_kind_is_too_much(world: World, kind: str) -> None:
+    """Promise: whatever would be the attempt beyond the limit fails the run, and the attempt at the limit does not."""
+
+    @workflow
+    async def child() -> None: ...
+
+    @workflow
+    async def work(before: int) -> str:
+        for _ in range(before):
+            await tick()
+        match kind:
+            case "step":
+                await tick()
+            case "retry":
+                await tick(2)
+            case "sleep":
+                await sleep(0)
+            case "asyncio sleep":
+                await asyncio.sleep(0.001)
+            case "wait":
+                await go.wait(timeout=0, default=0)
+            case _:
+                await child()
+        return "ok"
+
+    spare = 1 if kind == "retry" else 0
+    async with world.serving(work, child, step_limit=4) as app:
+        assert await (await app.start(work(3 - spare))).result("10s") == "ok"
+        run = await app.start(work(4 - spare))
+        with pytest.raises(RunFailed) as failed:
+            await run.result("10s")
+        assert LIMIT in failed.value.type
+
+
 @pytest.mark.spec("openworkflow.O59")
 async def test_the_author_cannot_catch_the_limit(world: World) -> None:
     """Promise: the run fails whatever the code would do."""

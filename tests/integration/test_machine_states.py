@@ -135,6 +135,58 @@ async def test_timers_and_polls_park_the_run(still: World) -> None:
         assert await run.result("30s") == End(4)
 
 
+@pytest.mark.spec("cano.T7", "cano.T5")
+@pytest.mark.parametrize(("errors", "asked"), [(0, 1), (2, 3)])
+async def test_a_poll_under_an_app_bears_as_many_errors_in_a_row_as_it_says(
+    world: World, errors: int, asked: int
+) -> None:
+    """Promise: none by default, whatever the policy of the machine; one more than it bears fails the state."""
+    looks: list[int] = []
+    machine = Machine[A, End]("errors", retry=Retry(9, first=0))
+
+    @machine.poll(errors=errors)
+    async def a(s: A) -> Again | End:
+        looks.append(1)
+        raise Boom(f"look {len(looks)}")
+
+    async with world.serving(machine) as app:
+        with pytest.raises(RunFailed, match=f"state A failed at attempt 1: .*Boom: look {asked}"):
+            await (await app.start(machine(A()))).result("30s")
+    assert len(looks) == asked
+
+
+@pytest.mark.spec("cano.T7")
+async def test_a_poll_under_an_app_has_one_time_limit(still: World) -> None:
+    """Promise: the timeout bounds all looks together, by the clock of the store."""
+    machine = Machine[A, End]("late", retry=ONCE)
+
+    @machine.poll(timeout="1h")
+    async def a(s: A) -> Again | End:
+        return Again("40m")
+
+    async with still.serving(machine) as app:
+        run = await app.start(machine(A()))
+        for wait in ("40m", "20m"):
+            await still.until_parked(run)
+            await still.advance(wait)
+        with pytest.raises(RunFailed, match="state A failed"):
+            await run.result("30s")
+
+
+@pytest.mark.spec("cano.T5")
+async def test_an_error_under_an_app_says_which_attempt_failed(world: World) -> None:
+    """Promise: the attempt that failed last, not the first."""
+    machine = Machine[A, End]("tries", retry=Retry(3, first=0))
+
+    @machine.state
+    async def a(s: A) -> End:
+        raise Boom
+
+    async with world.serving(machine) as app:
+        with pytest.raises(RunFailed, match="state A failed at attempt 3"):
+            await (await app.start(machine(A()))).result("30s")
+
+
 @pytest.mark.spec("cano.T9")
 async def test_finished_items_of_a_batch_never_run_again(world: World) -> None:
     """Promise: each item is recorded by itself; after a crash only the others run."""

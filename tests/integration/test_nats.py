@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import re
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -21,46 +19,20 @@ from holdfast.adapters.nats import watch as watching
 from holdfast.adapters.nats.bucket import Bucket
 from holdfast.client.inspect.managers import lease_findings
 from holdfast.config import Configuration, LeaseSettings
-from holdfast.errors import HoldfastError, InvalidConfig, StoreRefused, StoreUnavailable
-from holdfast.extras import install_command
+from holdfast.errors import StoreUnavailable
 from holdfast.ports.grants import Grant, OwnedBy
-from holdfast.stores import open_grants, open_store
+from holdfast.stores import lease_service_report, open_grants, open_store
 from tests.integration.test_etcd import work
 from tests.support import nats
 from tests.support.etcd import new_prefix
 from tests.support.etcd_guard import EtcdServer
 from tests.support.guard import free_port
+from tests.support.managers import TTL, refused, until
 from tests.support.nats_guard import NatsServer
-
-TTL = timedelta(seconds=3)
 
 
 def settings(*addresses: str, **options: Any) -> LeaseSettings:
     return LeaseSettings(type="nats", endpoints=addresses, ttl=TTL, **options)
-
-
-async def refused(given: LeaseSettings) -> str:
-    """Why such leases are refused; within seconds."""
-    async with asyncio.timeout(20):
-        with pytest.raises(HoldfastError) as error:
-            await own(given)
-    assert isinstance(error.value, StoreRefused | InvalidConfig)
-    return str(error.value)
-
-
-async def own(given: LeaseSettings) -> None:
-    grants = await open_grants(given, TTL)
-    assert grants is not None
-    try:
-        await grants.own(1)
-    finally:
-        await grants.close()
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
-        while not await holds():  # noqa: ASYNC110 - what another process does
-            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
@@ -89,14 +61,6 @@ def grants_on(server: NatsServer, prefix: str = "p") -> NatsGrants:
 # -- opening -----------------------------------------------------------------------------------------------------------
 
 
-async def test_an_endpoint_without_a_server_is_refused() -> None:
-    """Contract: with its address and the reason."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        address = f"nats://127.0.0.1:{taken.getsockname()[1]}"
-        assert f"{address}: " in await refused(settings(address))
-
-
 async def test_an_endpoint_that_answers_something_else_is_refused() -> None:
     """Contract: a web server is not NATS, and neither is one that says nothing."""
 
@@ -121,13 +85,6 @@ async def test_an_endpoint_that_answers_something_else_is_refused() -> None:
 async def test_a_wrong_address_is_refused(address: str) -> None:
     """Contract: the error shows one that is right."""
     assert 'such as "nats://nats-1:4222"' in await refused(settings(address))
-
-
-async def test_an_address_with_a_password_is_refused_and_not_shown() -> None:
-    """Contract: secrets do not stand in addresses."""
-    told = await refused(settings("nats://me:hunter2@host:4222"))
-    assert "password_file" in told
-    assert "hunter2" not in told
 
 
 async def test_a_server_without_jetstream_is_refused(tmp_path: Path) -> None:
@@ -200,6 +157,39 @@ async def test_a_login_is_made(tmp_path: Path, kind: str) -> None:
         await grants.close()
 
 
+async def test_a_user_with_the_rights_of_the_guide_is_enough(tmp_path: Path) -> None:
+    """Contract: what the guide lets the user publish and subscribe to is all that workers, the watch and `doctor` need.
+    The bucket is made by this user too."""
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "leases.md").read_text(encoding="utf-8")
+    said = page.partition("Its user publishes to")[2].partition(".\n")[0]
+    publishes, _, subscribes = said.partition("subscribes to")
+    rights = {"publish": re.findall("`(.+?)`", publishes), "subscribe": re.findall("`(.+?)`", subscribes)}
+    assert all(rights.values())
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    user = {"user": "shop", "password": "hunter2", "permissions": rights}
+    async with server_with(tmp_path, authorization={"users": [user]}) as server:
+        given = settings(server.address, user="shop", password_file=str(secret))
+        app = App(f"sqlite:///{tmp_path / 'a.db'}", workflows=[work], config=Configuration(leases=given))
+        async with app.worker(id="w1"):
+            assert await (await app.start(work(1))).result("30s") == 2
+            report = await lease_service_report(given, await app.client(), most=10)
+            assert (report.problem, [one.worker for one in report.holders]) == ("", ["w1"])
+            grants = await open_grants(given, TTL)
+            assert grants is not None
+            stream = grants.orphans()
+            assert stream is not None
+            await grants.acquire("r", "w2", TTL)
+            told = asyncio.ensure_future(anext(stream))
+            async with asyncio.timeout(20):
+                while not told.done():
+                    await grants.acquire("r", "w2", TTL)
+                    await grants.release("r", "w2")
+                    await asyncio.wait([told], timeout=0.1)
+            await stream.aclose()  # type: ignore[attr-defined]
+            await grants.close()
+
+
 async def test_a_credentials_file_that_is_not_there_is_refused(server: NatsServer, tmp_path: Path) -> None:
     """Contract: with its name."""
     assert "absent.creds" in await refused(settings(server.address, credentials=str(tmp_path / "absent.creds")))
@@ -239,38 +229,7 @@ async def test_tls_has_to_fit(tmp_path: Path) -> None:
     assert b"hunter2" not in heard
 
 
-def test_a_missing_extra_names_what_to_install() -> None:
-    """Contract: before anything is opened, with the command that brings it."""
-    code = (
-        "import sys; sys.modules['nats'] = None\n"
-        "import asyncio, datetime\n"
-        "from holdfast.config import LeaseSettings\n"
-        "from holdfast.stores import open_grants\n"
-        "try: asyncio.run(open_grants(LeaseSettings(type='nats'), datetime.timedelta(seconds=9)))\n"
-        "except Exception as error: print(type(error).__name__, error)\n"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    wanted = f"leases by NATS need nats-py, which is not installed. Install it: {install_command('nats')}"
-    assert found.stdout == f"StoreRefused {wanted}\n"
-
-
 # -- granting ----------------------------------------------------------------------------------------------------------
-
-
-async def test_a_restarted_worker_gets_its_runs_back_at_once() -> None:
-    """Contract: its new incarnation takes over the grants of the earlier one, and they outlive it."""
-    prefix = new_prefix()
-    earlier, later = nats.new_grants(prefix=prefix), nats.new_grants(prefix=prefix)
-    first = await earlier.acquire("r", "w1", TTL)
-    assert isinstance(first, Grant)
-    again = await later.acquire("r", "w1", TTL)
-    assert isinstance(again, Grant)
-    assert again.acquired_at == first.acquired_at
-    assert list(await earlier.release_all("w1")) == []
-    assert isinstance(await earlier.acquire("r", "w2", TTL), OwnedBy)
-    assert list(await later.release_all("w1")) == ["r"]
-    await earlier.close()
-    await later.close()
 
 
 async def test_a_late_heartbeat_begins_a_new_incarnation() -> None:
@@ -423,18 +382,3 @@ async def test_doctor_names_manager_members_and_holders(tmp_path: Path) -> None:
     assert found[2] == "leases ok: known there: w2 (2 runs)"
     await store.close()
     await grants.close()
-
-
-async def test_an_app_has_its_leases_from_nats(tmp_path: Path) -> None:
-    """Contract: one section of configuration; runs are granted there, and nothing is left when the worker stops."""
-    prefix = new_prefix()
-    given = settings(*nats.endpoints().addresses, prefix=prefix, bucket=nats.BUCKET)
-    app = App(f"sqlite:///{tmp_path / 'a.db'}", workflows=[work], config=Configuration(leases=given))
-    looking = nats.new_grants(prefix=prefix)
-    async with app.worker(id="w1"):
-        assert [one.worker for one in await looking.workers()] == ["w1"]
-        runs = [await app.start(work(number)) for number in range(20)]
-        assert [await run.result("30s") for run in runs] == [number * 2 for number in range(20)]
-    assert list(await looking.workers()) == []
-    assert dict(await looking.holders()) == {}
-    await looking.close()

@@ -37,7 +37,7 @@ async def test_parallel_steps_run_concurrently_and_are_journaled_one_by_one(worl
     assert sorted(done) == ["meet", "meet:1", "meet:2"]
 
 
-@pytest.mark.spec("openworkflow.O58", "vectorbea.V5")
+@pytest.mark.spec("openworkflow.O58", "vectorbea.V5", "vectorbea.V14", "openworkflow.O41", "openworkflow.O57")
 async def test_after_a_crash_only_what_was_in_flight_runs_again(still: World) -> None:
     """Promise: completed branches return their stored outcome, those in flight are executed again."""
     seen: list[str] = []

@@ -183,7 +183,7 @@ async def test_without_start_up_recovery_the_lease_decides(still: World, id: str
 # -- periodic ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("stepflow.C1", "stepflow.R2", "stepflow.R18")
+@pytest.mark.spec("stepflow.C1", "stepflow.R2", "stepflow.R18", "stepflow.R19")
 @pytest.mark.parametrize("enabled", [True, False])
 async def test_periodic_recovery_can_be_turned_off(world: World, enabled: bool) -> None:
     """Promise: off, nobody else's runs are claimed; heartbeats and start-up recovery go on."""

@@ -15,11 +15,12 @@ from holdfast import (
     Signal,
     StepFailed,
     current,
+    sleep,
     step,
     workflow,
 )
 from holdfast.errors import InvalidRetry
-from tests.support.world import World, crash, events, forget_programs, types
+from tests.support.world import START, World, crash, events, forget_programs, types
 
 FAST = Retry(10, first="1ms", ceiling="2ms")
 
@@ -57,7 +58,7 @@ async def test_only_the_failed_step_is_tried_again(world: World) -> None:
     assert all("not yet" in x["failure"]["message"] and x["of"] == 10 for x in failed)
 
 
-@pytest.mark.spec("openworkflow.O5", "openworkflow.O70", "traps.B6")
+@pytest.mark.spec("openworkflow.O5", "openworkflow.O70", "traps.B6", "openworkflow.O2")
 async def test_each_key_has_its_own_budget(world: World) -> None:
     """Promise: the budget counts failed attempts of one key; the same step under another key has its own."""
     tries: list[str] = []
@@ -174,7 +175,7 @@ async def test_the_default_policy_waits_from_one_second_doubling_to_a_hundred(st
         run = await app.start(work())
         waits: list[float] = []
         for attempt in range(1, 10):
-            await still.until_waiting(run, f"attempt {attempt + 1} of 10")
+            assert "step fails failed, retrying in" in await still.until_waiting(run, f"attempt {attempt + 1} of 10")
             [doing] = (await run.view()).doing.now
             assert doing.until is not None
             waits.append((doing.until - still.clock.now()).total_seconds())
@@ -252,16 +253,48 @@ async def test_permanent_ends_the_step_at_once(world: World) -> None:
     assert tries == [1]
 
 
-@pytest.mark.spec("openworkflow.O14", "traps.A9", "traps.B6")
+@pytest.mark.spec("openworkflow.O55", "traps.B3")
+async def test_a_retry_beside_a_sleep_wakes_the_run(still: World) -> None:
+    """Promise: a run that sleeps, and whose step is to be tried again sooner, is available at the earlier of both."""
+
+    tries: list[int] = []
+
+    @step(retry=Retry(2, first="10m", ceiling="10m"))
+    async def shaky() -> int:
+        tries.append(current().attempt)
+        if current().attempt == 1:
+            raise ConnectionError
+        return 1
+
+    @workflow
+    async def work() -> int:
+        return (await asyncio.gather(shaky(), sleep("3h")))[0]
+
+    async with still.serving(work) as app:
+        run = await app.start(work())
+        row = await still.until_parked(run)
+        assert row.available_at is not None
+        assert row.available_at <= START + timedelta(minutes=10)
+        await still.advance("10m")
+        await still.until(lambda: tries == [1, 2])
+        assert (await still.until_parked(run)).available_at == START + timedelta(hours=3)
+        await still.advance("3h")
+        assert await run.result("10s") == 1
+
+
+@pytest.mark.spec("openworkflow.O14", "traps.A9", "traps.B6", "openworkflow.O77")
 async def test_a_crash_costs_no_budget(still: World) -> None:
-    """Promise: an attempt cut off by a crash counts as an attempt, not as a failure of the step."""
+    """Promise: an attempt cut off by a crash counts as an attempt, not as a failure of the step: two crashes
+    leave both tries of the budget."""
     seen: list[int] = []
 
-    @step(retry=Retry.none)
+    @step(retry=Retry(2, first=0))
     async def work_once() -> int:
         seen.append(current().attempt)
         if current().attempt < 3:
             await asyncio.Event().wait()
+        if current().attempt == 3:
+            raise ConnectionError
         return current().attempt
 
     @workflow
@@ -278,5 +311,5 @@ async def test_a_crash_costs_no_budget(still: World) -> None:
         still.clock.advance(16)
     async with still.worker(app) as worker:
         await still.beat(worker)
-        assert await run.result("10s") == 3
-    assert seen == [1, 2, 3]
+        assert await run.result("10s") == 4
+    assert seen == [1, 2, 3, 4]

@@ -38,7 +38,8 @@ async def test_a_run_that_never_began_is_cancelled_at_once(world: World) -> None
 
 @pytest.mark.spec("openworkflow.O84", "openworkflow.O85", "traps.B8")
 async def test_cancel_is_idempotent(world: World) -> None:
-    """Promise: again, before or after it took effect, nothing happens; CancelledError is raised once."""
+    """Promise: again, before or after it took effect, nothing happens; CancelledError is raised once, and a clean-up is
+    not interrupted."""
     caught: list[str] = []
 
     @workflow
@@ -47,6 +48,10 @@ async def test_cancel_is_idempotent(world: World) -> None:
             await go.wait()
         except asyncio.CancelledError as error:
             caught.append(str(error))
+            try:
+                await sleep("1ms")
+            except asyncio.CancelledError as again:
+                caught.append(str(again))
             raise
 
     async with world.serving(work) as app:
@@ -81,7 +86,7 @@ async def test_a_run_that_ended_cannot_be_cancelled(world: World) -> None:
             assert await run.status() == status
 
 
-@pytest.mark.spec("openworkflow.O84", "openworkflow.O85")
+@pytest.mark.spec("openworkflow.O84", "openworkflow.O85", "openworkflow.O11")
 async def test_cancel_stops_a_running_step_and_everything_after_it(world: World) -> None:
     """Promise: the body in flight is asked to stop, no further step begins, the run ends cancelled."""
     entered = asyncio.Event()
@@ -285,6 +290,20 @@ async def test_cancel_wins_over_a_completion_at_the_same_time(world: World) -> N
                 assert await run.wait("10s") is Status.COMPLETED
             else:
                 assert await run.wait("10s") is Status.CANCELLED
+
+
+@pytest.mark.spec("openworkflow.O84", "traps.B8")
+async def test_a_cancel_wins_over_a_signal_that_came_before_it(world: World) -> None:
+    """Promise: of what a run finds in its inbox the cancel comes first, so that a signal which would complete the run
+    does not."""
+    app = world.app(waits)
+    async with world.worker(app):
+        run = await app.start(waits())
+        await world.until_parked(run)
+    await run.signal(go, 1)
+    await run.cancel()
+    async with world.worker(app):
+        assert await run.wait("10s") is Status.CANCELLED
 
 
 @pytest.mark.spec("openworkflow.O84")

@@ -79,7 +79,7 @@ async def test_two_definitions_of_one_name_and_version_are_refused() -> None:
         App("memory://", workflows=[first, second])
 
 
-@pytest.mark.spec("openworkflow.O34", "openworkflow.O97", "traps.B6", "traps.B10")
+@pytest.mark.spec("openworkflow.O34", "openworkflow.O97", "traps.B6", "traps.B10", "stepflow.R9")
 async def test_a_missing_definition_is_put_off_and_never_failed(still: World) -> None:
     """Promise: 5 s doubling to 5 min, without limit, with a note; then a worker that has it serves the run at once."""
 
@@ -143,7 +143,7 @@ async def test_a_run_that_began_waits_for_its_definition_too(still: World) -> No
         assert await run.result("10s") == 4
 
 
-@pytest.mark.spec("openworkflow.O96")
+@pytest.mark.spec("openworkflow.O96", "vectorbea.V8")
 async def test_a_renamed_step_pauses_the_run_and_runs_nothing(world: World) -> None:
     """Promise: paused as diverged, both sides and the line named, nothing executed; mended code and a resume go on."""
     ran: list[str] = []

@@ -42,7 +42,9 @@ async def takes_three() -> list[int]:
 # -- sleeps ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("openworkflow.O4", "openworkflow.O23", "openworkflow.O45", "openworkflow.O46", "vectorbea.V6")
+@pytest.mark.spec(
+    "openworkflow.O4", "openworkflow.O23", "openworkflow.O45", "openworkflow.O46", "vectorbea.V6", "stem.S40"
+)
 async def test_a_sleep_parks_the_run(still: World) -> None:
     """Promise: a sleeping run is `running` without a worker, available at its end, and says so; its slot is free."""
 
@@ -157,6 +159,35 @@ async def test_parallel_waits_park_until_the_earliest(still: World) -> None:
         assert (await still.until_parked(run)).available_at == START + timedelta(hours=3)
         await still.advance("2h")
         assert await run.result("10s") == ["7", "one r", "three r"]
+
+
+@pytest.mark.spec("openworkflow.O46", "openworkflow.O47")
+async def test_a_replay_in_the_middle_does_not_move_the_end_of_a_sleep(still: World) -> None:
+    """Promise: the end of a sleep is fixed when it is first met: a replay in the middle makes it neither shorter nor
+    longer."""
+
+    heard: list[int] = []
+
+    async def hear() -> None:
+        heard.append(await go.wait())
+
+    @workflow
+    async def work() -> str:
+        await asyncio.gather(sleep("1h"), hear())
+        return "ok"
+
+    app = still.app(work)
+    async with still.worker(app) as worker:
+        run = await app.start(work())
+        await still.until_parked(run)
+        forget_programs(worker)
+        await still.advance("30m")
+        await run.signal(go, 1)
+        await still.until(lambda: heard == [1])
+        assert (await still.until_parked(run)).available_at == START + timedelta(hours=1)
+        forget_programs(worker)
+        await still.advance("30m")
+        assert await run.result("10s") == "ok"
 
 
 async def test_a_timeout_around_steps_and_waits(still: World) -> None:
@@ -401,6 +432,21 @@ async def test_a_topic_reaches_everybody_who_waits_now(world: World) -> None:
         assert await app.waiting(news) == []
 
 
+@pytest.mark.spec("openworkflow.O113")
+async def test_of_two_publications_a_wait_takes_the_first(world: World) -> None:
+    """Promise: one delivery for each wait: what is published before the run takes the first one changes nothing."""
+    app = world.app(reads_news)
+    async with world.worker(app):
+        run = await app.start(reads_news())
+        await world.until_waiting(run, "waiting for topic news")
+        await world.until_parked(run)
+    for text in ("rain", "snow"):
+        assert await app.publish(news, text) == [run.id]
+    async with world.worker(app):
+        assert await run.result("10s") == "rain"
+
+
+@pytest.mark.spec("openworkflow.O111")
 async def test_a_topic_wait_can_time_out_and_stops_watching(still: World) -> None:
     """Promise: after its time the default; the run no longer watches."""
 

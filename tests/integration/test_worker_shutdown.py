@@ -17,7 +17,7 @@ from tests.support.faults import FaultyStore
 from tests.support.world import START, BeatingWhenTold, World, events
 
 
-@pytest.mark.spec("openworkflow.O32")
+@pytest.mark.spec("openworkflow.O32", "stepflow.R11")
 async def test_a_stopping_worker_lets_bodies_end_and_gives_runs_back(world: World) -> None:
     """Promise: shutdown claims nothing more, journals what is running, begins no further step, releases at once."""
     entered, leave = asyncio.Event(), asyncio.Event()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from holdfast import App, Signal, Status, current, sleep, step, workflow
+from holdfast import App, Retry, Signal, Status, current, sleep, step, workflow
 from holdfast.client.client_run import ClientRun
 from holdfast.core.fold import fold
 from holdfast.core.projection import project
+from holdfast.core.run import Run
 from holdfast.engine.session import Session
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
@@ -163,7 +165,15 @@ async def test_priority_orders_a_queue(world: World) -> None:
     assert order == [2, 4, 1, 3]
 
 
-@pytest.mark.spec("openworkflow.O24", "openworkflow.O40", "vectorbea.V1", "vectorbea.V2", "vectorbea.V4", "traps.A9")
+@pytest.mark.spec(
+    "openworkflow.O24",
+    "openworkflow.O40",
+    "vectorbea.V1",
+    "vectorbea.V2",
+    "vectorbea.V4",
+    "traps.A9",
+    "openworkflow.O1b",
+)
 async def test_a_dead_workers_run_is_taken_over(still: World) -> None:
     """Promise: when heartbeats stop, the lease lapses and another worker goes on: completed steps are not run again."""
     ran: list[str] = []
@@ -197,8 +207,8 @@ async def test_a_dead_workers_run_is_taken_over(still: World) -> None:
 
 
 @pytest.mark.spec("openworkflow.O25", "openworkflow.O26", "openworkflow.O28", "traps.B1", "traps.A7")
-async def test_a_stale_worker_commits_nothing(still: World) -> None:
-    """Promise: a worker that lost its lease while its body ran is fenced: no trace, and it keeps working."""
+async def test_a_stale_worker_commits_nothing(still: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: a worker that lost its lease while its body ran is fenced: no trace, no error, and it keeps working."""
     release_first = asyncio.Event()
     ran: list[int] = []
 
@@ -228,9 +238,10 @@ async def test_a_stale_worker_commits_nothing(still: World) -> None:
         await still.until(lambda: run.id not in first.engine.sessions)
         assert await types(run) == before
         assert await (await app.start(quick(3))).result("10s") == 3
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-@pytest.mark.spec("traps.B1")
+@pytest.mark.spec("traps.B1", "openworkflow.O25")
 async def test_a_heartbeat_that_finds_its_runs_gone_stops_the_pass(still: World) -> None:
     """Promise: a worker that learns that its run was taken over asks the body to stop at once."""
     stopped = asyncio.Event()
@@ -287,6 +298,50 @@ async def test_a_restarted_worker_with_a_configured_id_takes_its_runs_back(still
         assert await run.result("10s") == 2
 
 
+@pytest.mark.spec("vectorbea.V23", "vectorbea.V3")
+async def test_what_a_run_is_resumed_with_is_the_fold_of_its_journal(still: World) -> None:
+    """Promise: resuming and computing the state are one fold: what a worker holds in memory, kept or rebuilt, equals
+    the fold of the stored rows, in every field."""
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    @step(retry=Retry(3, first=0))
+    async def shaky() -> int:
+        if current().attempt == 1:
+            raise ConnectionError
+        return 1
+
+    @step
+    async def slow() -> int:
+        entered.set()
+        await leave.wait()
+        return 2
+
+    @workflow
+    async def work() -> int:
+        found = await shaky()
+        await sleep("1h")
+        return found + await slow() + await go.wait()
+
+    async def folded() -> Run:
+        assert isinstance(run, ClientRun)
+        return fold(run.id, await run.history())
+
+    app = still.app(work)
+    async with still.worker(app) as worker:
+        run = await app.start(work())
+        await still.until_waiting(run, "sleeping")
+        await still.until_parked(run)
+        (kept,) = worker.engine.warm.values()
+        assert kept.run == await folded()
+        forget_programs(worker)
+        await still.advance("1h")
+        await entered.wait()
+        assert worker.engine.sessions[run.id].run == await folded()
+        leave.set()
+        await run.signal(go, 4)
+        assert await run.result("10s") == 7
+
+
 @pytest.mark.spec("vectorbea.V3", "vectorbea.V12", "vectorbea.V22", "vectorbea.V23", "traps.B10", "traps.A5")
 @pytest.mark.parametrize("cold", [False, True])
 async def test_warm_and_cold_resumes_agree(still: World, cold: bool) -> None:
@@ -328,6 +383,7 @@ async def test_warm_and_cold_resumes_agree(still: World, cold: bool) -> None:
     assert (folded.status, folded.ended_at, folded.doing) == (row.status, row.ended_at, row.doing)
 
 
+@pytest.mark.spec("vectorbea.V12")
 async def test_a_warm_program_of_a_run_that_moved_elsewhere_is_not_used(still: World) -> None:
     """Promise: if another worker held the run in between, the program in memory is thrown away."""
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast import Retry, RunFailed, Signal, Status, current, step, workflow
-from tests.support.world import World, events
+from holdfast import Retry, RunFailed, Signal, Status, current, sleep, step, workflow
+from tests.support.world import World, events, types
 
 go = Signal[int]("go")
 
@@ -93,7 +93,7 @@ async def test_a_new_pass_knows_calls_by_what_they_ask_for(world: World, is_chil
     assert sorted(ran) == ["a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2"]
 
 
-@pytest.mark.spec("openworkflow.O73", "openworkflow.O8")
+@pytest.mark.spec("openworkflow.O73", "openworkflow.O8", "openworkflow.O75")
 async def test_a_workflow_policy_waits_and_gives_up(still: World) -> None:
     """Promise: the run parks until the next pass, says so, and fails with the last error when the budget is spent."""
 
@@ -127,9 +127,38 @@ async def test_spent_step_retries_fail_the_run_whatever_the_workflow_policy(worl
         await fails()
 
     async with world.serving(work) as app:
+        run = await app.start(work())
         with pytest.raises(RunFailed):
-            await (await app.start(work())).result("10s")
+            await run.result("10s")
+        assert "retry" not in await types(run)
     assert ran == [1, 1]
+
+
+@pytest.mark.spec("openworkflow.O77")
+async def test_sleeps_and_claims_cost_a_workflow_no_budget(still: World) -> None:
+    """Promise: the budget of a workflow counts passes that failed; a run that was parked and claimed again and again
+    has all of it left."""
+    slept: list[int] = []
+    tries: list[int] = []
+
+    @workflow(retry=Retry(2, first=0))
+    async def work() -> str:
+        for number in range(4):
+            await sleep("1h")
+            slept.append(number)
+        tries.append(1)
+        if len(tries) == 1:
+            raise ConnectionError
+        return "ok"
+
+    async with still.serving(work) as app:
+        run = await app.start(work())
+        for number in range(4):
+            await still.until_parked(run)
+            await still.advance("1h")
+            await still.until(lambda: number in slept)  # noqa: B023 awaited in this turn of the loop
+        assert await run.result("10s") == "ok"
+    assert len(tries) == 2
 
 
 @pytest.mark.spec("openworkflow.O128")

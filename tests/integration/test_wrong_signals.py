@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Conflict, Run, RunFinished, Signal, Status, Topic, remote, step, workflow
+from holdfast import App, Conflict, Run, RunFinished, Signal, Status, Topic, remote, start, step, workflow
 from holdfast.client.client_run import ClientRun
 from holdfast.errors import DefinitionError, InvalidInput
 from tests.support.world import World, events
@@ -51,6 +51,29 @@ async def unchecked(app: App, run: Run[Any], name: str, value: Any, id: str) -> 
     await ClientRun[Any](await app.client(), run.id, None).signal(Signal[Any](name), value, id=id)
 
 
+@pytest.mark.parametrize("way", ["send", "handle"])
+async def test_a_run_cannot_send_its_child_a_value_of_another_type(world: World, way: str) -> None:
+    """Promise: a program knows the definitions of its children: what it sends them is checked before it is stored."""
+    wrong = Signal[str]("approved")
+
+    @workflow
+    async def sends() -> str:
+        child = start(declared(), id="kid")
+        try:
+            await (wrong.send(child.id, "yes please") if way == "send" else child.signal(wrong, "yes please"))
+        except InvalidInput as error:
+            await child.signal(approved, True)
+            assert await child.result()
+            return str(error)
+        return "sent"
+
+    async with world.serving(sends, declared) as app:
+        told = await (await app.start(sends(), id="p")).result("10s")
+    assert told.startswith("run kid: signal approved: Expected `bool`, got `str`. workflow declared")
+    assert told.endswith("Nothing was sent.")
+
+
+@pytest.mark.spec("openworkflow.O116")
 @pytest.mark.parametrize("call", [named_in_the_body, declared, named_in_a_function])
 async def test_a_value_of_another_type_is_refused_where_it_is_sent(world: World, call: Any) -> None:
     """Promise: by the type that the workflow declares, or that its code names; nothing is stored."""

@@ -29,6 +29,7 @@ MODULES = (
     "tests.lab.bits.campaign",
     "tests.lab.chaos.campaign",
     "tests.lab.leases.campaign",
+    "tests.lab.buckets.campaign",
     "tests.lab.sweeps.campaign",
     "tests.lab.lint.campaign",
     "tests.lab.mutating",

@@ -15,7 +15,7 @@ HEAD = """# How hard Holdfast was hit
 Each level of the lab hits Holdfast in a way of its own and then asks the store, not the worker, what became of it.
 These are the figures of one campaign; [reliability.json](../../reliability.json) holds them for programs.
 
-```console
+```console no-run: it takes as long as it says
 $ {command}
 ```
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,9 +15,13 @@ from holdfast.core.status import Status
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.channels import Channel, RunVar
+    from holdfast.authoring.script.stream import Sent
+    from holdfast.authoring.script.update import AnyUpdate
 
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +89,21 @@ class JournalEvent(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
+PartState: TypeAlias = Literal["open", "completed", "superseded"]
+"""What became of the attempt that sent a part: it may still run, it completed, or it failed or was cut off."""
+
+
+class Part(msgspec.Struct, Generic[T], frozen=True):
+    """A part of a stream. `step` is the key of the step that sent it (empty: the workflow itself), `attempt` which
+    attempt of it, `offset` its place in the stream, from 0, and `state` what became of the attempt when it was read."""
+
+    value: T
+    step: str
+    attempt: int
+    offset: int
+    state: PartState = "completed"
+
+
 class Run(ABC, Generic[R_co]):
     """A handle on one run, from `app.start`, `app.get` or `start`. Reading needs no worker."""
 
@@ -116,8 +135,19 @@ class Run(ABC, Generic[R_co]):
         """Sends a signal: accepted durably, delivered exactly once. The same `id` again counts once."""
 
     @abstractmethod
+    async def update(
+        self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None
+    ) -> A:
+        """Asks the run, exactly once by `id`, and waits for the answer: `UpdateRefused` if the run refuses it,
+        `UpdateUnanswered` if it never will answer, `UpdateTimeout` if it has not yet: ask again with the same id."""
+
+    @abstractmethod
     async def get(self, var: RunVar[T]) -> T | None:
         """A value the run shows to the outside; None if it has not been set."""
+
+    @abstractmethod
+    def watch(self, var: RunVar[T]) -> AsyncIterator[T]:
+        """A value the run shows: as it is now, then the newest after each change, until the run ends."""
 
     @abstractmethod
     async def cancel(self, reason: str = "") -> None:
@@ -163,3 +193,10 @@ class Run(ABC, Generic[R_co]):
     def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
         """The journal, live, until the run ends. `after` is the event last seen. All facts of one turn have the same
         `seq`: given as a number, it says that the whole turn was seen."""
+
+    @abstractmethod
+    def read(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
+    ) -> AsyncIterator[Part[T]]:
+        """The parts of a stream, live and in order, until the run ends. `after` is the part last seen, or its offset.
+        With `only="completed"` parts of an attempt come once it has completed, and those of others never do."""

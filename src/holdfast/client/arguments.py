@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.authoring.registry import Registry
+from holdfast.core.acceptance import misfit
 from holdfast.core.annotations import hints_of
 from holdfast.core.given_json import check_keys, given_json
 from holdfast.core.hints import did_you_mean
@@ -21,8 +22,6 @@ from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import InvalidArguments, InvalidInput, NotDecodable, UnknownWorkflow
 
 _STARS: dict[int, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-_MISFIT = "the stored data does not fit the annotation"
-_ADVICE = ". Was the type changed since it was stored?"
 
 Bound = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
@@ -134,15 +133,6 @@ def _decoded(spec: WorkflowSpec, name: str, data: bytes, annotation: Any) -> Any
         return Shape[Any](annotation, what=name).decode(data)
     except NotDecodable as error:
         raise InvalidArguments(f"{spec.arguments.what}: {misfit(name, error)}. {_takes(spec)}") from None
-
-
-def misfit(name: str, error: NotDecodable) -> str:
-    """Where a given value does not fit its type, and why: not a word of it being stored."""
-    text = str(error)
-    if _MISFIT in text:
-        text = text.partition(_MISFIT)[2].partition(_ADVICE)[0].removeprefix(f" at {error.path}").removeprefix(": ")
-    path = error.path if not error.path or error.path.startswith("[") else f".{error.path}"
-    return f"{name}{path}: {text}"
 
 
 def _takes(spec: WorkflowSpec) -> str:

@@ -14,7 +14,9 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from holdfast.client.stream_tail import StreamTail
 from holdfast.errors import StoreError
+from holdfast.ports.parts import STREAMS
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.ports.store import Store
 
@@ -93,7 +95,8 @@ class Feed:
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[int] | None = None
         self._seq = 0
-        self._is_hinted = False
+        self._is_hinted = self._has_parts = False
+        self._streams: dict[tuple[str, str], StreamTail] = {}
 
     async def seq(self) -> int:
         """From where on its looks tell everything."""
@@ -125,13 +128,31 @@ class Feed:
         self._readers.discard(reader)
         self._rest()
 
+    def add_stream(self, run: str, name: str) -> StreamTail:
+        """Adds a reader of a stream."""
+        tail = self._streams.get((run, name))
+        if tail is None:
+            tail = self._streams[run, name] = StreamTail(self._store, run, name)
+        tail.readers += 1
+        return tail
+
+    def remove_stream(self, tail: StreamTail) -> None:
+        """And no longer."""
+        tail.readers -= 1
+        if not tail.readers:
+            del self._streams[tail.run, tail.name]
+        self._rest()
+
     def _rest(self) -> None:
-        if not self._runs and not self._readers and self._task is not None:
+        if not self._runs and not self._readers and not self._streams and self._task is not None:
             self._task.cancel()
             self._task = None
 
-    def _hinted(self, _: str) -> None:
-        self._is_hinted = True
+    def _hinted(self, what: str) -> None:
+        if what == STREAMS:
+            self._has_parts = True
+        else:
+            self._is_hinted = True
 
     async def _look_on(self, ready: asyncio.Future[int]) -> None:
         unsubscribe = self._store.subscribe(self._hinted)
@@ -159,10 +180,14 @@ class Feed:
                 self._is_hinted = self._is_hinted or changes != seen
                 seen = changes
             past = loop.time() - looked
-            if past >= POLL or (self._is_hinted and past >= LEAST):
-                looked, self._is_hinted = loop.time(), False
+            is_needed = past >= POLL or self._is_hinted
+            if past >= LEAST and (is_needed or (self._has_parts and self._streams)):
+                looked, self._is_hinted, self._has_parts = loop.time(), False, False
                 with suppress(StoreError):
-                    await self._look()
+                    if is_needed:
+                        await self._look()
+                    if self._streams:
+                        await self._look_at_streams()
 
     async def _look(self) -> None:
         while found := await self._store.news(after_seq=self._seq, limit=MOST):
@@ -171,6 +196,9 @@ class Feed:
             for run in changed:
                 for news in self._runs.get(run, ()):
                     news.tell()
+            for tail in self._streams.values():
+                if tail.run in changed:  # the run may have ended, or an attempt of it
+                    tail.tell()
             if self._readers:
                 page = await self._store.list(Filter(ids=tuple(changed)), limit=len(changed))
                 told = News(self._seq, page.runs)
@@ -178,6 +206,14 @@ class Feed:
                     reader.tell(told)
             if len(found) < MOST:
                 return
+
+    async def _look_at_streams(self) -> None:
+        ends = await self._store.stream_ends(list(self._streams))
+        for key, tail in self._streams.items():
+            end = ends.get(key, 0)
+            if end != tail.end:
+                tail.end = end
+                tail.tell()
 
 
 class Feeds:
@@ -215,3 +251,14 @@ class Feeds:
             yield reader
         finally:
             feed.remove_reader(reader)
+
+    @asynccontextmanager
+    async def of_stream(self, run: str, name: str) -> AsyncGenerator[StreamTail]:
+        """The tail of a stream. What is read after entering and what is told together leave nothing out."""
+        feed = self._here()
+        tail = feed.add_stream(run, name)
+        try:
+            await feed.seq()
+            yield tail
+        finally:
+            feed.remove_stream(tail)

@@ -147,6 +147,9 @@ class _Builder:
     def _union(self, annotation: Any, args: tuple[Any, ...], bindings: Bindings) -> Node:
         members = [self.node(each, bindings) for each in args]
         if any(isinstance(member, Anything) for member in members):
+            if object in args and set(args) - {object, types.NoneType}:  # msgspec unites it with None only
+                instead = "object already stands for every value. Use object alone, or Any"
+                raise Unsupported(f"{_name(annotation)}: {instead}")
             return Anything(Any)
         union = Union(annotation)
         union.settle(members)

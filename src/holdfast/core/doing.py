@@ -29,7 +29,19 @@ LONG = 1000
 """Characters kept of why a run is paused: it says what to do."""
 
 Kind: TypeAlias = Literal[
-    "step", "retry", "sleep", "signal", "topic", "child", "start", "pass", "paused", "cancelling", "overdue", "idle"
+    "step",
+    "retry",
+    "sleep",
+    "signal",
+    "topic",
+    "update",
+    "child",
+    "start",
+    "pass",
+    "paused",
+    "cancelling",
+    "overdue",
+    "idle",
 ]
 
 
@@ -160,7 +172,9 @@ def _step(step: OpenStep) -> Occupation:
     # Attempts that were cut off cost nothing, so that many more may follow: "attempt 6 of 5" is never said.
     of = step.of + step.restarts if step.of is not None else None
     if step.retry_at is None:
-        detail = "waiting for a worker" if step.is_unstarted else ""
+        detail = ""
+        if step.is_unstarted:
+            detail = f"waiting for limit {step.limits}" if step.limits else "waiting for a worker"
         return Occupation("step", step.key, None, step.attempt, of, detail)
     detail = one_line(step.last.message, SHORT) if step.last is not None else ""
     return Occupation("retry", step.key, step.retry_at, step.attempt, of, detail)
@@ -178,7 +192,7 @@ def _phrase(a: Occupation, now: datetime) -> str:
             return f"step {a.name} failed, retrying {_when(a.until, now)}, attempt {a.attempt + 1}{of}{why}"
         case "sleep":
             return f"sleeping until {_clock(a.until, now)}{left}"
-        case "signal" | "topic":
+        case "signal" | "topic" | "update":
             return f"waiting for {a.kind} {a.name}{left}"
         case "child":
             return f"waiting for child {a.name} ({a.detail}){left}"

@@ -16,9 +16,21 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from holdfast.core.event import NULL, Carrier, EndStatus, Event, Instant, PauseReason
+from holdfast.core.event import (
+    NULL,
+    AnswerOutcome,
+    Carrier,
+    EndStatus,
+    Event,
+    Instant,
+    MessageKind,
+    PauseReason,
+    Span,
+)
 from holdfast.core.failure import Failure
 from holdfast.core.outputs import (
+    Answered,
+    AttributesSet,
     Cancelled,
     ChildStarted,
     Completed,
@@ -33,6 +45,7 @@ from holdfast.core.outputs import (
     SleepStarted,
     StepAbandoned,
     StepScheduled,
+    Streamed,
     WaitEnded,
     WaitStarted,
 )
@@ -43,9 +56,12 @@ __all__ = [
     "OUTPUTS",
     "TERMINAL",
     "Adopted",
+    "AnswerOutcome",
+    "Answered",
     "AnyEvent",
     "AttemptFailed",
     "AttemptStarted",
+    "AttributesSet",
     "CancelRequested",
     "Cancelled",
     "Carrier",
@@ -62,10 +78,13 @@ __all__ = [
     "Exposed",
     "Fact",
     "Failed",
+    "HeldBack",
     "Input",
     "Instant",
     "Kept",
+    "Limited",
     "MessageDropped",
+    "MessageKind",
     "MessageSent",
     "Output",
     "PassStarted",
@@ -79,14 +98,17 @@ __all__ = [
     "SendSettled",
     "SignalReceived",
     "SleepStarted",
+    "Span",
     "Started",
     "StepAbandoned",
     "StepCompleted",
     "StepFailed",
     "StepScheduled",
+    "Streamed",
     "Terminal",
     "TimerFired",
     "TopicReceived",
+    "UpdateReceived",
     "WaitEnded",
     "WaitStarted",
 ]
@@ -170,10 +192,28 @@ class Released(Event, frozen=True, tag="released", kw_only=True):
     next_round: bool = False
 
 
-class StepCompleted(Carrier, frozen=True, tag="done", kw_only=True):
-    """A step's body returned."""
+class Limited(Event, frozen=True, tag="limited", kw_only=True):
+    """Steps and their limits: `waiting` are scheduled and wait for a place (by key: the names of their limits), `begun`
+    have got theirs, and begin. Like `Released` it is told last in its row."""
+
+    waiting: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    begun: tuple[str, ...] = ()
+
+
+class HeldBack(Event, frozen=True, tag="held_back", kw_only=True):
+    """An attempt asked for its limit to be quiet until then. It did not fail; the next one waits for a place."""
 
     key: str
+    attempt: int
+    limit: str
+    until: Instant
+
+
+class StepCompleted(Carrier, frozen=True, tag="done", kw_only=True):
+    """A step's body returned. `sent`: what its attempt sent to streams, so with failures."""
+
+    key: str
+    sent: tuple[Span, ...] = ()
 
 
 class AttemptFailed(Event, frozen=True, tag="attempt_failed", kw_only=True):
@@ -185,6 +225,7 @@ class AttemptFailed(Event, frozen=True, tag="attempt_failed", kw_only=True):
     retry_at: Instant
     of: int | None = None
     progress: msgspec.Raw = NULL
+    sent: tuple[Span, ...] = ()
 
 
 class AttemptStarted(Event, frozen=True, tag="attempt", kw_only=True):
@@ -200,6 +241,7 @@ class StepFailed(Event, frozen=True, tag="step_failed", kw_only=True):
     key: str
     failure: Failure
     attempts: int = 1
+    sent: tuple[Span, ...] = ()
 
 
 class TimerFired(Event, frozen=True, tag="fired", kw_only=True):
@@ -218,6 +260,10 @@ class SignalReceived(Carrier, frozen=True, tag="signal", kw_only=True):
     trace: str = ""
     replaced_by: str = ""
     reason: str = ""
+
+
+class UpdateReceived(SignalReceived, frozen=True, tag="update", kw_only=True):
+    """A question left the inbox for the journal. It is kept and taken as a signal is, and one `Answered` settles it."""
 
 
 class SendSettled(Event, frozen=True, tag="settled", kw_only=True):
@@ -289,13 +335,14 @@ class Resumed(Event, frozen=True, tag="resumed", kw_only=True):
 
 class MessageDropped(Event, frozen=True, tag="dropped", kw_only=True):
     """An operator dropped a message. One that was unread is named by its number, and this is in its place; a signal
-    that no wait had taken is named by its id."""
+    that no wait had taken is named by its id. `asked`: it was an update, and its sender is told."""
 
     number: int = 0
     reason: str = ""
     actor: str = ""
     message: str = ""
     name: str = ""
+    asked: bool = False
 
 
 Input: TypeAlias = (
@@ -304,12 +351,15 @@ Input: TypeAlias = (
     | Adopted
     | Claimed
     | Released
+    | Limited
+    | HeldBack
     | StepCompleted
     | AttemptFailed
     | AttemptStarted
     | StepFailed
     | TimerFired
     | SignalReceived
+    | UpdateReceived
     | SendSettled
     | TopicReceived
     | ChildEnded
@@ -331,6 +381,7 @@ Fact: TypeAlias = (
     | WaitStarted
     | WaitEnded
     | SignalReceived
+    | UpdateReceived
     | TopicReceived
 )
 Terminal: TypeAlias = Completed | Failed | Cancelled
@@ -343,6 +394,9 @@ Output: TypeAlias = (
     | ChildStarted
     | MessageSent
     | Exposed
+    | Streamed
+    | Answered
+    | AttributesSet
     | Patched
     | Entered
     | Kept

@@ -36,4 +36,6 @@ def decode_hook(cls: type[Any], data: Any) -> Any:
     """The model made of its JSON-like form; as JSON, so that strict models take the strings JSON has for dates."""
     if is_model(cls):
         return cls.model_validate_json(_encode(data))
+    if cls is object:  # any value, as with Any
+        return data
     raise TypeError(f"Decoding objects of type {cls.__name__} is unsupported")

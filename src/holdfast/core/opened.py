@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.failure import Failure
 
-WaitKind: TypeAlias = Literal["sleep", "signal", "topic", "child"]
+WaitKind: TypeAlias = Literal["sleep", "signal", "topic", "update", "child"]
 
 
 class OpenStep(msgspec.Struct, gc=False):
@@ -28,6 +28,8 @@ class OpenStep(msgspec.Struct, gc=False):
     undo: bool = False
     undoes: str = ""
     progress: bytes = b"null"
+    limits: str = ""  # those whose place it waits for, by name
+    limited_at: datetime | None = None  # since when
 
     @property
     def in_flight(self) -> bool:

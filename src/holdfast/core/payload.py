@@ -164,6 +164,13 @@ class Arguments:
         self._codec = compile_codec(made)
         return self._codec
 
+    def annotation(self, name: str) -> Any:
+        """What a parameter is declared as; `Any` if it is not."""
+        try:
+            return _hints(self._function).get(name, Any)
+        except Unsupported:
+            return Any
+
     def schema(self) -> JsonSchema:
         """The JSON Schema of a call as it is stored: an object by parameter name."""
         if self._make is None:

@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 
 from holdfast.core import events as e
+from holdfast.core import mailbox
+from holdfast.core.mailbox import Mailbox
 from holdfast.core.opened import OpenStep, OpenWait
 from holdfast.core.rounds import ROUND, Round, after_signal
 from holdfast.core.status import UNCLAIMED, Status, next_status
@@ -22,11 +24,10 @@ from holdfast.core.turn import GENESIS, Turn
 from holdfast.errors import CorruptJournal, HoldfastError
 
 
-class Run(msgspec.Struct, omit_defaults=True, gc=False):
+class Run(Mailbox, msgspec.Struct, omit_defaults=True, gc=False):
     """One run, folded from its journal. The last two fields follow from `steps`, and are not stored: what every turn
     asks of thousands of open steps is kept, not looked for."""
 
-    id: str
     workflow: str = ""
     version: str = ""
     code: str = ""
@@ -45,7 +46,6 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
     keep: timedelta | None = None
     available_at: datetime | None = None
     deadline: datetime | None = None
-    attributes: dict[str, str] = {}
     created_at: datetime | None = None
     started_at: datetime | None = None
     updated_at: datetime | None = None
@@ -58,9 +58,7 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
     steps: dict[str, OpenStep] = {}
     waits: dict[str, OpenWait] = {}
     left: dict[str, str] = {}  # open children of earlier lives that a cancel is to reach, by id: their workflow
-    buffered: dict[str, e.SignalReceived] = {}
     undoable: dict[str, str] = {}
-    exposed: dict[str, e.Exposed] = {}
     attempts: int = 0
     passes: int = 1
     round: Round = ""
@@ -85,10 +83,14 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
         self.checksum = turn.checksum
         self.updated_at = turn.at
         released: e.Released | None = None
+        limited: e.Limited | None = None
         for event in turn.events:
             kind = type(event)
             if type(event) is e.Released:
                 released = event
+                continue
+            if type(event) is e.Limited:
+                limited = event
                 continue
             handler = _HANDLERS.get(kind)
             if handler is not None:
@@ -96,6 +98,8 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
             tag = _STATUS_TAGS.get(kind)
             if tag is not None:
                 self._move(tag)
+        if limited is not None:
+            _limited(self, limited, turn.at)
         if released is not None:
             _released(self, released)
 
@@ -198,6 +202,24 @@ def _released(run: Run, event: e.Released) -> None:
             step.is_unstarted = True
 
 
+def _limited(run: Run, event: e.Limited, at: datetime) -> None:
+    for key in event.begun:
+        step = run.steps.get(key)
+        if step is not None:
+            step.is_unstarted, step.limits, step.limited_at = False, "", None
+    for key, names in event.waiting.items():
+        step = run.steps.get(key)
+        if step is not None:  # as in `_released`
+            step.is_unstarted, step.limits, step.limited_at = True, names, at
+
+
+def _held_back(run: Run, event: e.HeldBack, at: datetime) -> None:
+    step = run.steps.get(event.key)
+    if step is not None:
+        step.attempt, step.is_unstarted, step.limits, step.limited_at = event.attempt + 1, True, event.limit, at
+        run.attempts += 1
+
+
 def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
     step = OpenStep(event.key, event.step or event.key, at, undo=event.undo, undoes=event.undoes)
     earlier = _settle(run, event.key) if event.key in run.steps else None
@@ -291,14 +313,6 @@ def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
         run.buffered[event.message] = event
 
 
-def _dropped(run: Run, event: e.MessageDropped, at: datetime) -> None:
-    run.buffered.pop(event.message, None)
-
-
-def _exposed(run: Run, event: e.Exposed, at: datetime) -> None:
-    run.exposed[event.name] = event
-
-
 def _kept(run: Run, event: e.Kept, at: datetime) -> None:
     for key in event.keys:
         run.undoable.pop(key, None)
@@ -345,6 +359,7 @@ def _continued(run: Run, event: e.Continued, at: datetime) -> None:
     run.waits.clear()
     run.undoable.clear()
     run.attempts, run.passes, run.retry = 0, 1, None
+    run.forget_taken()
     run.origin = run.ordinal
 
 
@@ -361,6 +376,7 @@ _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.StepScheduled: _scheduled,
     e.StepCompleted: _completed_step,
     e.AttemptFailed: _attempt_failed,
+    e.HeldBack: _held_back,
     e.AttemptStarted: _attempt_started,
     e.StepFailed: _failed_step,
     e.StepAbandoned: _abandoned,
@@ -370,10 +386,13 @@ _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.TimerFired: _settled,
     e.TopicReceived: _settled,
     e.SignalReceived: _signal,
-    e.MessageDropped: _dropped,
+    e.UpdateReceived: mailbox.received,
+    e.Answered: mailbox.answered,
+    e.AttributesSet: mailbox.attributes_set,
+    e.MessageDropped: mailbox.dropped,
     e.ChildStarted: _child,
     e.ChildEnded: _child_ended,
-    e.Exposed: _exposed,
+    e.Exposed: mailbox.exposed,
     e.Kept: _kept,
     e.CancelRequested: _cancel,
     e.DeadlineReached: _deadline,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from holdfast.core import events as e
+from holdfast.core.durations import format_duration
 from holdfast.core.failure import Failure
 from holdfast.core.instants import later
 from holdfast.core.opened import OpenStep
@@ -12,6 +13,7 @@ from holdfast.core.retry import Retry
 
 UNKNOWN = "OutcomeUnknown"
 STOPPED = "Stopped"
+LIMITED = "LimitReached"
 
 
 def on_attempt_failed(
@@ -59,6 +61,16 @@ def on_workflow_failed(
     if at is None or (deadline is not None and at >= deadline):
         return e.Failed(failure=failure)
     return e.RetryPlanned(failure=failure, at=at, of=policy.attempts or None)
+
+
+def limit_reached(step: OpenStep, names: str, wait: timedelta) -> e.StepFailed:
+    """The outcome of a step that waited as long for its limits as it may, or may not wait at all."""
+    waited = f"waited {format_duration(wait)} for limit {names}" if wait else f"met limit {names}"
+    message = (
+        f"step {step.step} {waited}, and no place was free. Call it again later, raise limit_wait= of the step, or the "
+        f"limit itself: holdfast limits"
+    )
+    return e.StepFailed(key=step.key, failure=Failure(type=LIMITED, message=message), attempts=step.attempt)
 
 
 def limit_exceeded(count: int, limit: int) -> Failure:

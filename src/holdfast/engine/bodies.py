@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,9 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     number: int
     progress: Any = None
     identity: str = ""
+    no: int = 0
+    epoch: int = 0
+    attributes: Mapping[str, str] = {}
 
 
 class Body:
@@ -217,6 +220,9 @@ class Bodies:
             surroundings=self._surroundings,
             progress=attempt.progress,
             advice=attempt.command.spec.advice,
+            no=attempt.no,
+            epoch=attempt.epoch,
+            attributes=attempt.attributes,
         )
         return body.scope
 

@@ -40,10 +40,12 @@ from holdfast.errors import CorruptJournal, HoldfastError, StoreError
 from holdfast.ports.clock import Clock
 from holdfast.ports.facts import Trouble
 from holdfast.ports.inbox import Unconsumed
+from holdfast.ports.limits import PlaceMove
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
 from holdfast.turn.draft import Draft
+from holdfast.turn.effects import MovePlaces
 from holdfast.turn.history import Journal, run_of_row
 from holdfast.turn.replay import Missing, Replay, begun_anew
 from holdfast.turn.rules import Rules
@@ -101,6 +103,7 @@ class Engine:
         self.is_draining: bool = False
         self.opening: set[str] = set()
         self.beginnings: Beginnings = Beginnings(self)
+        self.lines_hinted: asyncio.Event = asyncio.Event()  # a step waits for a place, or a worker died that had some
         self._put_offs = PutOffs()
         self.suspects: Suspects = Suspects(self)
         self.holdings: Holdings = Holdings(self, self.beginnings, self.snapshots, self.suspects)
@@ -167,7 +170,9 @@ class Engine:
                     journal = Journal([known[row.id]]) if known and row.id in known else journals[row.no]
                     await self._open_cold(row, journal, events, last, notes)
                 else:
-                    self._open(row, kept.run, kept.program, await self.asking.with_payloads(events), last)
+                    events = await self.asking.with_payloads(events)
+                    events = await self.asking.unopposed(row.no, row.epoch, kept.program, events)
+                    self._open(row, kept.run, kept.program, events, last)
             except Exception as error:  # noqa: BLE001 one run never stops the others
                 if isinstance(error, CorruptJournal) and kept is not None:  # a message to a program that is warm
                     kept.close()
@@ -207,6 +212,7 @@ class Engine:
             if journal.snapshot is not None:
                 self.snapshots.known(row.id, journal.snapshot.ordinal)
             events = await self.asking.with_payloads(events)
+            events = await self.asking.unopposed(row.no, row.epoch, program, events)
         except HoldfastError as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
@@ -270,6 +276,26 @@ class Engine:
     async def _release(self, session: Session, until: datetime | None, inbox_seen: int) -> None:
         session.released(await self._returned(session, until, inbox_seen))
 
+    def move_places(self, session: Session, effect: MovePlaces) -> None:
+        """Tells the store of places, and the session which of its steps may begin."""
+        self.spawn(self._move_places(session, effect))
+
+    async def _move_places(self, session: Session, effect: MovePlaces) -> None:
+        move = PlaceMove(
+            no=session.no,
+            epoch=session.epoch,
+            drops=effect.drops,
+            holds=effect.holds,
+            asks=effect.asks,
+            is_parked=effect.is_parked,
+        )
+        what = f"run {session.run.id}: places under its limits"
+        answer = await self.asking.insist(lambda: self.store.move_places(move), what)
+        if len(answer.granted) < len(effect.asks):
+            self.lines_hinted.set()
+        if effect.asks:
+            session.places(tuple(ask.step for ask in effect.asks), answer.granted)
+
     def give_back(self, session: Session, until: datetime, inbox_seen: int) -> None:
         """Gives a run back that the session has left."""
         self.spawn(self._give_back(session, until, inbox_seen))
@@ -311,6 +337,7 @@ class Engine:
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
         events, reached = opened(self.telemetry, run.id, fresh, seen, None if row is None else row.inbox_last)
         events = await self.asking.with_payloads(events)
+        events = await self.asking.unopposed(session.no, session.epoch, program, events)
         session.open(run, program, events, reached, kept)
 
     def begin_anew(self, session: Session, start: e.Continued, blobs: Mapping[str, bytes]) -> Program | None:
@@ -371,6 +398,7 @@ class Engine:
             session.drop("the worker stopped", event="abandoned")
         self.warm.clear()
         await self.bodies.close()
+        self.surroundings.outlets.close()
         self.wheel.close()
         self.suspects.close()
         for task in list(self._tasks):

@@ -54,6 +54,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     failure: Failure | None = None
     is_final: bool = False
     not_before: float | None = None
+    limit: str = ""
 
 
 async def run_in_process(attempt: Attempt, scope: StepScope) -> Outcome:
@@ -107,6 +108,7 @@ def _errand(attempt: Attempt, scope: StepScope) -> Errand:
             "attempt": scope.attempt,
             "identity": scope.identity,
             "created_at": scope.created_at.isoformat(),
+            "attributes": dict(scope.attributes),
         },
     )
 
@@ -134,7 +136,7 @@ def _outcome(out: bytes, code: int | None) -> Outcome:
     if answer.failure is None:
         return Succeeded(bytes(answer.value))
     not_before = None if answer.not_before is None else timedelta(seconds=answer.not_before)
-    return Broke(answer.failure, answer.is_final, not_before)
+    return Broke(answer.failure, answer.is_final, not_before, answer.limit)
 
 
 # -- the child's side --------------------------------------------------------------------------------------------------
@@ -189,6 +191,14 @@ class _Elsewhere:
         """Nothing was noted."""
         return None
 
+    def send_part(self, scope: StepScope, name: str, data: bytes) -> None:
+        """Written by the worker."""
+        self._refuse("Stream.send()")
+
+    async def flush_parts(self, scope: StepScope) -> None:
+        """Written by the worker."""
+        self._refuse("Stream.flush()")
+
     def _refuse(self, what: str) -> NoReturn:
         raise NotAllowedHere(
             f"{what} needs the worker, and this body runs in a process of its own: leave out executor='process', or do "
@@ -214,7 +224,7 @@ def _work(errand: Errand) -> Answer:
     except BaseException as error:  # noqa: BLE001 SystemExit and friends are outcomes too
         broke = classify(error, spec, spec.retry)
         seconds = None if broke.not_before is None else broke.not_before.total_seconds()
-        return Answer(failure=broke.failure, is_final=broke.is_final, not_before=seconds)
+        return Answer(failure=broke.failure, is_final=broke.is_final, not_before=seconds, limit=broke.limit)
     return Answer(value=msgspec.Raw(value))
 
 

@@ -90,6 +90,7 @@ def step_ended(session: Held, ended: StepEnded, began: datetime | None, now: dat
             telemetry.tell(t.StepStopped(*_who(session), key, name, ended.attempt, failure.message))
     elif t.AttemptFailed in telemetry.wanted:
         retry_at = event.retry_at if isinstance(event, e.AttemptFailed) else None
+        retry_at = event.until if isinstance(event, e.HeldBack) else retry_at
         telemetry.tell(
             t.AttemptFailed(
                 *(*_who(session), key, name, ended.attempt),

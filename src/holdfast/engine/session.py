@@ -70,6 +70,10 @@ class Home(Protocol):
         """Gives the run back, and does not answer."""
         ...
 
+    def move_places(self, session: Session, effect: f.MovePlaces, /) -> None:
+        """Tells the store of places; `places` come if it is asked for some."""
+        ...
+
     def reload(self, session: Session, kept: Sequence[e.AnyEvent], /) -> None:
         """Reads the journal again; `open` or `unreadable` comes."""
         ...
@@ -190,6 +194,10 @@ class Session:
         """The store answered a release."""
         self.take(i.Released(self._now(), is_ours))
 
+    def places(self, asked: tuple[str, ...], granted: tuple[str, ...]) -> None:
+        """The store answered which steps may begin."""
+        self.take(i.Places(self._now(), asked, granted))
+
     def unreadable(self, error: Exception) -> None:
         """The journal could not be read again."""
         self.take(i.Unreadable(self._now(), error))
@@ -245,6 +253,8 @@ class Session:
                 home.release(self, effect.until, effect.seen)
             case f.Return():
                 home.give_back(self, effect.until, effect.seen)
+            case f.MovePlaces():
+                home.move_places(self, effect)
             case f.Reload():
                 home.reload(self, effect.kept)
             case f.Doubt():
@@ -316,7 +326,8 @@ class Session:
         progress = None if effect.progress == b"null" else msgspec.json.decode(effect.progress)
         identity = run.id if run.origin == 1 else run.identity
         attempt = Attempt(
-            run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity
+            *(run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity),
+            *(self.machine.no, self.machine.epoch, dict(run.attributes) if run.attributes else {}),
         )
         if StepStarted in self.home.telemetry.wanted:
             self._began[command.key] = self._now()
@@ -339,6 +350,10 @@ class Session:
                 with suppress(Exception):
                     transaction.give_up()
             return
+        outlet = body.scope.outlet if body.scope is not None else None
+        if outlet is not None and (outlet.unsent or not outlet.is_over):  # its outcome comes after all that it sent
+            self.home.surroundings.outlets.finish(outlet, lambda: self._reported(body, outcome))
+            return
         self._taken_out(key)
         progress = self.home.surroundings.take_progress(self.machine.run.id, key)
         at = self.home.clock.now()
@@ -346,7 +361,8 @@ class Session:
             self._transactions[key] = transaction
             self.take(i.Held(at, key, outcome.value))
         else:
-            self.take(i.Landed(at, key, outcome, progress, body.stop_reason if body.is_stopping else None))
+            stopped, sent = body.stop_reason if body.is_stopping else None, () if outlet is None else outlet.sent
+            self.take(i.Landed(at, key, outcome, progress, stopped, sent))
 
     def _withdraw(self, keys: Sequence[str]) -> list[str]:
         """Takes back the bodies that have not begun: their keys."""
@@ -357,7 +373,10 @@ class Session:
 
     def _forget(self, key: str, why: str) -> None:
         """How far it was is forgotten too: another attempt may be noting that by now."""
-        self._taken_out(key).leave(why)
+        body = self._taken_out(key)
+        body.leave(why)
+        if body.scope is not None and body.scope.outlet is not None:
+            self.home.surroundings.outlets.lose(body.scope.outlet)
         self.home.surroundings.take_progress(self.run.id, key)
 
     def _taken_out(self, key: str) -> Body:

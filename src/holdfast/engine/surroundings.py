@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
+from holdfast.authoring.script.context import StepScope
 from holdfast.authoring.script.open_resources import OpenResources
 from holdfast.authoring.script.resources import Health, Resource
+from holdfast.engine.outlets import Outlet, Outlets
 from holdfast.ports.store import Store
+from holdfast.ports.telemetry import Telemetry
 from holdfast.ports.transactions import OpenTransaction
 
 T = TypeVar("T")
@@ -19,15 +23,18 @@ T = TypeVar("T")
 class WorkerSurroundings:
     """The surroundings of all bodies of one worker."""
 
-    def __init__(self, store: Store, replaced: dict[int, Any] | None = None) -> None:
+    def __init__(self, store: Store, telemetry: Telemetry, replaced: dict[int, Any] | None = None) -> None:
         self._store = store
+        self.outlets: Outlets = Outlets(store, telemetry)
         self._resources = OpenResources(replaced)
         self._progress: dict[tuple[str, str], bytes] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._making = threading.Lock()
 
     async def open(self, resources: Iterable[Resource[Any]]) -> None:
         """Opens resources, in order; what was replaced stays replaced."""
         self._loop = asyncio.get_running_loop()
+        self.outlets.begin()
         await self._resources.open(resources)
 
     def replace(self, resource: Resource[T], value: T) -> None:
@@ -76,6 +83,22 @@ class WorkerSurroundings:
     def take_progress(self, run: str, key: str) -> bytes | None:
         """How far a step was when its attempt ended."""
         return self._progress.pop((run, key), None)
+
+    def send_part(self, scope: StepScope, name: str, data: bytes) -> None:
+        """Buffers a part. The outlet of an attempt is made with its first."""
+        self.outlets.send(self._outlet(scope), name, data)
+
+    async def flush_parts(self, scope: StepScope) -> None:
+        """Waits for what it sent."""
+        await self.outlets.flush(self._outlet(scope))
+
+    def _outlet(self, scope: StepScope) -> Outlet:
+        if scope.outlet is None:
+            with self._making:
+                if scope.outlet is None:
+                    scope.outlet = Outlet(scope.no, scope.run, scope.epoch, scope.key, scope.attempt)
+        outlet: Outlet = scope.outlet
+        return outlet
 
     def progress(self) -> str:
         """Everything noted, as a worker's row holds it."""

@@ -20,13 +20,18 @@
     │   └── PayloadTooLarge
     ├── Conflict                      the id or key belongs to something else
     │   └── RunOpen                   a run that has not ended cannot be deleted
-    ├── RunNotFound · ScheduleNotFound · UnknownWorkflow · BlobNotFound
+    ├── RunNotFound · ScheduleNotFound · LimitNotFound · UnknownWorkflow · BlobNotFound
     ├── RunFinished                   a signal, cancel or pause for a run that has ended
+    ├── StreamFull                    more parts of a stream wait to be written than are kept
+    ├── UpdateRefused                 a run refused an update; handlers raise it to refuse
+    │   └── UpdateUnanswered          a run left an update without an answer, or ended before
+    ├── UpdateTimeout (TimeoutError)  update(timeout=) ran out; the question stays asked
     ├── ItemsFailed                   a batch has ended, and some of its items failed
     ├── RunFailed · RunCancelled      how a run ended, seen from result() or a parent
     ├── ResultTimeout (TimeoutError)  result(timeout=) ran out; the run continues
     ├── StepFailed                    a step's last failure, seen by its workflow
-    │   └── OutcomeUnknown            a once=True step whose only attempt was interrupted
+    │   ├── OutcomeUnknown            a once=True step whose only attempt was interrupted
+    │   └── LimitReached              a step found no place under its limits within its limit_wait
     ├── ExpressionFailed              an expression of a flow that has no value: a missing field, text plus number
     ├── StateFailed                   a state's last failure: which state, which attempt, and the path to it
     ├── FlowFailed                    what ended a flow: which step, and its last failure
@@ -59,6 +64,8 @@ from holdfast.errors.run import (
     DeadlineExceeded,
     Diverged,
     ItemsFailed,
+    LimitNotFound,
+    LimitReached,
     NeverWaits,
     OutcomeUnknown,
     Permanent,
@@ -72,8 +79,12 @@ from holdfast.errors.run import (
     ScheduleNotFound,
     StepFailed,
     StepLimitExceeded,
+    StreamFull,
     Stuck,
     UnknownWorkflow,
+    UpdateRefused,
+    UpdateTimeout,
+    UpdateUnanswered,
 )
 from holdfast.errors.store import (
     CorruptJournal,
@@ -142,6 +153,8 @@ __all__ = [
     "InvalidSchedule",
     "InvalidState",
     "ItemsFailed",
+    "LimitNotFound",
+    "LimitReached",
     "NeverWaits",
     "NotAllowedHere",
     "NotAwaited",
@@ -169,8 +182,12 @@ __all__ = [
     "StoreError",
     "StoreRefused",
     "StoreUnavailable",
+    "StreamFull",
     "Stuck",
     "UnknownWorkflow",
+    "UpdateRefused",
+    "UpdateTimeout",
+    "UpdateUnanswered",
     "UsageError",
     "VersionMismatch",
 ]

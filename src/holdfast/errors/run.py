@@ -30,6 +30,10 @@ class ScheduleNotFound(HoldfastError):
     """No schedule of that name in this store."""
 
 
+class LimitNotFound(HoldfastError):
+    """No limit of that name in this store."""
+
+
 class UnknownWorkflow(HoldfastError):
     """No workflow of that name (and version) is known to this app."""
 
@@ -45,6 +49,35 @@ class RunFinished(HoldfastError):
         super().__init__(message)
         self.run_id = run_id
         self.status = status
+
+
+class UpdateRefused(HoldfastError):
+    """A run refused an update, with `reason`. Raise it in a handler of `Update.serve` to refuse one."""
+
+    _SAID = "refused"
+
+    def __init__(self, reason: str, *, run_id: str = "", update: str = "", id: str = "") -> None:
+        super().__init__(f"run {run_id} {self._SAID} update {update}: {reason}" if run_id else reason)
+        self.reason = reason
+        self.run_id = run_id
+        self.update = update
+        self.id = id
+
+
+class UpdateUnanswered(UpdateRefused):
+    """A run will never answer an update: it took it and left it, or it ended before."""
+
+    _SAID = "did not answer"
+
+
+class UpdateTimeout(HoldfastError, TimeoutError):
+    """`update(timeout=…)` ran out. The question stays asked: ask again with the same id, which is `id`."""
+
+    def __init__(self, text: str, *, run_id: str = "", update: str = "", id: str = "") -> None:
+        super().__init__(text)
+        self.run_id = run_id
+        self.update = update
+        self.id = id
 
 
 class ItemsFailed(HoldfastError):
@@ -96,6 +129,19 @@ class OutcomeUnknown(StepFailed):
     """A crash interrupted a `once=True` step: it may or may not have taken effect."""
 
 
+class LimitReached(StepFailed):
+    """A step found no place under its limits within its `limit_wait`. Its body did not run."""
+
+
+class StreamFull(HoldfastError):
+    """Too many parts of a stream wait to be written. `stream` is its name, `parts` how many wait."""
+
+    def __init__(self, text: str, *, stream: str, parts: int) -> None:
+        super().__init__(text)
+        self.stream = stream
+        self.parts = parts
+
+
 class StepLimitExceeded(HoldfastError):
     """The run used up its step attempts. It fails at once and is not retried."""
 
@@ -137,8 +183,13 @@ class CircuitOpen(Permanent):
 
 
 class RetryAfter(HoldfastError):
-    """Raise it in a step: retry, but not before this time has passed. Counts as a failed attempt."""
+    """Raise it in a step: retry, but not before this time has passed. Counts as a failed attempt.
 
-    def __init__(self, after: object, message: str = "") -> None:
+    With `limit`, one of the step's own limits, no step begins under that limit (and key) before, on any worker; then it
+    is not a failed attempt.
+    """
+
+    def __init__(self, after: object, message: str = "", *, limit: object = None) -> None:
         super().__init__(message or f"retry after {after}")
         self.after = after
+        self.limit = limit

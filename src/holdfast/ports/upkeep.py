@@ -86,8 +86,8 @@ class Upkeep(Protocol):
         ...
 
     async def remove(self, roots: Sequence[str], keep: timedelta | None, *, is_asked: bool = False) -> Removed:
-        """Removes these trees: rows of runs, journals, inboxes, exposed values, attributes, snapshots and references to
-        blobs, each tree in one transaction.
+        """Removes these trees: rows of runs, journals, inboxes, exposed values, attributes, streams, snapshots and
+        references to blobs, each tree in one transaction.
 
         Each is judged again inside its transaction by the rule of `expired`; one that does not qualify (any more) is
         left whole. `is_asked`: a client asks for it, so it suffices that the whole tree has ended, however short a time

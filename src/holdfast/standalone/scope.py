@@ -22,6 +22,7 @@ class AloneScope:
 
     advice = ADVICE
     progress: Any = None
+    connection: Any = None
     is_cancelled = False
 
     def __init__(self, run: Journey, surroundings: AloneSurroundings) -> None:
@@ -88,6 +89,14 @@ class AloneSurroundings:
     async def get_blob(self, name: str) -> bytes:
         """There is no store for blobs."""
         self._refuse("get_blob()")
+
+    def send_part(self, scope: object, name: str, data: bytes) -> None:
+        """There is no store for streams."""
+        self._refuse("Stream.send()")
+
+    async def flush_parts(self, scope: object) -> None:
+        """There is no store for streams."""
+        self._refuse("Stream.flush()")
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
         """Nobody watches."""

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.ports.parts import TurnParts
 
 _ENDS = frozenset(e.TERMINAL)
 _ENDS_PASS = frozenset((e.Continued, e.RetryPlanned))
@@ -22,6 +23,7 @@ class Draft(msgspec.Struct, gc=False):
     outputs: list[e.AnyEvent] = []
     commands: Sequence[c.Command] = ()
     blobs: dict[str, bytes] = {}
+    parts: Sequence[TurnParts] = ()  # for streams
     is_terminal: bool = False  # the run ends with it
     ends_pass: bool = False  # the body begins again after it
     asks_for_step: bool = False  # it is one of the many whose last word is a step asked for

@@ -12,6 +12,7 @@ from holdfast.core import events as e
 from holdfast.core.commands import RunStep
 from holdfast.core.program import Program
 from holdfast.ports.journal import Commit, Park
+from holdfast.ports.limits import Hold, PlaceAsk
 from holdfast.turn.draft import Draft
 from holdfast.turn.outcome import Outcome
 
@@ -110,6 +111,15 @@ class Return(Asked, frozen=True):
     seen: int
 
 
+class MovePlaces(Asked, frozen=True):
+    """Tell the store what it is to know of limits: see `ports.limits.PlaceMove`. If there are asks, `Places` come."""
+
+    drops: tuple[str, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    asks: tuple[PlaceAsk, ...] = ()
+    is_parked: bool = False
+
+
 class Reload(Asked, frozen=True):
     """End the program and read journal and inbox again; `Opened` comes with these inputs, or `Unreadable`."""
 
@@ -195,6 +205,7 @@ Effect: TypeAlias = (
     | Rest
     | Release
     | Return
+    | MovePlaces
     | Reload
     | Doubt
     | Leave

@@ -35,12 +35,14 @@ class Opened(Given, frozen=True):
 
 
 class Landed(Given, frozen=True):
-    """A body ended. `progress` is how far it said it was; `stopped` why it was asked to end, None if it was not."""
+    """A body ended. `progress` is how far it said it was; `stopped` why it was asked to end, None if it was not; `sent`
+    what it sent to streams, all of which is durable."""
 
     key: str
     outcome: Outcome
     progress: bytes | None = None
     stopped: str | None = None
+    sent: tuple[e.Span, ...] = ()
 
 
 class Held(Given, frozen=True):
@@ -86,6 +88,13 @@ class Released(Given, frozen=True):
     is_ours: bool
 
 
+class Places(Given, frozen=True):
+    """The store's word on places: of the steps that `asked` these are `granted`."""
+
+    asked: tuple[str, ...]
+    granted: tuple[str, ...] = ()
+
+
 class Unreadable(Given, frozen=True):
     """The journal could not be read again."""
 
@@ -104,10 +113,22 @@ class Lost(Given, frozen=True):
 
 
 Input: TypeAlias = (
-    Opened | Landed | Held | Messages | News | TimeCame | Verdict | Unknown | Released | Unreadable | Drain | Lost
+    Opened
+    | Landed
+    | Held
+    | Messages
+    | News
+    | TimeCame
+    | Verdict
+    | Unknown
+    | Released
+    | Places
+    | Unreadable
+    | Drain
+    | Lost
 )
 
 INPUTS: tuple[type[Input], ...] = (
     *(Opened, Landed, Held, Messages, News, TimeCame),
-    *(Verdict, Unknown, Released, Unreadable, Drain, Lost),
+    *(Verdict, Unknown, Released, Places, Unreadable, Drain, Lost),
 )

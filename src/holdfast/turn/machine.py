@@ -74,13 +74,17 @@ class Machine(Writer):
             case i.Verdict():
                 self._answered(given, at)
             case i.TimeCame():
+                self._ask_again(at)
                 self._turn(at, is_looking=given.is_looking)
+            case i.Places():
+                self._placed(given, at)
             case i.Messages():
                 self._read(given.events, given.last, at)
                 if given.events:
                     self._turn(at)
             case i.News():
                 self._news()
+                self._ask_again(at)
             case i.Opened():
                 self._open(given, at)
             case i.Held():
@@ -149,8 +153,25 @@ class Machine(Writer):
             but={*landed, *self._flight.keys},
             unbegun=set(self._unstarted) if run.epoch == self.epoch else (),
         )
+        if any(command.spec.limits for command in self._commands.values()):
+            claimed = self._take_up_limited(run, claimed)
         self._claimed = claimed if run.epoch != self.epoch or claimed.restarted else None
         self._inputs += outcomes
+
+    def _take_up_limited(self, run: Run, claimed: e.Claimed) -> e.Claimed:
+        """Of the steps that are to start: those under limits want a place first, unless they have it."""
+        lines = self._lines_of_run()
+        lines.forget()
+        limited = {key for key, command in self._commands.items() if command.spec.limits}
+        for key in [key for key in self._unstarted if key in limited]:
+            if run.steps[key].is_unstarted:
+                lines.wait(self._commands[key])
+            elif key in claimed.restarted:
+                lines.want(self._commands[key])
+            else:
+                continue
+            self._unstarted.remove(key)
+        return msgspec.structs.replace(claimed, begun=tuple(key for key in claimed.begun if key not in limited))
 
     def _is_early(self, at: datetime) -> bool:
         """The body is to begin later (a delayed start, a new pass), and a message woke the run before: leave it where
@@ -177,6 +198,8 @@ class Machine(Writer):
             elif isinstance(event, e.CancelRequested):
                 grace = self._rules.settings.grace_until(at)
                 self._inputs.insert(0, msgspec.structs.replace(event, grace_until=grace))  # cancel wins every race
+            elif type(event) is e.UpdateReceived:
+                self._inputs.insert(rules.place_of_update(self._inputs), event)
             else:
                 self._inputs.append(event)
 
@@ -197,6 +220,8 @@ class Machine(Writer):
         event = rules.event_of(
             self.run, started.command, outcome, given.progress, given.stopped, at, self._rules.chance
         )
+        if given.sent and isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed):
+            event = msgspec.structs.replace(event, sent=given.sent)
         self._effects.append(f.StepEnded(given.key, started.attempt, outcome, event))
         if event is not None:
             self._inputs.append(event)
@@ -246,16 +271,21 @@ class Machine(Writer):
     def _durable(self, draft: Draft, park: Park | None, said: Committed, at: datetime) -> None:
         is_leaving = self._intent in {Intent.PAUSE, Intent.LEAVE}
         self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen))
+        if self._lines is not None:
+            self._lines.settled(draft.inputs)
         if draft.is_terminal or park is not None:
             self._leave_with(draft, is_leaving=is_leaving)
             return
         for command in draft.commands:
             if type(command) is c.RunStep:
-                self._unstarted.append(command.key)
+                if not command.spec.limits:
+                    self._unstarted.append(command.key)
             elif type(command) is c.AbandonStep:
                 self._abandon(command.key)
         if self._unstarted and self._intent is Intent.STAY and self._pause is None:
             self._start_all(at)
+        if self._lines is not None:
+            self._ask_for_places(at)
         if said.inbox_last > self.seen or self._has_news:
             self._has_news = False
             self._shown = max(self._shown, said.inbox_last)
@@ -263,7 +293,7 @@ class Machine(Writer):
         flight = self._flight
         program, is_idle = self.program, not self._inputs and not flight.held
         if is_idle and flight.flying and flight and (program.is_plain or not program.awaited_sends()):
-            self._watch_time()  # the common case: nothing to do before a body lands or a time comes
+            self._watch_time(at)  # the common case: nothing to do before a body lands or a time comes
         else:
             self._turn(at)
 
@@ -274,6 +304,7 @@ class Machine(Writer):
         anew = last if isinstance(last, e.Continued) and not is_over else None
         is_warm = not is_over and (last is None or anew is not None)
         self._leave(f.Leave(is_warm, self.run.end is not None, anew, draft.blobs))
+        self._tell_lines(is_over=draft.is_terminal)
         if self.run.end is not None:
             self._effects.append(f.Ended(ended(self.run.id, self.run.end, draft.at, "")))
         self._forget_bodies("the run has ended" if draft.is_terminal else "the run continues without it")
@@ -288,6 +319,8 @@ class Machine(Writer):
     def _abandon(self, key: str) -> None:
         """Asks the body to stop. What never began, and did not land just now, has an outcome too: sagas wait for it."""
         step = self.run.steps.get(key)
+        if self._lines is not None and key in self._lines.waiting:
+            self._lines.leave(key)
         self._effects += self._flight.stop(key, step, "the workflow no longer wants it")
         has_landed = any(isinstance(x, e.StepCompleted | e.StepFailed) and x.key == key for x in self._inputs)
         if step is not None and step.undo and not has_landed and key not in self._flight:
@@ -306,6 +339,7 @@ class Machine(Writer):
         self._effects.append(f.GivenBack(is_leaving))
         # What came meanwhile is unread to the store and to the program: the worker that claims the run reads it again.
         self._leave(f.Leave(not is_leaving, self.run.end is not None))
+        self._tell_lines(is_over=False)
         self._forget_bodies("the run was given back")
 
     def _lose(self, why: str, event: str) -> None:
@@ -315,6 +349,21 @@ class Machine(Writer):
         self._effects.append(f.Dropped(why, event))
         self._forget_bodies(why)
         self._leave(f.Leave(is_warm=False, is_over=False))  # the fold may be ahead of the store
+
+    def _ask_again(self, at: datetime) -> None:
+        """A place may be free."""
+        if self._lines is not None and self._lines.waiting and self.state not in WAITS_FOR_STORE:
+            self._ask_for_places(at, again=True)
+
+    def _tell_lines(self, *, is_over: bool) -> None:
+        """The run is no longer held: its places are free, and what waits may have been woken meanwhile."""
+        if self._lines is not None and (move := self._lines.parting(is_over=is_over)) is not None:
+            self._effects.append(move)
+
+    def _placed(self, given: i.Places, at: datetime) -> None:
+        if self.state is not State.GONE and self._lines is not None:
+            self._lines.answered(given.asked, given.granted)
+            self._turn(at)
 
     def _leave(self, how: f.Leave) -> None:
         if self._is_resting:

@@ -30,6 +30,7 @@ class Broke(msgspec.Struct, frozen=True):
     failure: Failure
     is_final: bool = False
     not_before: timedelta | None = None
+    limit: str = ""  # is to be quiet for `not_before`: the attempt did not fail
     error: BaseException | None = None  # as it was raised, for whoever listens; None from another process
 
 
@@ -55,10 +56,25 @@ def classify(error: BaseException, spec: StepSpec, retry: Retry | None = None) -
         return Broke(failure, is_final=True, error=error)
     if isinstance(error, RetryAfter):
         try:
-            return Broke(failure, not_before=parse_duration(error.after, what="RetryAfter"), error=error)  # type: ignore[arg-type]
+            limit = _limit_of(error, spec)
+            after = parse_duration(error.after, what="RetryAfter")  # type: ignore[arg-type]
+            return Broke(failure, not_before=after, limit=limit, error=error)
         except HoldfastError as refused:
             return Broke(from_exception(refused), is_final=True, error=refused)
     return Broke(failure, error=error)
+
+
+def _limit_of(error: RetryAfter, spec: StepSpec) -> str:
+    """The name of the limit that it quiets; `InvalidInput` if the step does not stand under it."""
+    if error.limit is None:
+        return ""
+    name = getattr(error.limit, "name", error.limit)
+    if not isinstance(name, str) or name not in spec.limits:
+        raise InvalidInput(
+            f"RetryAfter(limit={name!r}): step {spec.name} does not stand under that limit ({spec.where}). "
+            f"Its limits: {', '.join(spec.limits) or 'none'}."
+        )
+    return name
 
 
 def is_mistake(error: BaseException, spec: StepSpec) -> bool:

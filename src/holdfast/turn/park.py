@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import overload
 
 from holdfast.core import events as e
 from holdfast.core.program import Program
@@ -65,13 +66,18 @@ def next_wake(run: Run, program: Program) -> datetime | None:
     """The earliest of everything the run waits for by time: timers, retries, its deadline, the end of its grace."""
     wake = program.next_timer()
     if run.retries:
-        wake = _earlier(wake, min(run.retries.values()))
+        wake = earlier(wake, min(run.retries.values()))
     if run.past_deadline is not None or run.cancel is not None:
-        return _earlier(wake, run.grace_until)
-    return wake if run.deadline is None else _earlier(wake, run.deadline)
+        return earlier(wake, run.grace_until)
+    return wake if run.deadline is None else earlier(wake, run.deadline)
 
 
-def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+@overload
+def earlier(one: datetime, other: datetime | None) -> datetime: ...
+@overload
+def earlier(one: datetime | None, other: datetime | None) -> datetime | None: ...
+def earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    """The first of the two times that there are."""
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)

@@ -18,13 +18,14 @@ from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.step import STOPPED, limit_exceeded, on_attempt_failed, on_workflow_failed, outcome_unknown
 from holdfast.errors import DeadlineExceeded, Diverged, NeverWaits
+from holdfast.ports.parts import TurnParts
 from holdfast.turn.draft import Draft
 from holdfast.turn.outcome import Broke, Outcome, Succeeded
 
 COUNTED = frozenset((e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted))
 """What counts against the step limit."""
 
-NOT_KEPT = (e.Claimed, e.Released, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
+NOT_KEPT = (e.Claimed, e.Released, e.Limited, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
 """Of the inputs of a refused turn: what time brought it brings again, by the clock of the turn that follows."""
 
 
@@ -49,21 +50,42 @@ def decide(
     """The draft of a turn: what came in, and what becomes of what the program asked for. `limit`: see `step_limit`."""
     outputs: list[e.AnyEvent] = []
     blobs: dict[str, bytes] = {}
+    parts: list[TurnParts] = []
     for command in commands:
         if type(command) is c.Fail:
             outputs.append(_failed(run, command, at, inputs, rules))
+        elif type(command) is c.Emit:
+            _emit(run, command, inputs, outputs, parts)
         else:
             outputs.append(c.record(command, blobs))
     if limit is not None and run.attempts + len(inputs) + len(outputs) > limit:  # else it cannot be reached
         asked = len([x for x in (*inputs, *outputs) if type(x) in COUNTED])
         if asked and run.attempts + asked > limit:
             outputs = [e.Failed(failure=limit_exceeded(run.attempts + asked, limit), imposed=True)]
-            commands = ()
+            commands, parts = (), []
             inputs = [x for x in inputs if not isinstance(x, e.AttemptStarted)]
-    draft = Draft(at, inputs, outputs, commands, blobs)
+    draft = Draft(at, inputs, outputs, commands, blobs, parts)
     if draft.is_terminal and type(outputs[-1]) is not e.Completed:
         outputs[-1] = _with_undone(run, draft)
     return draft
+
+
+def _emit(
+    run: Run, command: c.Emit, inputs: Sequence[e.AnyEvent], outputs: list[e.AnyEvent], parts: list[TurnParts]
+) -> None:
+    """A part for a stream. Those that follow each other are one event and one row."""
+    last = outputs[-1] if outputs else None
+    if isinstance(last, e.Streamed) and last.name == command.name:
+        outputs[-1] = e.Streamed(name=last.name, parts=last.parts + 1)
+        parts[-1].values.append(command.value)
+        return
+    outputs.append(e.Streamed(name=command.name))
+    parts.append(TurnParts(command.name, _number(run, inputs), [command.value]))
+
+
+def _number(run: Run, inputs: Sequence[e.AnyEvent]) -> int:
+    """Of the pass. One that begins in this turn is not in the fold yet."""
+    return max([run.passes, *(x.number for x in inputs if isinstance(x, e.PassStarted))])
 
 
 def taken_up(
@@ -120,9 +142,7 @@ def _failed(run: Run, command: c.Fail, at: datetime, inputs: Sequence[e.AnyEvent
     if command.from_step:
         return e.Failed(failure=command.failure)
     policy = rules.spec_of(run).retry
-    # A pass that fails in its first turn is not in the fold yet.
-    passes = max([run.passes, *(x.number for x in inputs if isinstance(x, e.PassStarted))])
-    return on_workflow_failed(command.failure, policy, passes, at, rules.chance(), run.deadline)
+    return on_workflow_failed(command.failure, policy, _number(run, inputs), at, rules.chance(), run.deadline)
 
 
 def _with_undone(run: Run, draft: Draft) -> e.AnyEvent:
@@ -147,6 +167,12 @@ def after_refusal(refused: Sequence[e.AnyEvent], since: Sequence[e.AnyEvent]) ->
     """The inputs of a refused turn and what came since, in the order to take them: as they came, cancels first."""
     cancels = [x for x in since if isinstance(x, e.CancelRequested)]
     return [*cancels, *refused, *(x for x in since if not isinstance(x, e.CancelRequested))]
+
+
+def place_of_update(inputs: Sequence[e.AnyEvent]) -> int:
+    """Where an update goes among the inputs of a turn: before outcomes, and after the messages that came earlier."""
+    kinds = (e.CancelRequested, e.SignalReceived, e.TopicReceived, e.MessageDropped)
+    return max((place + 1 for place, event in enumerate(inputs) if isinstance(event, kinds)), default=0)
 
 
 def pause_reason(error: Exception | None) -> e.PauseReason:
@@ -216,6 +242,9 @@ def event_of(
     failure = _failure_of(outcome, stopped, is_wanted=not step.is_abandoned)
     if failure is None:
         return None
+    if outcome.limit and outcome.not_before is not None and not step.is_abandoned:
+        until = later(at, outcome.not_before)
+        return e.HeldBack(key=command.key, attempt=step.attempt, limit=outcome.limit, until=until)
     event = on_attempt_failed(
         step,
         failure,

@@ -19,6 +19,7 @@ from holdfast.turn.inputs import (
     Messages,
     News,
     Opened,
+    Places,
     Released,
     TimeCame,
     Unknown,
@@ -49,6 +50,8 @@ _NEW, _IDLE, _FLYING = State.NEW, State.IDLE, State.FLYING
 _WRITING, _RELEASING, _REBUILDING, _GONE = State.WRITING, State.RELEASING, State.REBUILDING, State.GONE
 _AT_REST = frozenset((_IDLE, _WRITING, _RELEASING))
 
+_BUFFERED = (Landed, Held, Messages, News, TimeCame, Places, Drain)
+
 Next = frozenset[State]
 
 ALLOWED: Mapping[tuple[State, type[Input]], Next] = {
@@ -58,6 +61,7 @@ ALLOWED: Mapping[tuple[State, type[Input]], Next] = {
     (_IDLE, Messages): frozenset((_IDLE, _WRITING)),
     (_IDLE, News): frozenset((_IDLE,)),
     (_IDLE, TimeCame): _AT_REST,
+    (_IDLE, Places): _AT_REST,
     (_IDLE, Drain): frozenset((_WRITING, _RELEASING)),
     (_IDLE, Lost): frozenset((_GONE,)),
     (_FLYING, Landed): _AT_REST | {_FLYING},
@@ -65,22 +69,23 @@ ALLOWED: Mapping[tuple[State, type[Input]], Next] = {
     (_FLYING, Messages): frozenset((_FLYING, _WRITING)),
     (_FLYING, News): frozenset((_FLYING,)),
     (_FLYING, TimeCame): frozenset((_FLYING, _WRITING)),
+    (_FLYING, Places): frozenset((_FLYING, _WRITING)),
     (_FLYING, Drain): frozenset((_FLYING, _WRITING)),
     (_FLYING, Lost): frozenset((_GONE,)),
-    **{(_WRITING, kind): frozenset((_WRITING,)) for kind in (Landed, Held, Messages, News, TimeCame, Drain)},
+    **{(_WRITING, kind): frozenset((_WRITING,)) for kind in _BUFFERED},
     (_WRITING, Verdict): frozenset((_IDLE, _FLYING, _WRITING, _RELEASING, _REBUILDING, _GONE)),
     (_WRITING, Unknown): frozenset((_GONE,)),
     (_WRITING, Lost): frozenset((_GONE,)),
-    **{(_RELEASING, kind): frozenset((_RELEASING,)) for kind in (Landed, Messages, News, TimeCame, Drain)},
+    **{(_RELEASING, kind): frozenset((_RELEASING,)) for kind in (Landed, Messages, News, TimeCame, Places, Drain)},
     (_RELEASING, Released): frozenset((_GONE,)),
     (_RELEASING, Lost): frozenset((_GONE,)),
-    **{(_REBUILDING, kind): frozenset((_REBUILDING,)) for kind in (Landed, Held, Messages, News, TimeCame, Drain)},
+    **{(_REBUILDING, kind): frozenset((_REBUILDING,)) for kind in _BUFFERED},
     (_REBUILDING, Opened): frozenset((_FLYING, _WRITING)),
     (_REBUILDING, Unreadable): frozenset((_GONE,)),
     (_REBUILDING, Lost): frozenset((_GONE,)),
     **{
         (_GONE, kind): frozenset((_GONE,))
-        for kind in (Opened, Landed, Held, Messages, News, TimeCame, Verdict, Unknown, Released, Unreadable)
+        for kind in (Opened, Landed, Held, Messages, News, TimeCame, Verdict, Unknown, Released, Places, Unreadable)
     },
     (_GONE, Drain): frozenset((_GONE,)),
     (_GONE, Lost): frozenset((_GONE,)),

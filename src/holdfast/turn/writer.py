@@ -5,7 +5,7 @@ The other half of the machine (`machine`) takes the inputs and the verdicts. Pur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TypeAlias, cast
 
@@ -22,6 +22,7 @@ from holdfast.turn.commit import finish
 from holdfast.turn.draft import Draft
 from holdfast.turn.flight import Flight
 from holdfast.turn.intent import Intent
+from holdfast.turn.limited import LOOK, Lines
 from holdfast.turn.payloads import offload_all
 from holdfast.turn.rules import Rules
 from holdfast.turn.states import WAITS_FOR_STORE, State
@@ -38,7 +39,7 @@ class Writer:
 
     __slots__ = (
         *("_claimed", "_commands", "_draft", "_effects", "_flight", "_gate", "_has_news", "_inputs", "_intent"),
-        *("_is_consuming", "_is_resting", "_park", "_pause", "_rules", "_shown", "_step_limit", "_unstarted"),
+        *("_is_consuming", "_is_resting", "_lines", "_park", "_pause", "_rules", "_shown", "_step_limit", "_unstarted"),
         *("_withdraw_bodies", "epoch", "is_unborn", "no", "program", "run", "seen", "state"),
     )
 
@@ -68,6 +69,7 @@ class Writer:
         self._pause: e.Paused | None = None  # asked for, not written yet
         self._gate: StepGate | None = None
         self._step_limit: int | None = None
+        self._lines: Lines | None = None  # of most runs
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -86,7 +88,8 @@ class Writer:
                 self.state = State.FLYING  # a turn would wait for the body, and the body's outcome for the turn
                 return
             self._gather(at)
-            if not self._inputs and not is_needed and not flight.held:
+            has_begun = self._lines is not None and bool(self._lines.granted) and self._intent is Intent.STAY
+            if not self._inputs and not is_needed and not flight.held and not has_begun:
                 is_due = self._pause is not None or (self._intent is not Intent.STAY and bool(self._unstarted))
                 if flight or not is_due:
                     self._rest(at, is_looking=is_looking)
@@ -117,7 +120,9 @@ class Writer:
         if timers or run.retries or run.deadline is not None:  # mostly nothing
             due = rules.brought_by_time(run, timers, at, self._rules.settings.cancel_grace)
             self._inputs.extend(due)
-            self._unstarted.extend(x.key for x in due if isinstance(x, e.AttemptStarted))
+            self._unstarted.extend(self._free_of_limits(x.key for x in due if isinstance(x, e.AttemptStarted)))
+        if self._lines is not None and self._lines.waiting:
+            self._inputs += self._lines.expired(run, at)
 
     def _take_inputs(self) -> list[e.AnyEvent]:
         taken, self._inputs = self._inputs, []
@@ -144,7 +149,24 @@ class Writer:
         for command in commands:
             if type(command) is c.RunStep:
                 asked[command.key] = command
+                if command.spec.limits:
+                    self._lines_of_run().want(command)
         return draft
+
+    def _lines_of_run(self) -> Lines:
+        lines = self._lines = self._lines or Lines()
+        return lines
+
+    def _free_of_limits(self, keys: Iterable[str]) -> list[str]:
+        """Those that begin as soon as that is recorded. The others want a place first."""
+        free: list[str] = []
+        for key in keys:
+            command = self._commands.get(key)
+            if command is not None and command.spec.limits:
+                self._lines_of_run().want(command)
+            else:
+                free.append(key)
+        return free
 
     def _stop_for(self, error: Exception, at: datetime) -> None:
         """The program cannot continue: the run is paused, with what to do."""
@@ -189,6 +211,8 @@ class Writer:
         if self._claimed is not None:
             draft.inputs.insert(0, self._claimed)
             self._claimed = None
+        if self._lines is not None and not draft.is_terminal and not draft.ends_pass:
+            self._unstarted += self._lines.recorded(draft.inputs)
         gate = self._gate
         if gate is not None:
             self._intent = self._intent.at_gate(draft, is_held=gate.holds(self.run, draft.inputs))
@@ -231,8 +255,18 @@ class Writer:
         if intent is not Intent.STAY and not flight:
             is_held = intent is Intent.HOLD
             return Park(parking.wake_after(self.run, self.program, draft) if is_held else draft.at)
-        is_quiet = not flight and not self._unstarted
-        return parking.park_after(self.run, self.program, draft, is_quiet=is_quiet)
+        is_quiet = not flight and not self._unstarted and (self._lines is None or not self._has_to_ask(draft))
+        park = parking.park_after(self.run, self.program, draft, is_quiet=is_quiet)
+        if park is None or self._lines is None:
+            return park
+        end = self._lines.next_end(self.run)
+        return park if end is None or (park.until is not None and park.until <= end) else Park(end)
+
+    def _has_to_ask(self, draft: Draft | None = None) -> bool:
+        """Whether the store is to be asked for places, also after this turn, or is being asked."""
+        lines = self._lines
+        is_again = draft is not None and any(isinstance(x, e.HeldBack) for x in draft.inputs)
+        return lines is not None and (lines.is_asking or lines.has_unasked or bool(lines.granted) or is_again)
 
     def _stuck(self, draft: Draft) -> list[e.AnyEvent]:
         """The pause of a run that is about to be parked for good: neither time nor a message will wake its code."""
@@ -245,11 +279,18 @@ class Writer:
 
     def _rest(self, at: datetime, *, is_looking: bool) -> None:
         """Nothing to do now: wait in memory for what is near, else give the run back."""
+        if self._lines is not None:
+            self._ask_for_places(at)
         if self._flight:
-            self._watch_time()
+            self._watch_time(at)
             return
         wake = parking.next_wake(self.run, self.program)
         is_staying = self._intent is Intent.STAY
+        if self._lines is not None:
+            wake = parking.earlier(wake, self._lines.next_end(self.run))
+            if is_staying and self._has_to_ask():
+                self.state = State.IDLE  # the answer comes
+                return
         lingers = is_staying and parking.awaits_children(self.run, Draft(at, []))
         if (lingers and (is_looking or not self._is_resting)) or (
             is_staying and wake is not None and wake - at <= parking.NEAR
@@ -268,8 +309,23 @@ class Writer:
             return
         self._release(wake if is_staying else at)
 
-    def _watch_time(self) -> None:
-        """While bodies run: a timer, a retry or the deadline may come due."""
+    def _ask_for_places(self, at: datetime, *, again: bool = False) -> None:
+        """Tells the store of places that are free, and asks it for those that are wanted."""
+        lines = self._lines
+        if lines is None or lines.is_asking or not (again or lines.has_unasked) or self.is_unborn:
+            return
+        move, failed = lines.ask(again=again, may_begin=self._intent is Intent.STAY and self._pause is None)
+        if move is not None:
+            self._effects.append(move)
+        if failed:
+            self._inputs += failed
+            self._effects.append(f.WakeAt(at))
+
+    def _watch_time(self, at: datetime) -> None:
+        """While bodies run: a timer, a retry or the deadline may come due; or a place may be free."""
+        lines = self._lines
+        if lines is not None and lines.waiting and not lines.is_asking:
+            self._effects.append(f.WakeAt(parking.earlier(at + LOOK, lines.next_end(self.run))))
         self.state = State.FLYING
         run, program = self.run, self.program
         has_limit = run.retries or run.deadline is not None or run.cancel is not None or run.past_deadline is not None

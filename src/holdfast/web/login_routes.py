@@ -44,7 +44,7 @@ async def session_json(service: Service, who: Identity) -> dict[str, Any]:
         "store": client.store.url,
         "engine": engine,
         "has_app": not service.app.registry.is_empty,
-        "features": ["batches", "schedules"],
+        "features": ["batches", "limits", "schedules"],
         "now": client.store.clock.now(),
         "can": list(can),
     }

@@ -41,6 +41,7 @@ def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
     """The whole document."""
     routes = (*routes, *session_routes())
     bodies = {route.body for route in routes if route.body is not None}
+    bodies |= {kind for route in routes for _, kind in route.events}
     _, schemas = msgspec.json.schema_components(sorted(bodies, key=lambda x: x.__name__), ref_template=REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -96,6 +97,9 @@ def _answer(route: Route) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "object", **required} if route.answer else {}
     else:
         schema = {"type": "string"}
+        if route.events:
+            data = {event: {"$ref": REF.format(name=kind.__name__)} for event, kind in route.events}
+            schema["x-events"] = data
     content = {route.media_type: {"schema": schema}}
     if route.path.endswith("/blob"):
         content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
@@ -121,6 +125,7 @@ def _problems(route: Route) -> dict[int, str]:
     if route.parameters or route.body is not None:
         found[404] = "There is no such thing."
     if route.body is not None:
+        found |= {504: "The run has not answered yet."} if route.path.endswith("/update") else {}
         found |= {409: "It is in the way of something.", 413: "Too large.", 415: "Not JSON."}
     return found
 

@@ -19,7 +19,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Response | dict[str, Any]]]
 Method: TypeAlias = Literal["GET", "POST", "DELETE"]
 
 BASE = "/api/v1"
-_SINGULAR = {"runs": "run", "batches": "batch", "schedules": "schedule"}
+_SINGULAR = {"runs": "run", "batches": "batch", "schedules": "schedule", "limits": "limit"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Route:
     answer: tuple[str, ...] = ()
     statuses: tuple[int, ...] = (200,)
     media_type: str = "application/json"
+    events: tuple[tuple[str, type[Any]], ...] = ()
+    """Of server-sent events: the type of the data of each."""
 
     @property
     def parameters(self) -> tuple[str, ...]:

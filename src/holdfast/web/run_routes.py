@@ -135,6 +135,7 @@ async def story(call: Call) -> dict[str, Any]:
         **shown,
         "children_next": told.children_next,
         "seq": str(told.seq),
+        "streams": dict(await call.client.store.streams_of(call.id)),
     }
 
 

@@ -76,7 +76,7 @@ async def _counted(service: Service, messages: AsyncIterator[bytes]) -> AsyncGen
         service.streams -= 1
 
 
-async def _watched(call: Call, messages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+async def watched(call: Call, messages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Messages as they come, signs of life in between, until the stream has to end."""
     service = call.service
     silent = 0.0
@@ -116,10 +116,10 @@ async def journal(call: Call) -> StreamingResponse:
     """`GET runs/{id}/events`."""
     row = await find_run(call.client, call.id)
     redaction = await redaction_for(call.client.store, row)
-    return event_stream(call.service, _watched(call, _turns(call.client, call.id, _after(call), redaction)))
+    return event_stream(call.service, watched(call, _turns(call.client, call.id, after_id(call), redaction)))
 
 
-def _after(call: Call) -> int:
+def after_id(call: Call) -> int:
     """What the reader has seen: a browser that comes back says so by itself."""
     return read_seq(call.last_event_id, "Last-Event-ID", call.query.seq("after", UNSAID))
 
@@ -157,7 +157,7 @@ async def _turns(client: Client, run_id: str, after: int, redaction: Redaction) 
 async def listed(call: Call) -> StreamingResponse:
     """`GET runs/events`."""
     which = call.query.filter(call.client.store.clock.now())
-    return event_stream(call.service, _watched(call, _changes(call.client, which, _after(call))))
+    return event_stream(call.service, watched(call, _changes(call.client, which, after_id(call))))
 
 
 async def _changes(client: Client, which: Filter, after: int) -> AsyncGenerator[bytes]:

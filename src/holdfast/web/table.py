@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.web import (
     acts,
     batch_routes,
     fleet,
+    limit_routes,
     login_routes,
     metrics,
     run_routes,
     schedule_routes,
     step_routes,
+    stream_routes,
     streams,
 )
 from holdfast.web.bulk import BulkBody, bulk
@@ -22,7 +26,7 @@ from holdfast.web.tokens import Role
 SSE = "text/event-stream"
 RUN = ("run",)
 DETAIL = ("run", "input", "result", "exposed", "failure", "retried_from", "is_compacted", "problems")
-STORY = (*DETAIL, "timeline", "omitted", "holders", "crashes", "children", "children_next", "machine", "seq")
+STORY = (*DETAIL, "timeline", "omitted", "holders", "crashes", "children", "children_next", "machine", "seq", "streams")
 
 
 def _get(
@@ -32,9 +36,10 @@ def _get(
     *query: str,
     answer: tuple[str, ...] = (),
     media_type: str = "application/json",
+    events: tuple[tuple[str, type[object]], ...] = (),
 ) -> Route:
-    place = f"{BASE}/{path}"
-    return Route("GET", place, "read", handler, summary, query=query, answer=answer, media_type=media_type)
+    kind = Route("GET", f"{BASE}/{path}", "read", handler, summary, query=query, answer=answer, media_type=media_type)
+    return replace(kind, events=events)
 
 
 def _act(
@@ -64,6 +69,8 @@ ROUTES: tuple[Route, ...] = (
     _get("runs/{id}/story", run_routes.story, "How a run got here.", answer=STORY),
     _get("runs/{id}/journal", run_routes.journal, "Its journal.", "after", "limit", answer=("turns", "next", "seq")),
     _get("runs/{id}/events", streams.journal, "Its journal, live.", "after", media_type=SSE),
+    _get("runs/{id}/streams/{name}", stream_routes.parts, "Parts of a stream, live.", "after", "only", media_type=SSE,
+         events=(("part", stream_routes.StreamPart), ("end", stream_routes.StreamEnd))),
     _get("runs/{id}/steps/{key}", step_routes.one, "One step.", answer=("key", "step", "attempts", "events", "place")),
     _get("runs/{id}/graph", step_routes.graph, "Its declared plan.", answer=("kind", "nodes", "path")),
     _get("runs/{id}/children", run_routes.children, "Its children.", "after", "limit", answer=("runs", "next")),
@@ -73,6 +80,7 @@ ROUTES: tuple[Route, ...] = (
     _act("runs", acts.start, "Start a run.", acts.StartBody, answer=("run", "outcome"), statuses=(200, 201)),
     _act("runs/bulk", bulk, "One act on many runs.", BulkBody, role="admin", answer=()),
     _act("runs/{id}/signal", acts.signal, "Send a signal.", acts.SignalBody, answer=("run", "awaited")),
+    _act("runs/{id}/update", acts.update, "Ask it, and wait for the answer.", acts.UpdateBody, answer=("answer", "id")),
     _act("runs/{id}/approve", acts.approve, "Decide.", acts.ApproveBody, answer=("run", "awaited")),
     _act("runs/{id}/cancel", acts.cancel, "Ask it to stop.", acts.ReasonBody, answer=("run", "remark")),
     _act("runs/{id}/kill", acts.kill, "End it at once.", acts.ReasonBody, role="admin", answer=("run", "remark")),
@@ -111,6 +119,15 @@ ROUTES: tuple[Route, ...] = (
          schedule_routes.BackfillBody, role="admin", answer=("schedule", "slots")),
     Route("DELETE", f"{BASE}/schedules/{{name}}", "admin", schedule_routes.remove, "Forget it; its runs stay.",
           statuses=(204,)),
+    _get("limits", limit_routes.listed, "Limits on steps: what runs and waits.", answer=("limits",)),
+    _get("limits/{name}", limit_routes.one, "One limit and its keys.", "after", "limit",
+         answer=("limit", "keys", "next")),
+    _act("limits/{name}/set", limit_routes.set_rule, "Set what it allows.", limit_routes.LimitBody, role="admin",
+         answer=("limit",)),
+    _act("limits/{name}/reset", limit_routes.reset, "Follow the code again.", acts.EmptyBody, role="admin",
+         answer=("limit",)),
+    _act("limits/{name}/pause", limit_routes.pause, "Begin no step.", acts.ReasonBody, answer=("limit",)),
+    _act("limits/{name}/resume", limit_routes.resume, "Begin steps again.", acts.EmptyBody, answer=("limit",)),
     _get("doctor", fleet.doctor, "What is wrong.", answer=("ok", "findings")),
     _get("space", fleet.space, "Where the room goes.", answer=("total", "tables", "blobs")),
     _get("openapi.json", document, "This document.", answer=("openapi", "paths")),

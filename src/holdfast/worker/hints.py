@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.engine.engine import Engine
+from holdfast.ports.parts import STREAMS
 from holdfast.ports.store import OTHERS
 
 
@@ -32,7 +33,7 @@ class Hints:
 
     def hear(self, run: str) -> None:
         """From any thread: a write of this process concerns that run, or others wrote."""
-        if self._loop.is_closed():
+        if self._loop.is_closed() or run == STREAMS:  # who reads a stream hears it too; no run is due
             return
         session = self._worker.engine.sessions.get(run)
         if session is not None and session.machine.is_ending:  # most hints: of an end that this worker wrote itself

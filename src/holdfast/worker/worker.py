@@ -45,6 +45,7 @@ from holdfast.worker.claim_loop import claim_until_stopped
 from holdfast.worker.granted_claims import Granted
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.hints import Hints
+from holdfast.worker.line_loop import rules_of, tend_until_stopped
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.schedules import fire_until_stopped
 from holdfast.worker.slots import Admission
@@ -80,7 +81,7 @@ class Worker:
         self.telemetry: Telemetry = logged() if telemetry is None else telemetry
         self.options = options
         self.registry = registry
-        self.surroundings: WorkerSurroundings = WorkerSurroundings(store, replaced)
+        self.surroundings: WorkerSurroundings = WorkerSurroundings(store, self.telemetry, replaced)
         self.engine: Engine = Engine(
             store,
             registry,
@@ -127,7 +128,7 @@ class Worker:
         """Opens resources, takes back what an earlier instance of this worker held, and begins to claim."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        named = resources_named_by(self.registry.bodies())
+        named, rules = resources_named_by(self.registry.bodies()), rules_of(self.registry)
         try:
             await self.surroundings.open([*self._resources, *named])
             await self._register()
@@ -162,6 +163,7 @@ class Worker:
             self._loop.create_task(fire_until_stopped(self), name="holdfast-schedules"),
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
             self._loop.create_task(sweep_until_stopped(self), name="holdfast-sweeping"),
+            self._loop.create_task(tend_until_stopped(self, rules), name="holdfast-lines"),
         ]
         if self.granted is not None:
             self._tasks.append(self._loop.create_task(self.granted.watch(), name="holdfast-orphans"))
@@ -360,6 +362,7 @@ class Worker:
         if beat.orphaned and self._loop is not None:
             self.telemetry.tell(RunsFreed(self.options.id, beat.orphaned, were_own=False))
             self._loop.call_soon_threadsafe(self.work_hinted.set)
+            self._loop.call_soon_threadsafe(self.engine.lines_hinted.set)
         if beat.has_lapsed and self._loop is not None:
             self.telemetry.tell(LeaseLost(self.options.id))
             self._loop.call_soon_threadsafe(self._come_back)

@@ -26,6 +26,7 @@ from holdfast.turn.replay import Replay, Replayed
 from holdfast.turn.source import load, supply
 from tests.lab.sim.loop import HEART
 from tests.lab.sim.scenario import OF_A_DEADLINE, RunPlan, agrees, expected
+from tests.lab.sim.stream_listeners import Listeners
 from tests.lab.sim.wire import Wire
 from tests.lab.sim.workflows import Filling, bouquet, errand, news, parcels, play, rumour
 
@@ -45,6 +46,7 @@ class Clients:
         self._signalled: dict[str, list[str]] = {}
         self._published: list[tuple[str, str]] = []
         self._ids: dict[str, str] = {}
+        self.streams: Listeners = Listeners(world)
 
     def begin(self) -> list[asyncio.Task[None]]:
         """Everybody goes about their business."""
@@ -76,6 +78,8 @@ class Clients:
             return
         self._made.setdefault(plan.id, set()).add(run.id)
         self._ids[plan.id] = run.id
+        if number == 0 and plan.is_read:
+            self.streams.listen(plan, client, run.id, actor)
         if number == 0:
             await self._do(plan, run, client)
 
@@ -175,6 +179,8 @@ class Clients:
             if finding.problem:
                 wrong("S6", name, finding.problem)
             await self._replay(row)
+        for plan in world.scenario.runs:
+            await self.streams.verify(plan, self._ids.get(plan.id, ""))
         for plan in world.scenario.runs:
             self._check_end(plan)
         for message, reached in self._published:

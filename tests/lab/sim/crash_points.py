@@ -1,4 +1,4 @@
-"""Sixteen scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
+"""Seventeen scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
 
 A scenario is first played without faults: that gives the calls. Then it is played once for each of them.
 """
@@ -43,6 +43,7 @@ CANONICAL: dict[str, Scenario] = {
     "left bodies": Scenario(
         2, 100, [RunPlan("run-0", [["step", "a", 5, 0], ["gamble", "b", 600, 30, 300]])], knocks=1.0
     ),
+    "stream": _one([["tell", "a", 6, 20, 1], ["step", "b", 1, 0]], is_read=True),
     "timeout": _one([["race", 30, "a", 600, 0], ["patient", 50], ["step", "b", 1, 0]], signals=[0.4]),
 }
 

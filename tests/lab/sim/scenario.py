@@ -63,6 +63,8 @@ class RunPlan:
     """When its client cancels an errand of it, and not the run itself."""
     kills_at: float = -1.0
     pauses_at: float = -1.0
+    is_read: bool = False
+    """Its client reads what it sends to a stream, as it comes."""
 
     @property
     def is_disturbed(self) -> bool:
@@ -115,6 +117,7 @@ def draw(rng: random.Random) -> Scenario:
         losses=rng.choice((0.0, 0.0, 0.1)),
     )
     _draw_endings(rng, scenario)
+    _draw_streams(rng, scenario)
     return scenario
 
 
@@ -127,6 +130,15 @@ def _draw_endings(rng: random.Random, scenario: Scenario) -> None:
             times = (rng.choice((0, 5, 40, 200, 600)), rng.choice((1, 30, 300)), rng.choice((0, 0, 20, 300, 2500)))
             run.plan.append(["gamble", f"{number}.last", *times])
             run.signals = [rng.random() * 2] if rng.random() < 0.3 else []
+
+
+def _draw_streams(rng: random.Random, scenario: Scenario) -> None:
+    """Who sends to a stream, and whether somebody reads it meanwhile. Drawn last, as above."""
+    for number, run in enumerate(scenario.runs):
+        if run.plan and not run.items and rng.random() < 0.2:
+            times = (rng.choice((1, 3, 8, 20)), rng.choice((0, 0, 3, 20, 60)), rng.choice((0, 0, 0, 1, 2)))
+            run.plan.insert(0, ["tell", f"{number}.told", *times])
+            run.is_read = rng.random() < 0.4
 
 
 def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
@@ -256,7 +268,7 @@ def model(node: Node, numbers: Any) -> Any:
     """What one node gives; `numbers` are the signals, None if nobody knows who gets which."""
     verb, rest = node[0], node[1:]
     match verb:
-        case "step" | "big" | "poison":
+        case "step" | "big" | "poison" | "tell":
             return rest[0]
         case "sequence" | "parallel" | "group" | "child":
             return [model(each, numbers) for each in rest]

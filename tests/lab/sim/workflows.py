@@ -26,6 +26,7 @@ from holdfast import (
     RunNotFound,
     Signal,
     StepFailed,
+    Stream,
     Topic,
     continue_as,
     current,
@@ -42,6 +43,7 @@ Node: TypeAlias = list[Any]
 
 news = Signal[int]("news")
 rumour = Topic[int]("rumour")
+whisper = Stream[str]("whisper")
 FEW = Retry(6, first="100ms", factor=2, ceiling="1s")
 BIG = 140_000
 """Characters of a payload that goes to a blob."""
@@ -142,6 +144,21 @@ async def brief(label: str, milliseconds: int) -> str:
     """Is given little time."""
     async with STAGE.body():
         await asyncio.sleep(milliseconds / 1000)
+        return label
+
+
+@step(retry=FEW)
+async def tell(label: str, count: int, milliseconds: int, fails: int) -> str:
+    """Says what it does, part by part; its first attempts may fail half way."""
+    async with STAGE.body() as attempt:
+        for number in range(count):
+            if attempt <= fails and number > count // 2:
+                raise ValueError(f"attempt {attempt}")
+            whisper.send(f"{label}/{number}")
+            if milliseconds:
+                await asyncio.sleep(milliseconds / 1000)
+            if number % 7 == 3:
+                await whisper.flush()
         return label
 
 
@@ -277,6 +294,9 @@ async def play_in_time(verb: str, rest: list[Any]) -> Any:
                 return "late"
         case "gamble":
             return await gamble(*rest)
+        case "tell":
+            whisper.send(f"{rest[0]} begins")
+            return await tell(*rest)
         case _:
             raise AssertionError(verb)
 

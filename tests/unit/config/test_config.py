@@ -147,6 +147,7 @@ def test_every_key_has_a_variable(tmp_path: Path) -> None:
     assert msgspec.to_builtins(loaded(tmp_path, environ=environ).settings) == wanted
 
 
+@pytest.mark.spec("openworkflow.O121")
 def test_pyproject_is_a_place_too_and_folders_above_are_searched(tmp_path: Path) -> None:
     """Contract: the first folder upwards that configures Holdfast counts; its paths are relative to it."""
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n[tool.holdfast]\nstore.url = "sqlite:///a.db"\n')
@@ -317,6 +318,7 @@ async def test_an_app_asks_the_same_configuration(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "shop.db").exists()
 
 
+@pytest.mark.spec("stepflow.C3")
 async def test_migrations_can_be_left_to_somebody_else(tmp_path: Path) -> None:
     """Contract: with auto_migrate = false a store without its schema is refused, not made."""
     found = loaded(tmp_path, "[store]\nauto_migrate = false")

@@ -135,3 +135,40 @@ def test_partials_and_callable_objects_have_annotations_too() -> None:
 
     assert result_shape(functools.partial(function, 1), "x").annotation == tuple[int, int]
     assert result_shape(Caller(), "x").annotation == tuple[int, int]
+
+
+@dataclasses.dataclass
+class Loose:
+    """Annotated as type checkers like it best for values that are passed on."""
+
+    what: object
+    many: list[object]
+    maybe: object | None = None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (object, {"a": 1}),
+        (object | None, [1]),
+        (list[object], [1, "a", {"x": [1]}, None]),
+        (dict[str, object], {"a": 1, "b": [1, 2], "c": None}),
+        (dict[str, object | None], {"a": None, "b": [1]}),
+        (tuple[object, ...], (1, "a")),
+        (list[tuple[object, int]], [("a", 1)]),
+        (dict[str, list[object] | int], {"a": [1], "b": 2}),
+        (Loose, Loose({"a": 1}, [1, "b"])),
+    ],
+    ids=str,
+)
+def test_object_stands_for_any_value_also_inside_other_annotations(annotation: Any, value: Any) -> None:
+    """Promise: `object` is `Any` for what is stored, wherever it stands; the value comes back equal."""
+    shape = Shape[Any](annotation, what="it")
+    assert shape.decode(shape.encode(value)) == value
+    assert isinstance(shape.schema(), dict)
+
+
+def test_object_in_a_union_with_more_than_none_is_refused() -> None:
+    """Promise: it says what to write instead."""
+    with pytest.raises(DefinitionError, match="object already stands for every value"):
+        Shape[Any](list[object | int], what="it").check()

@@ -135,7 +135,7 @@ def test_binding_names_every_parameter_and_changes_no_value() -> None:
         (simple, (O1,), {"nope": 1}, "got an unexpected keyword argument 'nope'."),
         (keywords, (O1,), {}, "missing a required argument: 'express'."),
         (keywords, (O1, "x", True), {}, "too many positional arguments."),
-        (positional, (), {"a": 1}, "'a' parameter is positional only"),
+        (positional, (), {"a": 1}, "positional"),  # the words differ by Python's version
         (variadic, (), {}, "missing a required argument: 'a'. Its parameters are (a, rest, flag, more)."),
         (nothing, (1,), {}, "too many positional arguments. Its parameters are ()."),
     ],

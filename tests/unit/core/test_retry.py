@@ -123,7 +123,7 @@ def test_absurdly_many_attempts_saturate() -> None:
     assert Retry(2**31 - 2).attempts == 2**31 - 2
 
 
-@pytest.mark.spec("openworkflow.O72")
+@pytest.mark.spec("openworkflow.O72", "openworkflow.O74")
 @pytest.mark.parametrize(
     ("options", "message"),
     [

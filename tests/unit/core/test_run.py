@@ -241,6 +241,7 @@ def test_a_child_outlives_the_wait_for_it(ending: e.AnyEvent) -> None:
     assert not journal.turn(child_ended()).run.waits
 
 
+@pytest.mark.spec("stepflow.R12")
 def test_the_end_of_another_child_under_the_same_key_changes_nothing() -> None:
     journal = Journal().claim(child())
     assert "ship" in journal.turn(child_ended(run="r#3/ship")).run.waits

@@ -93,6 +93,7 @@ def test_what_workers_did_to_a_run_is_left_out(path: Path) -> None:
         assert check_replays(spec, [*kept, *noise[cut:]], first=len(kept)) > 0
 
 
+@pytest.mark.spec("vectorbea.V10")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_past_folds_and_retries_as_its_journal(path: Path) -> None:
     """Contract: the fold is that of the whole journal, and so is what a retry of the run takes over."""

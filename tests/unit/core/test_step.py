@@ -69,6 +69,7 @@ def test_a_wait_beyond_the_calendar_ends_with_it(wait: timedelta) -> None:
     assert failed(OpenStep("a", "a", NOON), not_before=wait).retry_at == LATEST
 
 
+@pytest.mark.spec("openworkflow.O82", "traps.B8")
 @pytest.mark.parametrize(("deadline", "is_last"), [(9, True), (10, True), (10.000001, False)])
 def test_no_retry_at_or_after_the_deadline(deadline: float, is_last: bool) -> None:
     """Contract: O82: a retry whose time is at the deadline or past it fails the step with its own error."""

@@ -214,6 +214,7 @@ def test_there_is_an_upcaster_for_every_older_format() -> None:
     assert set(UPCASTERS) == set(range(1, FORMAT))
 
 
+@pytest.mark.spec("vectorbea.V17")
 def test_an_older_row_is_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: rows of an older format read as if today's code had written them, payloads byte for byte."""
 

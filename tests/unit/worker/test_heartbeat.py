@@ -62,6 +62,7 @@ def beating(heart: ScriptedHeart, on_beat: Callable[[Beat], None], ttl: float = 
     return made
 
 
+@pytest.mark.spec("openworkflow.O25", "stepflow.R18")
 def test_a_beat_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     """Promise: an unavailable store is asked again, sooner; a surprise does not end the thread either."""
     seen: list[Beat] = []
@@ -74,6 +75,17 @@ def test_a_beat_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
     assert heart.is_closed
     assert "heartbeat failed, retrying" in caplog.text
     assert "heartbeat broke" in caplog.text
+
+
+@pytest.mark.spec("stepflow.R18")
+def test_beats_come_every_third_of_the_lease_and_sooner_after_one_that_failed() -> None:
+    """Promise: two beats may be lost before the lease runs out, and one that failed is repeated soon."""
+    heart = ScriptedHeart(QUIET, StoreUnavailable("busy"))
+    ttl = timedelta(seconds=30)
+    heartbeat = Heartbeat(heart, ttl, str, lambda _: None, check_interval=None, tell=logged().tell)
+    assert heartbeat.begin() == pytest.approx(10, abs=0.5)
+    assert heartbeat.beat() == pytest.approx(10, abs=0.5)
+    assert heartbeat.beat() <= 0.5
 
 
 @pytest.mark.spec("stepflow.C1", "stepflow.R18")

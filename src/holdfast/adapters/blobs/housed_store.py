@@ -106,6 +106,7 @@ class _HousedStore:
         self.tally, self.spread = inner.tally, inner.spread
         self.final_seq, self.news = inner.final_seq, inner.news
         self.replace, self.watchers, self.unread = inner.replace, inner.watchers, inner.unread
+        self.question, self.refuse = inner.question, inner.refuse
         self.heart, self.claim, self.due, self.acquit = inner.heart, inner.claim, inner.due, inner.acquit
         self.reinstate, self.lease, self.held, self.take = inner.reinstate, inner.lease, inner.held, inner.take
         self.release, self.release_all, self.workers = inner.release, inner.release_all, inner.workers
@@ -115,6 +116,11 @@ class _HousedStore:
         self.expired, self.remove, self.held_only_by = inner.expired, inner.remove, inner.held_only_by
         self.contents, self.space = inner.contents, inner.space
         self.schedule, self.schedules, self.due_schedules = inner.schedule, inner.schedules, inner.due_schedules
+        self.limit, self.limits, self.put_limit = inner.limit, inner.limits, inner.put_limit
+        self.move_places, self.tend_limits = inner.move_places, inner.tend_limits
+        self.lines, self.places_of = inner.lines, inner.places_of
+        self.append, self.read_parts = inner.append, inner.read_parts
+        self.stream_ends, self.streams_of = inner.stream_ends, inner.streams_of
         self.subscribe, self.changes = inner.subscribe, inner.changes
 
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,8 +19,9 @@ from holdfast.adapters.leases.endpoints import (
     Endpoints,
     advised,
     parse_address,
-    unanswered,
+    unreadable,
 )
+from holdfast.adapters.leases.tries import Tries
 from holdfast.errors import StoreRefused, StoreUnavailable
 
 grpc: Any = importlib.import_module("grpc")
@@ -114,19 +114,13 @@ class Connection:
             channel.close()
 
     def _asked(self, ask: Callable[[Any, float], Any], patience: float) -> Any:
-        until = time.monotonic() + patience
-        each = patience / min(len(self._channels), 3)
-        failures: dict[str, str] = {}
-        pause = 0.02
+        tries = Tries(patience, len(self._channels))
         is_fresh = False
-        while True:
+        while tries.left > 0:
             number = self._first
-            left = until - time.monotonic()
-            if left <= 0:
-                break
             try:
                 self._log_in_once()
-                return ask(self._channels[number], min(each, left))
+                return ask(self._channels[number], tries.seconds)
             except grpc.RpcError as error:
                 words = _words(error)
                 if "lease not found" in words:
@@ -136,13 +130,12 @@ class Connection:
                     continue
                 if error.code() not in _AGAIN:
                     raise StoreUnavailable(f"etcd at {self.addresses[number]}: {advised(words, _ADVICE)}") from error
-                failures[self.addresses[number]] = words
+                tries.note(self.addresses[number], words)
             if self._first == number:
                 self.turn_away()
             if self._first == 0 or len(self._channels) == 1:  # all were asked
-                threading.Event().wait(min(pause, max(until - time.monotonic(), 0)))
-                pause = min(pause * 2, 0.3)
-        raise unanswered("etcd", patience, failures, _ADVICE)
+                threading.Event().wait(tries.pause())
+        raise tries.error("etcd", _ADVICE)
 
     # -- login ---------------------------------------------------------------------------------------------------------
 
@@ -161,10 +154,11 @@ class Connection:
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    def check(self) -> None:
-        """`StoreRefused` unless members answer, this user may enter, and there is a leader."""
+    def check(self, request: Any) -> Any:
+        """The answer to a request for keys. `StoreRefused` unless members answer, this user may read these keys, and
+        there is a leader."""
         try:
-            self.call("KVStub", "Range", rpc.RangeRequest(key=b"\0", limit=1, keys_only=True), patience=MOST_PATIENCE)
+            return self.call("KVStub", "Range", request, patience=MOST_PATIENCE)
         except StoreUnavailable as error:
             leaderless = self._leaderless()
             raise StoreRefused(f"cannot use etcd for leases: {leaderless or error}") from error
@@ -209,7 +203,7 @@ def _pem(path: str) -> bytes | None:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise StoreRefused(f"cannot use etcd for leases: {path} cannot be read: {error.strerror}") from error
+        raise unreadable("etcd", path, error) from error
 
 
 def _words(error: Any) -> str:
@@ -229,5 +223,6 @@ _ADVICE: Final[Advice] = (
     ("http1", "What answers there is not etcd"),
     ("settings frame", "What answers there is not etcd, or wants TLS (https)"),
     ("socket closed", "What answers there is not etcd, or wants TLS (https)"),
+    ("deadline exceeded", "If this lasts, there is no quorum: start the other members"),
     ("database space exceeded", "etcd is full: compact and defragment it"),
 )

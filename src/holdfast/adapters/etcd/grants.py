@@ -8,7 +8,6 @@ that is attached to another lease is that of an earlier instance of this worker,
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -21,11 +20,12 @@ import msgspec
 
 from holdfast.adapters.etcd import keys as messages
 from holdfast.adapters.etcd.connection import Connection, LeaseGone, rpc
-from holdfast.adapters.etcd.keys import Heard, HeldRun, Keys, held_in
+from holdfast.adapters.etcd.keys import HeldRun, Keys, held_in
 from holdfast.adapters.etcd.watch import Watch
 from holdfast.adapters.leases.endpoints import Endpoints, patience_for
 from holdfast.adapters.leases.known_workers import standing_of
 from holdfast.adapters.leases.owner import check_owner, mark_text
+from holdfast.adapters.leases.values import Heard, is_fresh, left_of, whole_seconds
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.errors import StoreRefused, StoreUnavailable
 from holdfast.ports.clock import Clock
@@ -47,8 +47,6 @@ AT_ONCE: Final = 100
 """Runs in one request: etcd takes 128 operations at most, and the nested ones count."""
 
 THREADS: Final = 8
-LEAST_TTL: Final = 2
-"""Seconds: etcd counts in whole ones, and looks for what has run out twice a second."""
 
 
 @dataclass(slots=True)
@@ -59,7 +57,7 @@ class _Lease:
     """When, by the monotonic clock of this process."""
 
     def left(self) -> timedelta:
-        return timedelta(seconds=self.renewed + self.seconds - time.monotonic())
+        return left_of(self.renewed, self.seconds)
 
 
 class EtcdGrants:
@@ -83,8 +81,7 @@ class EtcdGrants:
         await self._in_thread(self._open, mark)
 
     def _open(self, mark: int | None) -> None:
-        self._connection.check()
-        answer = self._connection.call("KVStub", "Range", messages.below(self._keys.base, keys_only=True, limit=1000))
+        answer = self._connection.check(messages.below(self._keys.base, keys_only=True, limit=1000))
         for kv in answer.kvs:
             if not self._keys.is_ours(kv.key):
                 raise StoreRefused(
@@ -181,12 +178,12 @@ class EtcdGrants:
         with self._lock:
             lease = self._leases.get(worker)
             if lease is None:
-                seconds = max(LEAST_TTL, math.ceil(ttl.total_seconds()))
+                seconds = whole_seconds(ttl)
                 began = time.monotonic()
                 answer = self._connection.call("LeaseStub", "LeaseGrant", rpc.LeaseGrantRequest(TTL=seconds))
                 lease = self._leases[worker] = _Lease(int(answer.ID), int(answer.TTL), began)
                 return lease
-        if is_beat or time.monotonic() - lease.renewed > lease.seconds / 6:
+        if is_beat or not is_fresh(lease.renewed, lease.seconds):
             began = time.monotonic()
             try:
                 self._connection.keep_alive(lease.id)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.adapters.etcd.connection import rpc
-from holdfast.errors import StoreUnavailable
+from holdfast.adapters.leases.values import Heard, decoded
 
 
 class HeldRun(msgspec.Struct, frozen=True):
@@ -17,13 +17,6 @@ class HeldRun(msgspec.Struct, frozen=True):
 
     worker: str
     acquired_at: datetime
-
-
-class Heard(msgspec.Struct, frozen=True):
-    """The value of a worker's heartbeat: when, by the worker's clock, and the lease's length."""
-
-    seen_at: datetime
-    ttl: float
 
 
 class Keys:
@@ -115,15 +108,9 @@ def read_both(keys: Keys) -> Any:
 
 def held_in(kv: Any) -> HeldRun:
     """Who holds a run. `StoreUnavailable` if something else has written there."""
-    try:
-        return msgspec.json.decode(kv.value, type=HeldRun)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise StoreUnavailable(f"etcd: the key {kv.key!r} was written by something else: {error}") from error
+    return decoded("etcd", kv.key, kv.value, HeldRun)
 
 
 def heard_in(kv: Any) -> Heard:
     """When a worker was heard, likewise."""
-    try:
-        return msgspec.json.decode(kv.value, type=Heard)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise StoreUnavailable(f"etcd: the key {kv.key!r} was written by something else: {error}") from error
+    return decoded("etcd", kv.key, kv.value, Heard)

@@ -70,6 +70,11 @@ def unanswered(what: str, patience: float, failures: Mapping[str, str], advice: 
     return StoreUnavailable(f"{what} does not answer within {patience:.1f} s. {told}")
 
 
+def unreadable(what: str, path: str, error: OSError) -> StoreRefused:
+    """The error of a certificate or key that cannot be read."""
+    return StoreRefused(f"cannot use {what} for leases: {path} cannot be read: {error.strerror}")
+
+
 def patience_for(ttl: float) -> float:
     """Seconds that a call may take under leases of that length."""
     return min(max(ttl / 3, LEAST_PATIENCE), MOST_PATIENCE)

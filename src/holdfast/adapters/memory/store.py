@@ -12,10 +12,12 @@ from datetime import datetime
 from typing import TypeAlias
 
 from holdfast.adapters.memory.leases import Leases
+from holdfast.adapters.memory.limits import Limiting
 from holdfast.adapters.memory.overview import Looking
 from holdfast.adapters.memory.run_list import cursor, matches, place, position
-from holdfast.adapters.memory.schedules import Scheduled
+from holdfast.adapters.memory.streams import Streaming
 from holdfast.adapters.memory.transaction import watching
+from holdfast.adapters.memory.updates import Asked
 from holdfast.core.checksums import checked_shown
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
@@ -29,7 +31,7 @@ __all__ = ["MemoryStore"]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore(Leases, Looking, Scheduled):
+class MemoryStore(Leases, Looking, Limiting, Streaming, Asked):
     """A `ports.store.Store` in memory."""
 
     # -- journal -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
+from holdfast.adapters.limits.desk import Waiter
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.suspicion import Weight
 from holdfast.core.turn import Row
@@ -13,13 +14,17 @@ from holdfast.ports.blobs import BlobKind
 from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Kind
 from holdfast.ports.leases import WorkerRow
+from holdfast.ports.limits import StoredLimit
+from holdfast.ports.parts import StoredParts, StoredSpan
 from holdfast.ports.runs import RunRow
 from holdfast.ports.schedules import StoredSchedule
+from holdfast.ports.updates import StoredAnswer
 
-__all__ = ["Adoption", "Blob", "Duty", "Letter", "Registration", "Source", "Tables", "Watch"]
+__all__ = ["Adoption", "Blob", "Duty", "Letter", "LimitTables", "Registration", "Source", "Tables", "Watch"]
 
-Source: TypeAlias = tuple[Literal["row", "message", "value", "snapshot"], int | str]
-"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, its snapshot."""
+Source: TypeAlias = tuple[Literal["row", "message", "value", "answer", "snapshot"], int | str]
+"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, the
+answer to a message, its snapshot."""
 
 
 @dataclass(slots=True)
@@ -91,6 +96,19 @@ class Duty:
 
 
 @dataclass(slots=True)
+class LimitTables:
+    """What a memory store keeps of limits. A place is a line and a slot, a waiter a run and a step."""
+
+    rows: dict[str, StoredLimit] = field(default_factory=dict[str, StoredLimit])
+    lines: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict[tuple[str, str], tuple[int, int]])
+    places: dict[tuple[str, str, int], tuple[int, str, int]] = field(
+        default_factory=dict[tuple[str, str, int], tuple[int, str, int]]
+    )
+    waiters: dict[tuple[int, str], Waiter] = field(default_factory=dict[tuple[int, str], Waiter])
+    last: int = 0
+
+
+@dataclass(slots=True)
 class Tables:
     """Everything. Runs are known by number inside and by id outside; no number is used twice."""
 
@@ -103,15 +121,19 @@ class Tables:
     watches: list[Watch] = field(default_factory=list[Watch])
     adoptions: dict[int, list[Adoption]] = field(default_factory=dict[int, list[Adoption]])
     exposed: dict[int, dict[str, StoredValue]] = field(default_factory=dict[int, dict[str, StoredValue]])
+    answers: dict[int, dict[str, StoredAnswer]] = field(default_factory=dict[int, dict[str, StoredAnswer]])
     snapshots: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
     blobs: dict[str, Blob] = field(default_factory=dict[str, Blob])
     marks: dict[str, int] = field(default_factory=dict[str, int])
     references: dict[int, dict[Source, frozenset[str]]] = field(default_factory=dict[int, dict[Source, frozenset[str]]])
     uniques: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """Of each workflow and unique value the run that had it last: it has it until it ends."""
+    streams: dict[int, dict[str, list[StoredParts]]] = field(default_factory=dict[int, dict[str, list[StoredParts]]])
+    spans: dict[int, dict[str, list[StoredSpan]]] = field(default_factory=dict[int, dict[str, list[StoredSpan]]])
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
     schedules: dict[str, StoredSchedule] = field(default_factory=dict[str, StoredSchedule])
+    limits: LimitTables = field(default_factory=LimitTables)
     workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
     freed: dict[int, tuple[str, Weight]] = field(default_factory=dict[int, tuple[str, Weight]])
     """Of each run the dead instance it was last freed from, and what that death added."""

@@ -13,7 +13,8 @@ import msgspec
 
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.checksums import message_checksum, shown_checksum
+from holdfast.core.checksums import answer_checksum, message_checksum, parts_checksum, shown_checksum
+from holdfast.core.mailbox import apply_attributes
 from holdfast.core.messages import ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
@@ -24,8 +25,10 @@ from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
+from holdfast.ports.parts import STREAMS, StoredParts, StoredSpan
 from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
+from holdfast.ports.updates import StoredAnswer, UpdateAnswer
 
 __all__ = ["Transaction", "watching"]
 
@@ -154,7 +157,8 @@ class Transaction:
         if run is None:
             return Missing()
         letters = self.tables.inbox[run.no]
-        if message.id in letters:
+        is_asked = bool(message.asks) and message.id in self.tables.answers.get(run.no, {})  # its message was dropped
+        if message.id in letters or is_asked:
             return Accepted(is_repeat=True)
         if run.status.is_terminal:
             return Ended(run.status)
@@ -163,8 +167,27 @@ class Transaction:
         self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
         self.keep_blobs(message.blobs)
         self.refer(run.no, ("message", no), message.references)
+        if message.asks:
+            self._put_answer(run, message.id, message.asks)
         self.hints[run.id] = None
         return Accepted()
+
+    def settle(self, run: RunRow, answers: Iterable[UpdateAnswer]) -> None:
+        """What became of questions to the run; who waits for one is told."""
+        for answer in answers:
+            known = self.tables.answers.get(run.no, {}).get(answer.message)
+            if known is None or not known.outcome:  # the first counts
+                asked = b"" if known is None else known.asked
+                self._put_answer(run, answer.message, asked, answer.outcome, answer.value, answer.blob)
+                self.refer(run.no, ("answer", answer.message), answer.references)
+            self.hints[run.id] = None
+
+    def _put_answer(
+        self, run: RunRow, message: str, asked: bytes, outcome: str = "", value: bytes = b"", blob: str = ""
+    ) -> None:
+        checksum = answer_checksum(run.id, message, outcome, value, blob)
+        stored = StoredAnswer(message, asked, outcome, value, blob, checksum)
+        self.tables.answers.setdefault(run.no, {})[message] = stored
 
     def _tell_sender(self, no: int, message: Message, refused: Ended | Missing) -> None:
         """Of a message of its own turn, whose row is written: a run that ended with it keeps that, and is not woken."""
@@ -248,6 +271,9 @@ class Transaction:
         for publication in commit.publications:
             self.publish(publication)
         self._show(commit)
+        if commit.parts or commit.spans:
+            self._stream(commit)
+        self.settle(run, commit.answers)
         if commit.is_terminal:
             self._end(run, row)
         after = self.tables.runs[run.no]  # what the turn brought may have woken it
@@ -274,6 +300,10 @@ class Transaction:
 
     def _show(self, commit: Commit) -> None:
         tables = self.tables
+        if commit.attributes:
+            attributes = dict(tables.runs[commit.no].attributes)
+            apply_attributes(attributes, commit.attributes)
+            self._change(commit.no, attributes=attributes)
         for exposure in commit.exposed:
             name, value, blob = exposure.name, exposure.value, exposure.blob
             stored = StoredValue(name, value, blob, shown_checksum(commit.row.run, name, value, blob))
@@ -283,6 +313,18 @@ class Transaction:
         tables.watches = [watch for watch in tables.watches if watch.no != commit.no or watch.key not in over]
         since = instant(commit.row.at)
         tables.watches += [Watch(commit.no, key, topic, since) for topic, key in commit.watch]
+
+    def _stream(self, commit: Commit) -> None:
+        no, epoch = commit.no, commit.row.epoch
+        for sent in commit.parts:
+            rows = self.tables.streams.setdefault(no, {}).setdefault(sent.name, [])
+            first, packed = rows[-1].end if rows else 0, sent.packed
+            checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, packed)
+            rows.append(StoredParts(first, first + len(sent.values), "", sent.attempt, epoch, packed, checksum))
+        for x in commit.spans:
+            stored = StoredSpan(x.step, x.span.attempt, x.span.first, x.span.end, x.is_completed)
+            self.tables.spans.setdefault(no, {}).setdefault(x.span.name, []).append(stored)
+        self.hints[STREAMS] = None
 
     def _end(self, run: RunRow, row: Row) -> None:
         self.tables.watches = [watch for watch in self.tables.watches if watch.no != run.no]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
@@ -18,8 +17,9 @@ from holdfast.adapters.leases.endpoints import (
     advised,
     parse_address,
     read_secret,
-    unanswered,
+    unreadable,
 )
+from holdfast.adapters.leases.tries import Tries
 from holdfast.adapters.nats.link import NO_RESPONDERS, Answer, Link, Lost
 from holdfast.errors import StoreRefused, StoreUnavailable
 from holdfast.extras import lack_of
@@ -55,27 +55,23 @@ class Connection:
         """The first answer. `StoreUnavailable` if there is none in time. A message may be sent twice.
 
         `when_unheard` is called before the next try if a server answers that the subject has no listener."""
-        until = time.monotonic() + self.patience
-        each = self.patience / min(len(self._servers), 3)
-        failures: dict[str, str] = {}
-        pause = 0.02
-        while (left := until - time.monotonic()) > 0:
+        tries = Tries(self.patience, len(self._servers))
+        while tries.left > 0:
             number, link = self._first, None
             try:
-                link = await self.link(min(each, left))
-                answer = await link.ask(subject, payload, headers, min(each, max(until - time.monotonic(), 0.01)))
+                link = await self.link(tries.seconds)
+                answer = await link.ask(subject, payload, headers, tries.seconds)
                 if answer.status != NO_RESPONDERS:
                     return answer
-                failures[self.addresses[number]] = "JetStream does not answer: it is off, or has no leader"
+                tries.note(self.addresses[number], "JetStream does not answer: it is off, or has no leader")
                 if when_unheard is not None:
                     await when_unheard()
                     when_unheard = None
             except Lost as error:
-                failures[self.addresses[number]] = str(error)
+                tries.note(self.addresses[number], str(error))
             await self._turn_away_from(number, link)
-            await asyncio.sleep(min(pause, max(until - time.monotonic(), 0)))
-            pause = min(pause * 2, 0.3)
-        raise unanswered("NATS", self.patience, failures, _ADVICE)
+            await asyncio.sleep(tries.pause())
+        raise tries.error("NATS", _ADVICE)
 
     async def link(self, seconds: float) -> Link:
         """A link to the preferred server. `Lost` if it cannot be made in time."""
@@ -143,7 +139,7 @@ def _context(endpoints: Endpoints) -> Any:
     except ssl.SSLError as error:
         raise StoreRefused(f"cannot use NATS for leases: {path} is not in PEM format: {error.reason}") from error
     except OSError as error:
-        raise StoreRefused(f"cannot use NATS for leases: {path} cannot be read: {error.strerror}") from error
+        raise unreadable("NATS", path, error) from error
     return context
 
 

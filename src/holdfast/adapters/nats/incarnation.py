@@ -7,7 +7,6 @@ new one, and run keys that name the old one are anybody's.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,12 +15,10 @@ from uuid import uuid4
 
 import msgspec
 
+from holdfast.adapters.leases.values import Heard, is_fresh, left_of, whole_seconds
 from holdfast.adapters.nats.bucket import Bucket
-from holdfast.adapters.nats.keys import Heard, Keys
+from holdfast.adapters.nats.keys import Keys
 from holdfast.errors import StoreUnavailable
-
-LEAST_TTL: Final = 2
-"""Seconds. NATS counts whole seconds, and removes expired keys once a second."""
 
 TRIES: Final = 5
 
@@ -41,7 +38,7 @@ class Incarnation:
     """Its runs, with the revisions of their keys."""
 
     def left(self) -> timedelta:
-        return timedelta(seconds=self.renewed + self.seconds - time.monotonic())
+        return left_of(self.renewed, self.seconds)
 
 
 class Incarnations:
@@ -55,13 +52,13 @@ class Incarnations:
 
     async def of(self, worker: str, ttl: timedelta, *, heard_at: datetime | None = None) -> Incarnation:
         """The worker's incarnation, made or renewed if necessary; always renewed if the worker was just heard."""
-        seconds = max(LEAST_TTL, math.ceil(ttl.total_seconds()))
+        seconds = whole_seconds(ttl)
         async with self._locks.setdefault(worker, asyncio.Lock()):
             for _ in range(TRIES):
                 found = self._known.get(worker)
                 if found is None:
                     found = Incarnation(worker, uuid4().hex, seconds, seen_at=heard_at)
-                elif heard_at is None and time.monotonic() - found.renewed < found.seconds / 6:
+                elif heard_at is None and is_fresh(found.renewed, found.seconds):
                     return found
                 if await self._renew(found, seconds, heard_at):
                     self._known[worker] = found

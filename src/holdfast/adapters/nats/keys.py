@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from holdfast.errors import StoreUnavailable
-
-S = TypeVar("S", bound=msgspec.Struct)
+from holdfast.adapters.leases.values import Heard, decoded
 
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9_/-]")
 _OURS: Final = re.compile(r"[^.]+\.(runs\.[^.]+|workers\.[^.]+\.[^.]+|store)")
@@ -26,13 +24,6 @@ class HeldRun(msgspec.Struct, frozen=True):
     worker: str
     incarnation: str
     acquired_at: datetime
-
-
-class Heard(msgspec.Struct, frozen=True):
-    """The value of a heartbeat: when by the worker's clock (None: its run keys came first), and the lease's length."""
-
-    seen_at: datetime | None
-    ttl: float
 
 
 class Keys:
@@ -82,16 +73,9 @@ def unescape(part: str) -> str:
 
 def held_in(key: str, value: bytes) -> HeldRun:
     """Who holds a run. `StoreUnavailable` if something else has written there."""
-    return _decoded(key, value, HeldRun)
+    return decoded("NATS", key, value, HeldRun)
 
 
 def heard_in(key: str, value: bytes) -> Heard:
     """When a worker was heard. `StoreUnavailable` likewise."""
-    return _decoded(key, value, Heard)
-
-
-def _decoded(key: str, value: bytes, kind: type[S]) -> S:
-    try:
-        return msgspec.json.decode(value, type=kind)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise StoreUnavailable(f"NATS: the key {key!r} was written by something else: {error}") from error
+    return decoded("NATS", key, value, Heard)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -17,6 +18,7 @@ from holdfast.adapters.postgres.statements import LOCK_TIMEOUT, NOTHING, Texts
 PATIENCE = 7.0
 """Seconds an answer is waited for: less than half of the default lease."""
 
+T = TypeVar("T")
 Values: TypeAlias = Sequence[Any] | Callable[[bool], Sequence[Any]]
 
 _TRIES = 4
@@ -68,6 +70,25 @@ class Link:
                 is_unknown = self.is_again and not bears_repeating
                 if is_unknown or tries <= 0 or time.monotonic() >= deadline:
                     raise translated(error) from error
+
+    def transact(self, work: Callable[[Callable[[str, Sequence[Any]], list[Any]]], T]) -> T:
+        """Does several things in one transaction: `work` is given how to ask in it. A lost connection or a deadlock is
+        met by doing all of it again, so it must bear that."""
+        deadline = time.monotonic() + PATIENCE
+        for tries in range(_TRIES, 0, -1):
+            try:
+                connection = self.connected()
+                connection.patience = max(deadline - time.monotonic(), 0.1)
+                with connection.transaction():
+                    return work(partial(self._put, connection))
+            except psycopg.Error as error:
+                if is_lost(error):
+                    self.drop()
+                elif not isinstance(error, WORTH_ANOTHER_TRY):
+                    raise translated(error) from error
+                if tries == 1 or time.monotonic() >= deadline:
+                    raise translated(error) from error
+        raise AssertionError("a try ends in one of the ways above")
 
     def ask_briefly(self, statement: str, values: Sequence[Any], seconds: float) -> list[Any] | Owed | None:
         """All rows if they come within `seconds`. Else the question is not taken back; its answer is owed, and

@@ -24,10 +24,17 @@ from holdfast.adapters.postgres.address import Address
 from holdfast.adapters.postgres.connections import Dialler, TimedConnection
 from holdfast.errors import StoreError
 from holdfast.ports.facts import NoticesLost, StoreTrouble
+from holdfast.ports.parts import STREAMS
+from holdfast.ports.store import OTHERS
 from holdfast.ports.telemetry import Tell
 
 GATHER = 0.005
 """Seconds between two notices of a process at least."""
+
+GATHER_PARTS = 0.05
+"""Seconds between two notices that parts were appended to streams."""
+
+_PARTS = ":parts"
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 LONGEST_END = 5.0
@@ -37,9 +44,10 @@ _NOTIFY = b"SELECT pg_notify(%s, %s)"
 
 
 class Notices:
-    """Sends and hears. Starts with its first use; closing sends what is left. `tell`: others wrote."""
+    """Sends and hears. Starts with its first use; closing sends what is left. `tell`: others wrote (`OTHERS`), or
+    appended parts to streams (`STREAMS`), for which no run has to be looked for."""
 
-    def __init__(self, address: Address, dialler: Dialler, tell: Callable[[], None], report: Tell) -> None:
+    def __init__(self, address: Address, dialler: Dialler, tell: Callable[[str], None], report: Tell) -> None:
         self._dialler = dialler
         self._report = report
         self._tell = tell
@@ -49,7 +57,7 @@ class Notices:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake: tuple[int, int] = (-1, -1)
-        self._has_news = False
+        self._has_news = self._has_parts = False
         self._is_closing = threading.Event()
         self.changes: int = 0
         self.is_listening: bool = False
@@ -71,6 +79,14 @@ class Notices:
             if self._thread is not None and not self._has_news and not self._is_closing.is_set():
                 self._has_news = True
                 os.write(self._wake[1], b"n")
+
+    def send_parts(self) -> None:
+        """Others who read streams are to look. From any thread; returns at once."""
+        self.start()
+        with self._lock:
+            if self._thread is not None and not self._has_parts and not self._is_closing.is_set():
+                self._has_parts = True
+                os.write(self._wake[1], b"p")
 
     def close(self) -> None:
         """Sends what is left and ends. Blocks, shortly: who is still dialling by then ends by itself, later."""
@@ -117,9 +133,10 @@ class Notices:
             self._pass_on(connection, both)
 
     def _pass_on(self, connection: TimedConnection, both: selectors.BaseSelector) -> None:
-        sent_at = 0.0
+        sent_at = parts_at = 0.0
         while True:
-            readable = {key.fd for key, _ in both.select()}
+            due = parts_at + GATHER_PARTS - time.monotonic() if self._has_parts else None
+            readable = {key.fd for key, _ in both.select(due)}
             if self._wake[0] in readable:
                 if not self._is_closing.is_set():
                     time.sleep(max(0.0, sent_at + GATHER - time.monotonic()))
@@ -129,17 +146,26 @@ class Notices:
                 if has_news:
                     connection.execute(_NOTIFY, (self._channel, self._own))
                     sent_at = time.monotonic()
-                if self._is_closing.is_set():
-                    return
+            is_last = self._is_closing.is_set()
+            if self._has_parts and (is_last or time.monotonic() >= parts_at + GATHER_PARTS):
+                self._has_parts = False
+                connection.execute(_NOTIFY, (self._channel, self._own + _PARTS))
+                parts_at = time.monotonic()
+            if is_last and self._wake[0] in readable:
+                return
             if connection.fileno() in readable:
                 connection.pgconn.consume_input()
                 while (notice := connection.pgconn.notifies()) is not None:
                     self._heard(notice.extra.decode())
 
     def _heard(self, sender: str) -> None:
-        if sender != self._own:
+        if sender.removesuffix(_PARTS) == self._own:
+            return
+        if sender.endswith(_PARTS):
+            self._tell(STREAMS)
+        else:
             self._others_wrote()
 
     def _others_wrote(self) -> None:
         self.changes += 1
-        self._tell()
+        self._tell(OTHERS)

@@ -25,14 +25,16 @@ from holdfast.adapters.postgres.creation import Entrance, Entries, Entry, NewEnt
 from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.lane import Lane, closed
 from holdfast.adapters.postgres.lease_verbs import LeaseVerbs
+from holdfast.adapters.postgres.limits import Limiting
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrations import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.overview import Looking
 from holdfast.adapters.postgres.read_batches import Gathered
-from holdfast.adapters.postgres.schedules import Scheduled
 from holdfast.adapters.postgres.shared_transactions import Lending
+from holdfast.adapters.postgres.streams import Streaming
 from holdfast.adapters.postgres.turns import Turns
+from holdfast.adapters.postgres.updates import Asked
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, counted, run_row
 from holdfast.adapters.system.forked import belongs_to_this_process
@@ -48,8 +50,8 @@ from holdfast.ports.condition import Backlog, Condition, Schema
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict
 from holdfast.ports.leases import TakeOver, WorkerRow
+from holdfast.ports.parts import STREAMS
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
-from holdfast.ports.store import OTHERS
 from holdfast.ports.telemetry import Telemetry
 
 T = TypeVar("T")
@@ -104,7 +106,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
+class PostgresStore(LeaseVerbs, Keeping, Looking, Limiting, Streaming, Asked, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
@@ -125,7 +127,7 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
         self._texts = sql.Texts(address.quoted)
         self._listeners = Listeners(telemetry.tell)
         self._claimers = Claimers()
-        self._notices = Notices(address, dialler, lambda: self._listeners.tell((OTHERS,)), telemetry.tell)
+        self._notices = Notices(address, dialler, lambda hint: self._listeners.tell((hint,)), telemetry.tell)
         first = Link(dialler, self._texts, connection)
         self._links = [first]  # all of them, so that closing the store closes every connection
         self._idle = [first]  # append and pop are atomic
@@ -358,7 +360,10 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Scheduled, Lending):
         return link
 
     def _tell(self, runs: Iterable[str]) -> None:
-        told = list(runs)
+        told = dict.fromkeys(runs)
+        if STREAMS in told:
+            del told[STREAMS]
+            self._tell_streams()
         if told:
             self._listeners.tell(told)
             self._notices.send()

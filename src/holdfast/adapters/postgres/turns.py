@@ -23,6 +23,7 @@ from holdfast.adapters.postgres.server_questions import ask_knowing
 from holdfast.adapters.sql.batches import settle
 from holdfast.errors import StoreContended
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict, answered
+from holdfast.ports.parts import STREAMS
 
 
 class Turns:
@@ -95,7 +96,10 @@ class Turns:
             ((codes, firsts, seconds, hints),), _ = ask_knowing(
                 self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
             )
-        self._tell(dict.fromkeys(hints or ()))
+        told = dict.fromkeys(hints or ())
+        if any(commit.parts or commit.spans for commit in commits):
+            told[STREAMS] = None
+        self._tell(told)
         if len(commits) == 1:
             return [verdict_of(codes, firsts, seconds)]
         return [verdict_of(*each) for each in zip(codes, firsts, seconds, strict=True)]

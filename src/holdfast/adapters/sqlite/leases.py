@@ -197,6 +197,11 @@ def release_all(transaction: Transaction, instance: str) -> int:
     return len(runs)
 
 
+def acquit(transaction: Transaction, run: int, epoch: int) -> bool:
+    """See `ports.leases`."""
+    return transaction.row(suspects_sql.ACQUIT, (run, epoch)) is not None
+
+
 def reinstate(transaction: Transaction, run: str, instance: str, epoch: int) -> bool:
     """The instance holds the run again, unless another one claimed it since."""
     if transaction.row(sql.REINSTATE, (instance, run, epoch)) is None:

@@ -21,7 +21,6 @@ from holdfast.adapters.sql.rows import backlog_row, counted, maybe_instant, mayb
 from holdfast.adapters.sql.run_list import PIECE, damaged_of
 from holdfast.adapters.sqlite import audit, caller_transaction, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite.blob_store import Keeping
 from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
@@ -29,16 +28,18 @@ from holdfast.adapters.sqlite.condition import condition_of
 from holdfast.adapters.sqlite.connection import Durability, NotText, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.lent_transaction import LentTransaction
+from holdfast.adapters.sqlite.limits import Limiting
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.open_checks import discard, prepare
 from holdfast.adapters.sqlite.overview import Looking
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.run_list import page
-from holdfast.adapters.sqlite.schedules import Scheduled
 from holdfast.adapters.sqlite.starts import CreateRun
+from holdfast.adapters.sqlite.streams import Streaming
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
+from holdfast.adapters.sqlite.updates import Asked
 from holdfast.adapters.sqlite.writer import Writer
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.adapters.system.forked import belongs_to_this_process
@@ -86,7 +87,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), chosen, max_connections, tell)
 
 
-class SqliteStore(Keeping, Looking, Scheduled):
+class SqliteStore(Keeping, Looking, Limiting, Streaming, Asked):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
@@ -260,8 +261,7 @@ class SqliteStore(Keeping, Looking, Scheduled):
 
     async def claim(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
-        worker, limit = request.worker, request.limit
-        shares = self._claimers[worker.instance]
+        worker, limit, shares = request.worker, request.limit, self._claimers[request.worker.instance]
         if limit <= 0 or not request.only:
             now = micros(self._clock.now())
             with suppress(NotText):  # the writer sets aside what cannot be read
@@ -279,7 +279,7 @@ class SqliteStore(Keeping, Looking, Scheduled):
 
     async def acquit(self, run: int, *, epoch: int) -> bool:
         """See `ports.leases`."""
-        return await self._write(lambda transaction: transaction.row(suspects_sql.ACQUIT, (run, epoch)) is not None)
+        return await self._write(lambda transaction: leases.acquit(transaction, run, epoch))
 
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """See `ports.leases`."""

@@ -13,7 +13,8 @@ from holdfast.authoring.machine.model import Model, Node
 from holdfast.authoring.machine.shapes import NextShape, Parts
 from holdfast.authoring.script.context import running_step
 from holdfast.authoring.script.place import Place
-from holdfast.authoring.script.steps import AnyStep, StepOptions
+from holdfast.authoring.script.step_options import StepOptions
+from holdfast.authoring.script.steps import AnyStep
 from holdfast.core.annotations import Unsupported, hints_of
 from holdfast.core.payload import Shape, result_shape
 from holdfast.core.retry import Retry

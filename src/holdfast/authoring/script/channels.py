@@ -91,8 +91,10 @@ class Sending(Typed[T]):
 
     def _send(self, kind: type[Rc], run: str, value: T) -> Rc:
         program = require_program("Signal.send()", outside="From outside: await run.signal(…).")
+        data = self.encode(value)
+        program.children.check_signal(run, self.name, data)
         key = program.take_key(f"send {self.name}")
-        program.ask(Send(key=key, to=run, kind="signal", name=self.name, value=self.encode(value)))
+        program.ask(Send(key=key, to=run, kind="signal", name=self.name, value=data))
         return kind(program.receipts, key, run, self.name)
 
 

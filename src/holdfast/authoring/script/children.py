@@ -7,11 +7,13 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 import msgspec
 
-from holdfast.authoring.handle import JournalEvent, Run, RunView, StoredMessage
+from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.script_program import ScriptProgram
+from holdfast.authoring.script.stream import Sent
+from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.commands import Send
 from holdfast.core.durations import Duration, parse_duration
@@ -21,6 +23,8 @@ from holdfast.errors import NotAllowedHere, UsageError
 
 R = TypeVar("R")
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 def start(
@@ -31,12 +35,14 @@ def start(
     timeout: Duration | None = None,
     queue: str | None = None,
     on_cancel: Literal["leave", "cancel"] = "leave",
+    inherit_attributes: bool = False,
 ) -> Run[R]:
     """Starts a child run and continues. `await run.result()` waits for it, if you need to.
 
     - `id`: names the run. Default: derived from the parent's id and the key
     - `timeout`: limits the wait for its result, never the child; by default a year
     - `queue`: where it waits for a worker. Default: the parent's queue
+    - `inherit_attributes=True`: it begins with the attributes that this run has now; by default with none
     - `on_cancel="cancel"`: it is cancelled when its parent is cancelled or killed, fails or passes its deadline; by
       default it continues
     - `name`: the key. Default: the workflow's name
@@ -57,6 +63,7 @@ def start(
         queue=check_name(queue, "queue=") if queue is not None else "",
         awaited=timeout is not None,
         on_cancel="cancel" if on_cancel == "cancel" else "",
+        attributes=dict(program.attributes) if inherit_attributes else {},
     )
     if timeout is not None:
         child.timeout = parse_duration(timeout, what="timeout= of start()")
@@ -92,8 +99,10 @@ class ChildRun(Run[R]):
     async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
         """Sends a signal with this turn."""
         program = self._program
+        data = channel.encode(value)
+        program.children.check_signal(self.id, channel.name, data)
         key = program.take_key(f"send {channel.name}")
-        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=channel.encode(value)))
+        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=data))
         program.receipts.sent(channel.name, self.id)
 
     async def cancel(self, reason: str = "") -> None:
@@ -110,8 +119,16 @@ class ChildRun(Run[R]):
     async def view(self) -> RunView:
         self._refuse("view")
 
+    async def update(
+        self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None
+    ) -> A:
+        self._refuse("update")
+
     async def get(self, var: RunVar[T]) -> T | None:
         self._refuse("get")
+
+    def watch(self, var: RunVar[T]) -> AsyncIterator[T]:
+        self._refuse("watch")
 
     async def kill(self, reason: str = "") -> None:
         self._refuse("kill")
@@ -139,6 +156,11 @@ class ChildRun(Run[R]):
 
     def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
         self._refuse("follow")
+
+    def read(
+        self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
+    ) -> AsyncIterator[Part[T]]:
+        self._refuse("read")
 
     def _refuse(self, verb: str) -> NoReturn:
         raise NotAllowedHere(

@@ -6,7 +6,7 @@ variable says it. Nothing else is global.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, cast
@@ -53,6 +53,14 @@ class Surroundings(Protocol):
         """What was noted last, which is then forgotten."""
         ...
 
+    def send_part(self, scope: StepScope, name: str, data: bytes) -> None:
+        """Sends a part to a stream of the run. From any thread; never waits."""
+        ...
+
+    async def flush_parts(self, scope: StepScope) -> None:
+        """Returns when all that the step has sent is durable."""
+        ...
+
 
 class StepScope(msgspec.Struct):
     """The attempt a body runs in. `identity` is what keys of steps are unique within."""
@@ -70,6 +78,10 @@ class StepScope(msgspec.Struct):
     connection: Any = None  # of a step whose writes and outcome are one transaction
     advice: str = ""  # what to do instead of using a workflow's verb here
     is_cancelled: bool = False
+    no: int = 0  # of the run in its store, and the epoch it is held under
+    epoch: int = 0
+    outlet: Any = None  # once it has sent to a stream
+    attributes: Mapping[str, str] = {}
 
     @property
     def idempotency_key(self) -> str:

@@ -43,6 +43,8 @@ class Exchange:
         self.keys: Keys = Keys(beginning.undone)
         self.earlier: Earlier | None = Earlier(beginning) if beginning.memo else None
         self.exposed: dict[str, bytes] = {}
+        self.sent: dict[str, tuple[int, int]] = {}  # parts and bytes sent to each stream in this turn
+        self.attributes: dict[str, str] = dict(beginning.attributes)
         self.continuing: c.ContinueAs | None = None
         self.cancel: e.CancelRequested | None = None
         self.past_deadline: bool = False
@@ -86,6 +88,8 @@ class Exchange:
     def set_time(self, at: datetime) -> None:
         """The time of the turn that is gone through."""
         self.at = at
+        if self.sent:
+            self.sent.clear()
         self.loop.begin_turn(at.timestamp())
 
     def _check(self) -> None:

@@ -40,7 +40,7 @@ _IGNORED = frozenset(
     )
 )
 _ADMINISTRATIVE = (e.Claimed, e.Released, e.Paused, e.Resumed)
-_CORRECTION = frozenset((e.Paused, e.MessageDropped, e.SignalReceived))
+_CORRECTION = frozenset((e.Paused, e.MessageDropped, e.SignalReceived, e.UpdateReceived))
 """What an operator writes about the messages of a paused run. A turn that takes messages in and pauses is released."""
 
 _ABOUT_THE_RUN = frozenset(_ADMINISTRATIVE) | _CORRECTION
@@ -78,6 +78,7 @@ class Cursor:
         "_index",
         "_proven",
         "_row",
+        "_sent",
         "_taken",
         "_turns",
         "at",
@@ -97,6 +98,7 @@ class Cursor:
         self._taken = 0
         self._asked = 0
         self._proven = b""
+        self._sent = 0  # parts to a stream that one event stands for
         self.turn: Turn | None = None
         self.ends_run: bool = False  # this turn ended the run or its pass
         self.is_imposed: bool = False  # the engine ended the run in this turn, whatever the program wanted
@@ -141,7 +143,12 @@ class Cursor:
         return self._row[self._asked] if self._asked < len(self._row) else None
 
     def confirm(self) -> None:
-        """The code asked for just that."""
+        """The code asked for just that. Parts that follow each other in a stream are one event."""
+        event = self._row[self._asked]
+        if type(event) is e.Streamed and self._sent + 1 < event.parts:
+            self._sent += 1
+            return
+        self._sent = 0
         self._asked += 1
 
     def skips(self, command: c.Command) -> bool:
@@ -242,6 +249,12 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
             )
         case c.Expose():
             return type(event) is e.Exposed and event.name == command.name
+        case c.Emit():
+            return type(event) is e.Streamed and event.name == command.name
+        case c.Answer():
+            return type(event) is e.Answered and (event.message, event.outcome) == (command.message, command.outcome)
+        case c.SetAttributes():
+            return type(event) is e.AttributesSet and event.attributes == command.attributes
         case c.Patch():
             return type(event) is e.Patched and event.name == command.name
         case c.Enter():

@@ -18,11 +18,13 @@ from holdfast.authoring.script.timers import later
 from holdfast.authoring.script.verdicts import marked, run_error
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.errors import ResultTimeout
+from holdfast.core.acceptance import refusal
+from holdfast.errors import InvalidInput, ResultTimeout
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.calls import ChildCall
     from holdfast.authoring.script.exchange import Exchange
+    from holdfast.core.specs import WorkflowSpec
 
 
 class _Child(msgspec.Struct):
@@ -36,12 +38,13 @@ class _Child(msgspec.Struct):
 class StartedChildren:
     """By key."""
 
-    __slots__ = ("_by_key", "_early", "_program")
+    __slots__ = ("_by_key", "_early", "_program", "_specs")
 
     def __init__(self, program: Exchange) -> None:
         self._program = program
         self._by_key: dict[str, _Child] = {}
         self._early: dict[str, e.ChildEnded] = {}
+        self._specs: dict[str, WorkflowSpec] = {}  # by run
 
     def ask(self, call: ChildCall) -> None:
         """Starts a child, unless an earlier pass did."""
@@ -66,6 +69,7 @@ class StartedChildren:
             if isinstance(recorded, e.ChildStarted):
                 until = recorded.until or until
         self._by_key[key] = child = _Child(call, until)
+        self._specs[call.command.run] = call.spec
         ended = ended or self._early.pop(call.command.run, None)
         if ended is not None:
             self._settle(key, child, ended)
@@ -74,6 +78,13 @@ class StartedChildren:
         """Whether that very call was started."""
         child = self._by_key.get(call.key)
         return child is not None and child.call is call
+
+    def check_signal(self, run: str, name: str, data: bytes) -> None:
+        """Refuses a signal that the definition of a child does not take. Of other runs only the id is known here."""
+        spec = self._specs.get(run)
+        why = refusal(spec, name, data) if spec is not None else None
+        if why is not None:
+            raise InvalidInput(f"run {run}: {why} Nothing was sent.")
 
     def result(self, call: ChildCall) -> Generator[Any, Any, Any]:
         """Waits for a started child: its value, or the error its parent sees."""

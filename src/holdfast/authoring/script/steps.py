@@ -10,17 +10,19 @@ import asyncio
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
+from holdfast.authoring.limit import AnyLimit, Limit, LimitUse
 from holdfast.authoring.script._stdlib import caller_frame
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import StepCall
 from holdfast.authoring.script.context import find_program
-from holdfast.authoring.script.definition_errors import check_function, check_raises, place_of
+from holdfast.authoring.script.definition_errors import check_function, place_of
 from holdfast.authoring.script.place import Place, authors_place, place
 from holdfast.authoring.script.scope import Done, current_scope
+from holdfast.authoring.script.step_options import Raises, StepOptions
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.hints import check_options
 from holdfast.core.ids import check_name
@@ -34,40 +36,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Raises = type[Exception] | tuple[type[Exception], ...]
-
-
-class StepOptions:
-    """What a step declares, before its annotations are read."""
-
-    __slots__ = ("executor", "name", "once", "raises", "retry", "timeout", "tx")
-
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-        retry: Retry | int | None = None,
-        timeout: Duration | None = None,
-        once: bool = False,
-        tx: bool = False,
-        raises: Raises = (),
-        executor: Literal["thread", "process"] | None = None,
-    ) -> None:
-        self.name: str | None = check_name(name, "the name of a step") if name is not None else None
-        self.retry: Retry | None = Retry(retry) if isinstance(retry, int) else retry
-        self.timeout: timedelta | None = (
-            parse_duration(timeout, what="timeout= of a step") if timeout is not None else None
-        )
-        self.once: bool = once
-        self.tx: bool = tx
-        self.raises: tuple[type[Exception], ...] = check_raises(raises, "@step")
-        self.executor: Literal["thread", "process"] | None = executor
-        if once and self.retry is not None and self.retry != Retry.none:
-            raise DefinitionError("@step(once=True) is tried once: leave out retry=, or give Retry.none")
-        if tx and once:
-            raise DefinitionError("@step(tx=True) is exactly once already: leave out once=")
-        if tx and executor == "process":
-            raise DefinitionError("@step(tx=True) shares a transaction of its worker: leave out executor='process'")
 
 
 class AnyStep(Generic[P, R]):
@@ -81,6 +49,7 @@ class AnyStep(Generic[P, R]):
         self.options_given = options
         self.name: str = options.name or function.__name__
         self.undo_step: AnyStep[..., Any] | None = None
+        self.limit_use: LimitUse | None = LimitUse(options.limits, place_of(function)) if options.limits else None
         is_async = inspect.iscoroutinefunction(function)
         if is_async and options.executor is not None:
             raise DefinitionError(f"{place_of(function)}: executor={options.executor!r} is for `def` steps")
@@ -94,11 +63,14 @@ class AnyStep(Generic[P, R]):
         """What the engine needs to know; annotations are read here, at first use."""
         given = self.options_given
         what = f"step {self.name}"
+        use, arguments = self.limit_use, Arguments(self.function, what=what)
+        if use is not None:
+            use.check(arguments)
         return StepSpec(
             name=self.name,
             function=self.function,
             executor=self._executor,
-            arguments=Arguments(self.function, what=what),
+            arguments=arguments,
             result=result_shape(self.function, what),
             retry=Retry.none if given.once else given.retry,
             timeout=given.timeout,
@@ -106,7 +78,26 @@ class AnyStep(Generic[P, R]):
             tx=given.tx,
             raises=given.raises,
             where=place_of(self.function),
+            limits=() if use is None else tuple(sorted(use.limits)),
+            demands=None if use is None else use.demands(arguments),
+            limit_wait=given.limit_wait,
         )
+
+    def limit(self, limit: Limit) -> Callable[[Callable[P, str]], Callable[P, str]]:
+        """Declares the key of one of the step's limits: a function of the step's own parameters."""
+        return functools.partial(self._register_key, limit)
+
+    def _register_key(self, limit: Limit, function: Callable[P, str]) -> Callable[P, str]:
+        own, theirs = inspect.signature(self.function).parameters, inspect.signature(function).parameters
+        if list(own) != list(theirs) or inspect.iscoroutinefunction(function):
+            raise DefinitionError(
+                f"{place_of(function)}: the key of a limit of {self.name} is a `def` with the step's parameters "
+                f"({', '.join(own)}), not ({', '.join(theirs)})"
+            )
+        if self.limit_use is None:
+            raise DefinitionError(f"{place_of(function)}: step {self.name} has no limits: @step(limits=[…])")
+        self.limit_use.compute(limit, function)
+        return function
 
     def durable_call(self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall[Any]:
         """The call, in a run (used by `asyncio.to_thread`, `gather` and `each`)."""
@@ -332,6 +323,8 @@ def step(  # type: ignore[overload-overlap]
     once: bool = False,
     tx: bool = False,
     raises: Raises = (),
+    limits: Sequence[AnyLimit] = (),
+    limit_wait: Duration | None = None,
 ) -> Step[P, R]: ...
 @overload
 def step(
@@ -345,6 +338,8 @@ def step(
     tx: bool = False,
     raises: Raises = (),
     executor: Literal["thread", "process"] | None = None,
+    limits: Sequence[AnyLimit] = (),
+    limit_wait: Duration | None = None,
 ) -> SyncStep[P, R]: ...
 @overload
 def step(
@@ -356,6 +351,8 @@ def step(
     tx: bool = False,
     raises: Raises = (),
     executor: Literal["thread", "process"] | None = None,
+    limits: Sequence[AnyLimit] = (),
+    limit_wait: Duration | None = None,
 ) -> StepDecorator: ...
 def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a function a durable step. Also inline: `step(fn, name="mail")(…)`.
@@ -367,6 +364,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
       else writes to the file while the body runs: keep it short
     - `raises`: exceptions that are answers: not retried, and raised as themselves in the workflow
     - `executor`: where a `def` step runs: in a thread, or in its own process, which can be terminated
+    - `limits`: limits that each attempt waits for: `[api, customer.by("item.customer")]`
+    - `limit_wait`: how long an attempt waits at most; then the workflow gets `LimitReached`. Default: for ever
     - `name`: the name in the journal. Default: the function's
     """
     check_options(options, StepOptions.__slots__, "@step")

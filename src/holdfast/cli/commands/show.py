@@ -144,6 +144,7 @@ def _facts(story: Story) -> list[tuple[str, Part]]:
         ("parent", view.parent),
         ("retry of", story.started.retried_from if story.started is not None else ""),
         ("last worker", f"{held}, epoch {view.epoch}" if held else ""),
+        ("limits", "; ".join(story.limits)),
         ("left running", ", ".join(end.left) if end is not None else ""),
         ("not undone", ", ".join(end.undone) if isinstance(end, e.Failed | e.Cancelled) else ""),
     ]

@@ -8,6 +8,7 @@ from typing import Literal
 
 from holdfast.client.client import Client
 from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.limits import limit_findings
 from holdfast.client.inspect.schedules import schedule_findings
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import format_duration
@@ -60,6 +61,8 @@ async def store_findings(client: Client) -> AsyncIterator[Finding]:
         for finding in _waiting(await store.backlog(), workers, store.clock.now()):
             yield finding
     async for finding in schedule_findings(client, workers):
+        yield finding
+    async for finding in limit_findings(client):
         yield finding
     async for finding in _suspects(client):
         yield finding

@@ -87,6 +87,7 @@ def run_detail(story: Story) -> dict[str, Any]:
         "retried_from": story.started.retried_from if story.started is not None else "",
         "is_compacted": story.is_compacted,
         "problems": story.problems,
+        "limits": story.limits,
     }
 
 

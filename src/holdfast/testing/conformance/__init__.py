@@ -23,9 +23,9 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
     ) from _missing
 
 MODULES = (
-    "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases machine_logs overview "
-    "ownership parking receipts references runs schedules shares snapshots suite suspects transactions trees "
-    "turn_rows turn_table uniques upkeep world"
+    "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases limits machine_logs "
+    "overview ownership parking receipts references runs schedules shares snapshots streams suite suspects "
+    "transactions trees turn_rows turn_table uniques updates upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -42,6 +42,7 @@ from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
 from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
 from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
 from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
+from holdfast.testing.conformance.limits import LimitsSuite  # noqa: E402
 from holdfast.testing.conformance.machine_logs import MachineLogSuite  # noqa: E402
 from holdfast.testing.conformance.overview import OverviewSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
@@ -52,12 +53,14 @@ from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
 from holdfast.testing.conformance.schedules import SchedulesSuite  # noqa: E402
 from holdfast.testing.conformance.shares import SharesSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
+from holdfast.testing.conformance.streams import StreamsSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
 from holdfast.testing.conformance.suspects import SuspectsSuite  # noqa: E402
 from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa: E402
 from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
 from holdfast.testing.conformance.turn_rows import TurnRowsSuite  # noqa: E402
 from holdfast.testing.conformance.uniques import UniquesSuite  # noqa: E402
+from holdfast.testing.conformance.updates import UpdatesSuite  # noqa: E402
 from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
@@ -74,6 +77,7 @@ __all__ = [
     "InboxSuite",
     "JournalSuite",
     "LeasesSuite",
+    "LimitsSuite",
     "MachineLogSuite",
     "OverviewSuite",
     "OwnershipSuite",
@@ -86,12 +90,14 @@ __all__ = [
     "SnapshotSuite",
     "StoreGrants",
     "StoreSuite",
+    "StreamsSuite",
     "Suite",
     "SuspectsSuite",
     "TransactionsSuite",
     "TreesSuite",
     "TurnRowsSuite",
     "UniquesSuite",
+    "UpdatesSuite",
     "UpkeepSuite",
     "VirtualClock",
     "World",
@@ -108,8 +114,11 @@ class StoreSuite(
     RunsSuite,
     UniquesSuite,
     SchedulesSuite,
+    LimitsSuite,
+    StreamsSuite,
     OverviewSuite,
     InboxSuite,
+    UpdatesSuite,
     ReceiptsSuite,
     ChecksumsSuite,
     ClaimSuite,

@@ -269,6 +269,12 @@ class GrantsSuite(Blocking, ABC):
         await grants.release("s", "w1")
         assert [standing.active for standing in await grants.workers()] == [2, 1]
 
+    @shows("stepflow.L10")
+    async def test_a_holder_that_sent_no_heartbeat_is_listed(self, grants: Grants) -> None:
+        """Contract: its grants have to be found, so it is listed with them."""
+        await grants.acquire("r", "w1", self.ttl)
+        assert [(one.worker, one.active) for one in await grants.workers()] == [("w1", 1)]
+
     @shows("stepflow.L9", "stepflow.R2")
     async def test_a_worker_without_heartbeat_is_not_live(self, grants: Grants) -> None:
         """Contract: after a lease of silence; one that beats meanwhile stays."""

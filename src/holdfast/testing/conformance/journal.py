@@ -117,6 +117,7 @@ class JournalSuite(Suite):
         assert list(rows.get(999, [])) == []
         assert {row.run for row in rows[first.no]} == {"a"}
 
+    @shows("stepflow.J15")
     async def test_history_is_read_by_seq_in_pages(self, world: World) -> None:
         """Contract: `history` gives rows with a greater seq, oldest first, at most `limit`; an unknown run has none."""
         holder, other = await world.held_run("a"), await world.held_run("b")
@@ -135,7 +136,7 @@ class JournalSuite(Suite):
 
     # -- fences --------------------------------------------------------------------------------------------------------
 
-    @shows("traps.A6", "traps.B1")
+    @shows("traps.A6", "traps.B1", "openworkflow.O26", "openworkflow.O28")
     async def test_a_stale_epoch_is_fenced_without_a_trace(self, world: World) -> None:
         """Contract: after the lease moved on, the old epoch's turn is Fenced: no row, message, child, value or blob."""
         holder = await world.held_run("r")
@@ -215,6 +216,7 @@ class JournalSuite(Suite):
         assert [(await world.get(name)).next_ordinal for name in "abc"] == [3, 2, 3]
         assert await world.get("b") == before
 
+    @shows("stepflow.J13")
     async def test_a_commit_sent_again_is_committed_once(self, world: World) -> None:
         """Contract: after an unknown outcome the same commit is Committed with its seq; nothing is written twice."""
         holder = await world.held_run("r")

@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.status import Status
 from holdfast.errors import BlobNotFound
 from holdfast.ports.journal import Committed, Park, Unread
-from holdfast.testing.conformance.suite import Suite
+from holdfast.testing.conformance.suite import Suite, shows
 from holdfast.testing.conformance.world import BOOM, DONE, ENDS, START, TTL, World, seconds, signal
 
 BLOB = b"a large result" * 100
@@ -41,6 +41,7 @@ class ParkingSuite(Suite):
         await world.store.send(signal("r", "m1"))
         assert await world.claimed_ids(worker) == ["r"]
 
+    @shows("openworkflow.O51", "openworkflow.O118", "traps.B2")
     @pytest.mark.parametrize("until", [None, START + seconds(3600)])
     async def test_a_message_before_parking_keeps_the_run_awake(self, world: World, until: datetime | None) -> None:
         """Contract: parking with unread messages makes the run available now: the wake-up is not lost."""

@@ -268,7 +268,7 @@ class ReferencesSuite(Suite):
         await holder.commits(e.StepCompleted(key="s", blob=outer))
         assert await kept(world, inner, outer) == {inner, outer}
 
-    @shows("stepflow.B2")
+    @shows("stepflow.B2", "stepflow.B5")
     async def test_a_definition_that_comes_with_a_run_is_kept_as_one(self, world: World) -> None:
         """Contract: what a new run brings is a payload, unless it is a definition; the kind is the first one it had."""
         data = DefinitionBytes(b'{"holdfast":1}')

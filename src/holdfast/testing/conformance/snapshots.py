@@ -116,7 +116,7 @@ class SnapshotSuite(Suite):
 
     # -- compaction ----------------------------------------------------------------------------------------------------
 
-    @shows("stepflow.J7")
+    @shows("stepflow.J7", "traps.A10")
     async def test_a_stand_in_takes_the_place_of_the_rows_before(self, world: World) -> None:
         """Contract: one row is left of rows 1 to k, with the ordinal, epoch, time, checksum and seq of row k; the rows
         after it stay as they were, and what is left folds to the same run and chains."""

@@ -31,6 +31,7 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.ports.inbox import Message
 from holdfast.ports.journal import Answer, Commit, Committed, Verdict, sole_verdict
 from holdfast.ports.leases import Taken
+from holdfast.ports.parts import Appending, Flush
 from holdfast.ports.runs import Creation, Made, NewRun
 from holdfast.ports.store import Store
 from holdfast.ports.transactions import OpenTransaction
@@ -153,6 +154,16 @@ class _Door:
         if self._after(batch, verdicts):  # sent again, as the engine does: the store knows it
             verdicts = await self._inner.commit(batch)
         return verdicts
+
+    async def append(self, batch: Sequence[Flush]) -> Sequence[Appending]:
+        root = self._stage.root
+        places = [f"{body_place(x.run, root, x.step, x.attempt)} from {x.first}" for x in batch]
+        for place in places:
+            self._stage.kill_if("before parts of", place)
+        await self._inner.append(batch)
+        for place in places:
+            self._stage.kill_if("after parts of", place)
+        return await self._inner.append(batch)  # the first answer counts as lost: the store knows them
 
     async def transact(self, *, is_async: bool) -> OpenTransaction:
         await self._is_lent.acquire()
@@ -337,6 +348,9 @@ class _WatchedProgram:
     @property
     def has_begun(self) -> bool:
         return self._inner.has_begun
+
+    def objection(self, event: e.UpdateReceived) -> str | None:
+        return self._inner.objection(event)
 
     def activate(self, at: datetime, inputs: Sequence[e.Input]) -> list[c.Command]:
         with self._watch:

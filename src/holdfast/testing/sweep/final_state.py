@@ -12,10 +12,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.client.stream_reader import state_of
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.mailbox import apply_attributes
 from holdfast.core.step import UNKNOWN
 from holdfast.core.turn import Row, decode_row
+from holdfast.ports.parts import unpack
+from holdfast.testing.sim import at_once
 
 _COUNTED = re.compile(r"(after|at) (\d+ attempts?|attempt \d+)\b")
 
@@ -49,6 +54,20 @@ def ending_of(root: str, rows: Sequence[Row]) -> Ending:
     return found
 
 
+def stream_facts(store: MemoryStore, runs: Iterable[str]) -> Iterable[str]:
+    """What completed attempts, and the workflow itself, sent to streams. Steps that ran together may take turns in
+    another order."""
+    for run in runs:
+        for name in at_once(store.streams_of(run)):
+            page = at_once(store.read_parts(run, name, limit=1_000_000))
+            sent: dict[str, list[str]] = {}
+            for row in page.rows if page is not None else ():
+                if page is not None and state_of(row, page) == "completed":
+                    sent.setdefault(row.step, []).extend(bytes(part).decode() for part in unpack(row.packed))
+            for step, parts in sent.items():
+                yield f"{step or 'the workflow'} sent {', '.join(parts)} to {name}"
+
+
 def _end(found: Ending, events: Sequence[e.AnyEvent]) -> None:
     for event in events:
         match event:
@@ -68,6 +87,7 @@ def _end(found: Ending, events: Sequence[e.AnyEvent]) -> None:
 def _facts(events: Sequence[e.AnyEvent]) -> Iterable[str]:
     asked: dict[str, e.StepScheduled] = {}
     shown: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for event in events:
         match event:
             case e.StepScheduled():
@@ -84,6 +104,10 @@ def _facts(events: Sequence[e.AnyEvent]) -> Iterable[str]:
                 yield f"{event.kind} {event.name} {_payload(event)}"
             case e.Exposed():
                 shown[event.name] = _payload(event)
+            case e.Answered():
+                yield f"update {event.message} {event.outcome}: {_payload(event)}"
+            case e.AttributesSet():
+                apply_attributes(attributes, event.attributes)
             case e.Completed():
                 yield f"completed with {_payload(event)}"
             case e.Failed():
@@ -94,6 +118,8 @@ def _facts(events: Sequence[e.AnyEvent]) -> Iterable[str]:
                 pass
     for name, value in shown.items():
         yield f"shows {name} = {value}"
+    for name, value in attributes.items():
+        yield f"is found by {name} = {value}"
 
 
 def failure_text(failure: Failure) -> str:

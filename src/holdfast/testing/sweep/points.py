@@ -22,10 +22,13 @@ Kind: TypeAlias = Literal[
     "after commit of",
     "answer lost of",
     "cancel after",
+    "before parts of",
+    "after parts of",
 ]
 """Of a body: a crash before it begins, a crash after it returned and before that is durable, its lease lost while it
 runs, the whole rest of the run done by a second worker while it runs, its outcome last of those that come at the same
-moment. Of a row: a crash before it is written, a crash after, written but not answered, a cancel sent after it."""
+moment. Of a row: a crash before it is written, a crash after, written but not answered, a cancel sent after it.
+Of parts that a body sends to a stream: a crash before they are written, a crash after."""
 
 MEANING: dict[Kind, str] = {
     "before": "the worker was killed before the body began",
@@ -37,9 +40,18 @@ MEANING: dict[Kind, str] = {
     "after commit of": "the worker was killed after the row was written",
     "answer lost of": "the row was written, and the answer lost",
     "cancel after": "the run was cancelled after the row was written",
+    "before parts of": "the worker was killed before these parts of a stream were written",
+    "after parts of": "the worker was killed after these parts of a stream were written",
 }
 
-CRASHES: tuple[Kind, ...] = ("before", "after", "before commit of", "after commit of")
+CRASHES: tuple[Kind, ...] = (
+    "before",
+    "after",
+    "before commit of",
+    "after commit of",
+    "before parts of",
+    "after parts of",
+)
 """What ends the process: everything it had in memory is gone."""
 
 JOIN = " + "

@@ -39,8 +39,8 @@ class Hearing:
     def __init__(self, dialler: Dialler | None = None) -> None:
         address = parse_address(server_url(new_schema()))
         self.heard = threading.Semaphore(0)
-        self.sender = Notices(address, Dialler(address), lambda: None, lambda _: None)
-        self.hearer = Notices(address, dialler or Dialler(address), self.heard.release, lambda _: None)
+        self.sender = Notices(address, Dialler(address), lambda _: None, lambda _: None)
+        self.hearer = Notices(address, dialler or Dialler(address), lambda _: self.heard.release(), lambda _: None)
 
     def passes(self) -> bool:
         """Whether what one end sends is heard at the other."""
@@ -98,7 +98,7 @@ def test_what_the_thread_still_uses_is_not_closed_behind_its_back(monkeypatch: p
     files by then. Nothing stays open after it."""
     monkeypatch.setattr(module, "LONGEST_END", 0.01)
     dialler = Slow()
-    closing = Notices(parse_address(server_url()), dialler, lambda: None, lambda _: None)
+    closing = Notices(parse_address(server_url()), dialler, lambda _: None, lambda _: None)
     closing.start()
     assert dialler.has_begun.wait(30)
     pipe, thread = vars(closing)["_wake"], vars(closing)["_thread"]

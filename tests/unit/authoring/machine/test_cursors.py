@@ -72,6 +72,28 @@ def test_a_batch_gives_one_outcome_for_each_item_in_order() -> None:
 
 
 @pytest.mark.spec("cano.T9")
+def test_outcomes_come_in_the_order_of_the_items_whichever_ends_first() -> None:
+    """Promise: a later item that is quicker does not change places with an earlier one."""
+    machine = Machine[A, End]("order", retry=ONCE)
+    found: list[tuple[int, int | None]] = []
+
+    async def load(s: A) -> list[int]:
+        return [3, 1, 2]
+
+    async def wait(item: int) -> int:
+        await asyncio.sleep(item)
+        return item
+
+    @machine.batch(load, wait, concurrency=3)
+    async def total(s: A, outcomes: list[ItemOutcome[int]]) -> End:
+        found.extend((outcome.index, outcome.value) for outcome in outcomes)
+        return End()
+
+    play(machine.run(A()))
+    assert found == [(0, 3), (1, 1), (2, 2)]
+
+
+@pytest.mark.spec("cano.T9")
 def test_a_resumed_batch_keeps_the_results_of_finished_items() -> None:
     """Promise: only the others run again."""
     told: list[int] = []

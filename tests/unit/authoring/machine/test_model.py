@@ -25,6 +25,7 @@ def problems(machine: Machine[Any, Any]) -> list[str]:
     return str(caught.value).splitlines()[1:]
 
 
+@pytest.mark.spec("cano.T13")
 def test_every_problem_is_named_at_once_with_file_and_line() -> None:
     """Promise: one look shows all that is wrong."""
     machine = Machine[A, End]("broken")
@@ -96,6 +97,7 @@ def test_a_final_state_nobody_returns_is_named() -> None:
     assert any("state D is never reached" in line for line in problems(machine))
 
 
+@pytest.mark.spec("cano.F9")
 def test_two_states_of_one_label_are_named() -> None:
     """Promise: labels are unique, with earlier ones counted."""
     other: Any = dataclass(type("B", (), {"__annotations__": {"n": int}}))

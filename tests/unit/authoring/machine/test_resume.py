@@ -41,7 +41,7 @@ def test_a_resumed_run_enters_its_last_state_again() -> None:
     assert [row.sequence for row in rows] == list(range(len(rows)))
 
 
-@pytest.mark.spec("cano.Z2", "traps.A1")
+@pytest.mark.spec("cano.Z2", "traps.A1", "cano.Z1")
 def test_a_state_that_had_finished_runs_again_too() -> None:
     """Promise: a completion without the next entry is no shortcut: the body at the resume point runs again."""
     chain, log = walked()
@@ -358,6 +358,7 @@ def test_a_corrupt_row_names_its_run_and_sequence() -> None:
         with pytest.raises(CorruptJournal, match="run-7") as caught:
             rehydrate("run-7", rows)
         assert said in str(caught.value), said
+    assert rehydrate("run-7", [entry, LogRow(1, "cursor", "A", "a", 1, "", b"")]).cursors == [b""]
     with pytest.raises(CorruptJournal, match="line 3"):
         decode_log_row(b'{"sequence": 0, "kind"', "line 3")
 

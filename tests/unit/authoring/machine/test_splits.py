@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,17 +11,20 @@ import pytest
 from holdfast import (
     Join,
     Machine,
+    Observer,
     RunCancelled,
     StateFailed,
 )
 from holdfast.errors import InvalidInput, SplitFailed
 from holdfast.testing.machines import RecordingObserver
-from tests.unit.authoring.machine.stage import ONCE, A, Boom, End, failing, timed
+from tests.unit.authoring.machine.stage import ONCE, A, Boom, End, failing, play, timed
 
 
-def split_of(join: Join, outcomes: list[float], **options: Any) -> tuple[Machine[A, End], list[str]]:
+def split_of(
+    join: Join, outcomes: list[float], observers: Sequence[Observer] = (), **options: Any
+) -> tuple[Machine[A, End], list[str]]:
     """Branches that take that many seconds; a negative number fails after it."""
-    machine = Machine[A, End]("split", retry=ONCE)
+    machine = Machine[A, End]("split", retry=ONCE, observers=observers)
     told: list[str] = []
 
     def branch(index: int, seconds: float) -> Any:
@@ -106,7 +109,19 @@ def test_a_join_that_cannot_be_met_fails_with_the_first_errors(
 def test_a_split_names_three_errors_and_counts_the_rest() -> None:
     """Promise: an error of a hundred branches stays readable."""
     machine, _ = split_of(Join.any(), [-1.0] * 5)
-    assert "and 2 more" in str(failing(machine.run(A())))
+    said = str(failing(machine.run(A())))
+    assert [f"Boom: {branch}" in said for branch in range(5)] == [True] * 3 + [False] * 2
+    assert "and 2 more" in said
+
+
+@pytest.mark.spec("cano.T19")
+def test_a_branch_that_is_no_longer_needed_ends_in_silence() -> None:
+    """Promise: observers hear of no failure of a branch that is stopped because the join has what it needs."""
+    watcher = RecordingObserver()
+    machine, told = split_of(Join.any(), [3, 1], observers=[watcher])
+    play(machine.run(A()))
+    assert "stopped 0" in told
+    assert [event for event in watcher.events if event[0] == "task_failed"] == []
 
 
 @pytest.mark.spec("cano.T12", "cano.T2")

@@ -292,6 +292,31 @@ def test_a_state_that_can_be_undone_is_never_cut_and_neither_is_the_rollback() -
     assert [event for event in watcher.events if event[0] == "cancelled"] == [("cancelled", "A")]
 
 
+@pytest.mark.spec("cano.S9")
+def test_a_total_timeout_does_not_cut_a_state_that_can_be_undone() -> None:
+    """Promise: it ends, the timeout is honoured at the next boundary, and it is undone."""
+    told: list[str] = []
+    machine = Machine[A, End]("whole", retry=ONCE, timeout="5s")
+
+    @machine.state
+    async def a(s: A) -> B:
+        await asyncio.sleep(10)
+        told.append("acted")
+        return B()
+
+    @a.undo
+    async def back(left: B, s: A) -> None:
+        told.append("undone")
+
+    @machine.state
+    async def b(s: B) -> End:
+        told.append("never")
+        return End()
+
+    assert isinstance(failing(machine.run(A())).__cause__, DeadlineExceeded)
+    assert told == ["acted", "undone"]
+
+
 @pytest.mark.spec("cano.S9", "cano.S10", "cano.T5")
 def test_a_total_timeout_cuts_plain_states_and_undoes_within_its_own_time() -> None:
     """Promise: the error names the timeout at attempt 0; undoing has half the timeout; what is left is an orphan."""
@@ -342,7 +367,7 @@ def test_a_total_timeout_cuts_plain_states_and_undoes_within_its_own_time() -> N
     assert ("timed_out", "C") in watcher.events
 
 
-@pytest.mark.spec("cano.T15")
+@pytest.mark.spec("cano.T15", "cano.S2")
 def test_cancel_stops_at_the_next_boundary_once_and_wins_over_the_timeout() -> None:
     """Promise: cooperative: the body ends its slice; then it is undone, `cancelled` is told once."""
     stop = asyncio.Event()

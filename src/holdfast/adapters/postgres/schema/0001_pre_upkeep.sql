@@ -143,8 +143,11 @@ BEGIN
     DELETE FROM watchers WHERE run = ANY (nos);
     DELETE FROM adoptions WHERE run = ANY (nos);
     DELETE FROM exposed WHERE run = ANY (nos);
+    DELETE FROM answers WHERE run = ANY (nos);
     DELETE FROM attributes WHERE run = ANY (nos);
     DELETE FROM snapshots WHERE run = ANY (nos);
+    DELETE FROM streams WHERE run = ANY (nos);
+    DELETE FROM stream_spans WHERE run = ANY (nos);
     DELETE FROM uniques WHERE run = ANY (nos);
     DELETE FROM runs WHERE no = ANY (nos);
     GET DIAGNOSTICS runs_gone = ROW_COUNT;

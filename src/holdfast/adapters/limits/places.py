@@ -1,0 +1,118 @@
+"""Taking, freeing and waiting for places: the contract of `ports.limits`, over the desk of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from holdfast.adapters.limits.desk import Desk, Waiter
+from holdfast.core.limit import Demand, Setting, tat_after, token_at, wake_times
+from holdfast.core.turn import micros
+from holdfast.ports.limits import HORIZON, LAPSE, MOST_WOKEN, PlaceAnswer, PlaceAsk, PlaceMove
+
+Rules = dict[str, Setting]
+
+
+def move_places(desk: Desk, move: PlaceMove) -> PlaceAnswer:
+    """See `ports.limits`."""
+    steps = (*move.drops, *(ask.step for ask in move.asks))
+    lines = {demand.line for ask in move.asks for demand in ask.demands}
+    lines |= {(hold.name, hold.key) for hold in move.holds} | desk.lines_of(move.no, steps)
+    desk.lock(sorted(lines))
+    for step in move.drops if move.drops and desk.is_current(move.no, move.epoch) else ():
+        desk.drop(move.no, step)
+    for hold in move.holds:
+        tat, quiet_until = desk.line(hold.name, hold.key)
+        desk.put_line(hold.name, hold.key, tat, max(quiet_until, micros(hold.until)))
+    is_ours = desk.is_held(move.no, move.epoch) if move.asks else True
+    rules = _rules(desk, move.asks)
+    granted = [ask.step for ask in move.asks if is_ours and _takes(desk, move, ask, rules)]
+    for name, key in sorted(lines):
+        promote(desk, name, key, rules.get(name))
+    if move.is_parked and (woken := desk.woken(move.no)) is not None:
+        desk.due(move.no, woken)
+    return PlaceAnswer(tuple(granted), is_ours)
+
+
+def tend(desk: Desk, most: int) -> bool:
+    """See `ports.limits`."""
+    lines = sorted(desk.waited_lines(most))
+    desk.lock(lines)
+    for name, key in lines:
+        desk.forget_ended(name, key)
+        desk.wake_again(name, key, desk.now - LAPSE)
+        promote(desk, name, key)
+    return bool(lines)
+
+
+def promote(desk: Desk, name: str, key: str, setting: Setting | None = None) -> None:
+    """Wakes the waiters of a line that will find a place."""
+    known = setting or desk.setting(name)
+    if known is None or known[1]:
+        return
+    rule = known[0]
+    tat, quiet_until = desk.line(name, key)
+    held = 0 if rule.at_once is None else len(desk.slots(name, key))
+    awake = desk.awake(name, key, desk.now - LAPSE)
+    begin = max(desk.now, quiet_until)
+    times = wake_times(rule, tat, begin, awake=awake, held=held, horizon=HORIZON, most=MOST_WOKEN)
+    if times:
+        for waiter, at in zip(desk.sleepers(name, key, len(times)), times, strict=False):
+            desk.wake(waiter, at)
+
+
+def _rules(desk: Desk, asks: Collection[PlaceAsk]) -> Rules:
+    """What counts of every limit that is asked for. Of one that the store does not know, the definition tells it."""
+    found: Rules = {}
+    for demand in (demand for ask in asks for demand in ask.demands):
+        if demand.name not in found:
+            known = desk.setting(demand.name)
+            if known is None:
+                desk.declare(demand.name, demand.rule)
+            found[demand.name] = known or (demand.rule, False)
+    return found
+
+
+def _takes(desk: Desk, move: PlaceMove, ask: PlaceAsk, rules: Rules) -> bool:
+    """All places of the step, or its place in a line."""
+    counted = {demand.line for demand in ask.demands if rules[demand.name][0].at_once is not None}
+    if counted and counted <= desk.places(move.no, ask.step, move.epoch):
+        return True  # the answer to this very move was lost
+    waiter = desk.waiter(move.no, ask.step)
+    for demand in ask.demands:
+        if not _may_begin(desk, move, ask.step, demand, rules[demand.name], waiter):
+            since = desk.now if waiter is None else waiter.since
+            desk.put_waiter(Waiter(demand.name, demand.key, since, move.no, ask.step))
+            return False
+    for demand in ask.demands:
+        rule = rules[demand.name][0]
+        tat, quiet_until = desk.line(*demand.line)
+        if rule.interval is not None:
+            desk.put_line(*demand.line, tat_after(rule, tat, desk.now), quiet_until)
+        if rule.at_once is not None:
+            slot = _free_slot(desk.slots(*demand.line))
+            desk.add_place(*demand.line, slot, move.no, ask.step, move.epoch)
+    if waiter is not None:
+        desk.drop_waiter(move.no, ask.step)
+    return True
+
+
+def _may_begin(desk: Desk, move: PlaceMove, step: str, demand: Demand, setting: Setting, waiter: Waiter | None) -> bool:
+    rule, is_paused = setting
+    tat, quiet_until = desk.line(*demand.line)
+    if is_paused or quiet_until > desk.now or token_at(rule, tat) > desk.now:
+        return False
+    if rule.at_once is not None and len(desk.slots(*demand.line)) >= rule.at_once:
+        return False
+    if waiter is None:
+        return not desk.has_ahead(Waiter(*demand.line, desk.now, move.no, step), desk.now - LAPSE)
+    if waiter.woken_at is not None and (waiter.name, waiter.key) == demand.line:
+        return True
+    ahead = Waiter(*demand.line, waiter.since, waiter.no, waiter.step, seq=waiter.seq)
+    return not desk.has_ahead(ahead, desk.now - LAPSE)
+
+
+def _free_slot(taken: set[int]) -> int:
+    slot = 0
+    while slot in taken:
+        slot += 1
+    return slot

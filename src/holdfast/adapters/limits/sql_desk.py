@@ -1,0 +1,236 @@
+"""The desk of a store that speaks SQL: each question is one named statement of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.adapters.limits.desk import Desk, Waiter
+from holdfast.adapters.limits.views import line_of, view_of
+from holdfast.core.limit import Rule, Setting
+from holdfast.ports.limits import Line, PlaceView, StoredLimit
+
+Ask: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
+"""All rows of a statement, inside the transaction."""
+
+LAST = 2**62
+"""The number of a waiter that has none yet."""
+
+
+class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
+    """The statements of a store, by what they are for."""
+
+    is_current: str
+    is_held: str
+    setting: str
+    make_line: str
+    lock_line: str
+    line: str
+    put_line: str
+    free_slots: str
+    slots: str
+    places: str
+    add_place: str
+    lines_of: str
+    drop_places: str
+    drop_waiter: str
+    waiter: str
+    put_waiter: str
+    has_ahead: str
+    awake: str
+    sleepers: str
+    set_woken: str
+    id_of: str
+    due: str
+    woken: str
+    waited_lines: str
+    lines_of_limit: str
+    forget_ended: str
+    wake_again: str
+    limit: str
+    limits: str
+    make_limit: str
+    put_limit: str
+    listed_lines: str
+    places_of: str
+    waiters_of: str
+    ahead: str
+
+
+class SqlDesk(Desk):
+    """See the module. `hints` are the runs of which listeners are to hear."""
+
+    def __init__(self, ask: Ask, statements: LimitStatements, now: int) -> None:
+        self.now: int = now
+        self.hints: dict[str, None] = {}
+        self._ask = ask
+        self._sql = statements
+        self._slots: dict[tuple[str, str], set[int]] = {}
+        self._settings: dict[str, Setting | None] = {}
+
+    def is_current(self, no: int, epoch: int) -> bool:
+        """See `Desk`."""
+        return bool(self._ask(self._sql.is_current, (no, epoch)))
+
+    def is_held(self, no: int, epoch: int) -> bool:
+        """See `Desk`."""
+        return bool(self._ask(self._sql.is_held, (no, epoch)))
+
+    def setting(self, name: str) -> Setting | None:
+        """See `Desk`."""
+        if name not in self._settings:
+            rows = self._ask(self._sql.setting, (name,))
+            self._settings[name] = (Rule(*rows[0][:3]), bool(rows[0][3])) if rows else None
+        return self._settings[name]
+
+    def declare(self, name: str, rule: Rule) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.make_limit, (rule.interval, rule.burst, rule.at_once, False, b"{}", name))
+        self._settings.pop(name, None)
+
+    def lock(self, lines: Sequence[tuple[str, str]]) -> None:
+        """See `Desk`."""
+        for line in lines:
+            self._ask(self._sql.make_line, line)
+            if self._sql.lock_line:
+                self._ask(self._sql.lock_line, line)
+
+    def line(self, name: str, key: str) -> tuple[int, int]:
+        """See `Desk`."""
+        rows = self._ask(self._sql.line, (name, key))
+        return (rows[0][0], rows[0][1]) if rows else (0, 0)
+
+    def put_line(self, name: str, key: str, tat: int, quiet_until: int) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.put_line, (tat, quiet_until, name, key))
+
+    def slots(self, name: str, key: str) -> set[int]:
+        """See `Desk`. Read once: no other transaction changes them meanwhile."""
+        line = (name, key)
+        if line not in self._slots:
+            self._ask(self._sql.free_slots, line)
+            self._slots[line] = {slot for (slot,) in self._ask(self._sql.slots, line)}
+        return self._slots[line]
+
+    def places(self, no: int, step: str, epoch: int) -> set[tuple[str, str]]:
+        """See `Desk`."""
+        return {(name, key) for name, key in self._ask(self._sql.places, (no, step, epoch))}
+
+    def add_place(self, name: str, key: str, slot: int, no: int, step: str, epoch: int) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.add_place, (name, key, slot, no, step, epoch))
+        self._slots.setdefault((name, key), set()).add(slot)
+
+    def lines_of(self, no: int, steps: Sequence[str]) -> set[tuple[str, str]]:
+        """See `Desk`."""
+        wanted = set(steps)
+        return {(name, key) for name, key, step in self._ask(self._sql.lines_of, (no, no)) if step in wanted}
+
+    def drop(self, no: int, step: str) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.drop_places, (no, step))
+        self._slots.clear()
+        self.drop_waiter(no, step)
+
+    def drop_waiter(self, no: int, step: str) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.drop_waiter, (no, step))
+
+    def waiter(self, no: int, step: str) -> Waiter | None:
+        """See `Desk`."""
+        rows = self._ask(self._sql.waiter, (no, step))
+        return Waiter(*rows[0]) if rows else None
+
+    def put_waiter(self, waiter: Waiter) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.put_waiter, (waiter.name, waiter.key, waiter.since, waiter.no, waiter.step))
+
+    def has_ahead(self, waiter: Waiter, lapsed: int) -> bool:
+        """See `Desk`."""
+        seq = LAST if waiter.seq is None else waiter.seq
+        values = (waiter.name, waiter.key, waiter.since, seq, lapsed)
+        return bool(self._ask(self._sql.has_ahead, values))
+
+    def awake(self, name: str, key: str, lapsed: int) -> int:
+        """See `Desk`."""
+        return int(self._ask(self._sql.awake, (name, key, lapsed))[0][0])
+
+    def sleepers(self, name: str, key: str, most: int) -> Sequence[Waiter]:
+        """See `Desk`."""
+        return [Waiter(*row) for row in self._ask(self._sql.sleepers, (name, key, most))]
+
+    def wake(self, waiter: Waiter, at: int) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.set_woken, (at, waiter.no, waiter.step))
+        self.due(waiter.no, at)
+
+    def woken(self, no: int) -> int | None:
+        """See `Desk`."""
+        found: int | None = self._ask(self._sql.woken, (no,))[0][0]
+        return found
+
+    def due(self, no: int, at: int) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.due, (at, self.now, no))
+        self.hints.update({run: None for (run,) in self._ask(self._sql.id_of, (no,))})
+
+    def waited_lines(self, most: int) -> Sequence[tuple[str, str]]:
+        """See `Desk`."""
+        return [(name, key) for name, key in self._ask(self._sql.waited_lines, (most,))]
+
+    def forget_ended(self, name: str, key: str) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.forget_ended, (name, key))
+
+    def wake_again(self, name: str, key: str, lapsed: int) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.wake_again, (name, key, lapsed, self.now))
+
+    # -- limits as they are stored and shown ---------------------------------------------------------------------------
+
+    def put_limit(self, limit: StoredLimit) -> bool:
+        """The row, if it has the revision; whether it had."""
+        rule = limit.rule
+        values = (rule.interval, rule.burst, rule.at_once, limit.is_paused, limit.body, limit.name)
+        if limit.revision:
+            return bool(self._ask(self._sql.put_limit, (*values, limit.revision)))
+        return bool(self._ask(self._sql.make_limit, values))
+
+    def lines_of_limit(self, name: str) -> Sequence[tuple[str, str]]:
+        """The lines of a limit that have waiters."""
+        return [(name, key) for (key,) in self._ask(self._sql.lines_of_limit, (name,))]
+
+    def limit(self, name: str) -> StoredLimit | None:
+        """The limit of that name."""
+        rows = self._ask(self._sql.limit, (name,))
+        return stored_limit(rows[0]) if rows else None
+
+    def limits(self, after: str, most: int) -> list[StoredLimit]:
+        """By name, those after that one."""
+        return [stored_limit(row) for row in self._ask(self._sql.limits, (after, most))]
+
+    def listed_lines(self, name: str, after: str | None, most: int) -> list[Line]:
+        """See `ports.limits`."""
+        rows = self._ask(self._sql.listed_lines, (name, after or "", after is None, most))
+        return [line_of(self, name, *row) for row in rows]
+
+    def places_of(self, run: str) -> list[PlaceView]:
+        """See `ports.limits`."""
+        found = [
+            PlaceView(run=run, step=step, name=name, key=key)
+            for name, key, step in self._ask(self._sql.places_of, (run,))
+        ]
+        for row in self._ask(self._sql.waiters_of, (run,)):
+            waiter = Waiter(*row)
+            values = (waiter.name, waiter.key, waiter.since, waiter.seq)
+            found.append(view_of(self, run, waiter, int(self._ask(self._sql.ahead, values)[0][0])))
+        return found
+
+
+def stored_limit(row: Any) -> StoredLimit:
+    """A row of the table of limits."""
+    name, revision, interval, burst, at_once, is_paused, body = row
+    rule = Rule(interval, burst, at_once)
+    return StoredLimit(name=name, revision=revision, rule=rule, is_paused=bool(is_paused), body=bytes(body))

@@ -1,0 +1,56 @@
+"""The tail of one stream, for all who read it on one event loop: who is at the same place shares one page."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.ports.parts import StreamPage, Streams
+
+BACKSTOP = 30.0
+"""Seconds after which a reader looks by itself: its run may have been removed."""
+
+
+class StreamTail:
+    """`version` rises when there may be more to read, or what became of an attempt may be known."""
+
+    def __init__(self, store: Streams, run: str, name: str) -> None:
+        self._store = store
+        self.run = run
+        self.name = name
+        self.readers: int = 0
+        self.version: int = 0
+        self.end: int = 0
+        self._pages: dict[tuple[int, int], asyncio.Future[StreamPage | None]] = {}
+        self._news = asyncio.Event()
+
+    async def page(self, after: int, limit: int) -> StreamPage | None:
+        """See `ports.parts`. Asked for once, for all who are there."""
+        place = (after, limit)
+        page = self._pages.get(place)
+        if page is None:
+            asked = self._store.read_parts(self.run, self.name, after=after, limit=limit)
+            page = self._pages[place] = asyncio.ensure_future(asked)
+            page.add_done_callback(lambda done: self._asked(place, done))
+        return await asyncio.shield(page)
+
+    def _asked(self, place: tuple[int, int], done: asyncio.Future[StreamPage | None]) -> None:
+        if (done.cancelled() or done.exception() is not None) and self._pages.get(place) is done:
+            del self._pages[place]
+
+    def tell(self) -> None:
+        """There is news."""
+        self.version += 1
+        self._pages.clear()
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def wait(self, version: int) -> None:
+        """Until there is news since that version, or looking again makes sense."""
+        if self.version != version:
+            return
+        try:
+            async with asyncio.timeout(BACKSTOP):
+                await self._news.wait()
+        except TimeoutError:
+            if self.version == version:
+                self.tell()

@@ -1,0 +1,185 @@
+"""What a limit on steps says, and the arithmetic of its rate. Pure; times are microseconds of the store's clock.
+
+A rate is kept as one number, the *theoretical arrival time* (GCRA): each admission moves it on by one interval, and an
+admission is allowed if it is at most `burst - 1` intervals ahead of now. So in any window at most `window / interval +
+burst` steps begin, and nothing has to be counted or forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.core.durations import parse_duration
+from holdfast.errors import DefinitionError, InvalidDuration
+
+MOST_KEY = 255
+"""Bytes of a key of a limit."""
+
+MOST_AT_ONCE = 1_000_000
+
+_RATE = re.compile(r"\s*([0-9]+)\s*/\s*([0-9.]*\s*[a-z]+)\s*")
+_HOW = 'Write a number and a period, such as "50/s", "100/m" or "10/30s".'
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """How much a limit allows, for each of its keys. `interval`: microseconds between two beginnings; None: any rate.
+    `at_once`: attempts that run at the same time; None: any number."""
+
+    interval: int | None = None
+    burst: int = 1
+    at_once: int | None = None
+
+
+class Demand(msgspec.Struct, frozen=True, gc=False):
+    """What an attempt of a step needs: a place of the limit `name` for `key`. `rule` is what the definition says; what
+    the store says of the limit counts more."""
+
+    name: str
+    key: str
+    rule: Rule
+
+    @property
+    def line(self) -> tuple[str, str]:
+        """Where it is asked for."""
+        return self.name, self.key
+
+
+Demands: TypeAlias = Callable[[bytes], tuple[Demand, ...]]
+"""What an attempt with these encoded arguments needs, in the order of names."""
+
+Setting: TypeAlias = tuple[Rule, bool]
+"""What the store says of a limit: how much, and whether it is paused."""
+
+
+def make_rule(what: str, rate: object, burst: object, at_once: object) -> Rule:
+    """The rule that these options of a limit say; `DefinitionError` if they make no sense."""
+    if rate is None and at_once is None:
+        raise DefinitionError(f'{what} limits nothing: give rate="50/s", at_once=5, or both')
+    if rate is None and burst is not None:
+        raise DefinitionError(f"{what}: burst= goes with rate=")
+    if at_once is not None and (not _is_count(at_once) or at_once > MOST_AT_ONCE):  # type: ignore[operator]
+        raise DefinitionError(f"{what}: at_once={at_once!r} is not a number from 1 to {MOST_AT_ONCE:,}")
+    interval = None if rate is None else _interval(what, rate)
+    if burst is not None and (not _is_count(burst) or burst > MOST_AT_ONCE):  # type: ignore[operator]
+        raise DefinitionError(f"{what}: burst={burst!r} is not a number from 1 to {MOST_AT_ONCE:,}")
+    default = 1 if interval is None else max(1, 100_000 // interval)
+    return Rule(interval, default if burst is None else burst, at_once)  # type: ignore[arg-type]
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _interval(what: str, rate: object) -> int:
+    found = _RATE.fullmatch(rate) if isinstance(rate, str) and len(rate) <= 100 else None
+    if found is None:
+        raise DefinitionError(f"{what}: rate={rate!r} is not a rate. {_HOW}")
+    number, period = int(found[1]), found[2]
+    try:
+        length = parse_duration(period if period[0].isdigit() else f"1{period}", what="period")
+    except InvalidDuration as error:
+        raise DefinitionError(f"{what}: rate={rate!r} is not a rate ({error}). {_HOW}") from None
+    micros = length // timedelta(microseconds=1)
+    if number < 1 or micros < 1 or number > micros:
+        raise DefinitionError(f"{what}: rate={rate!r} is not between one a year and a million a second. {_HOW}")
+    if micros // number > 366 * 86_400_000_000:
+        raise DefinitionError(f"{what}: rate={rate!r} is not between one a year and a million a second. {_HOW}")
+    return -(-micros // number)
+
+
+def rate_text(rule: Rule) -> str:
+    """The rate as people write it; empty if there is none."""
+    if rule.interval is None:
+        return ""
+    for unit, size in (("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)):
+        if rule.interval <= size:
+            count = size / rule.interval
+            return f"{round(count)}/{unit}" if abs(count - round(count)) < 0.001 else f"{count:.3g}/{unit}"
+    return f"1/{rule.interval / 86_400_000_000:.3g}d"
+
+
+# -- the rate ----------------------------------------------------------------------------------------------------------
+
+
+def token_at(rule: Rule, tat: int, number: int = 1) -> int:
+    """When the token of that number is there, if nothing else takes one. Without a rate they always are."""
+    return 0 if rule.interval is None else tat + (number - rule.burst) * rule.interval
+
+
+def tat_after(rule: Rule, tat: int, now: int) -> int:
+    """After an attempt that began now."""
+    return tat if rule.interval is None else max(tat, now) + rule.interval
+
+
+def wake_times(rule: Rule, tat: int, now: int, *, awake: int, held: int, horizon: int, most: int) -> list[int]:
+    """When the next waiters are woken, if `awake` are woken already and `held` places are taken: as many as will find a
+    place within `horizon`, and always the first, if nothing but time is in its way."""
+    times: list[int] = []
+    number = awake
+    while len(times) < most:
+        number += 1
+        if rule.at_once is not None and number > rule.at_once - held:
+            break
+        at = max(now, token_at(rule, max(tat, now), number) if rule.interval is not None else now)
+        if at > now + horizon and number > 1:
+            break
+        times.append(at)
+    return times
+
+
+# -- which definition counts -------------------------------------------------------------------------------------------
+
+
+class DeclaredRule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A rule that workers declare; `number` is the order in which this store first saw it."""
+
+    rule: Rule
+    number: int
+    instances: tuple[str, ...] = ()
+
+
+class LimitState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A limit as its row says. What a person set counts until it is reset."""
+
+    declared: tuple[DeclaredRule, ...] = ()
+    by_hand: Rule | None = None
+    is_paused: bool = False
+    reason: str = ""
+
+    @property
+    def rule(self) -> Rule | None:
+        """What counts: what a person set, else of what live workers declare, what this store first saw last."""
+        if self.by_hand is not None:
+            return self.by_hand
+        found = [one for one in self.declared if one.instances] or self.declared
+        return max(found, key=lambda one: one.number).rule if found else None
+
+
+def declared_rule(state: LimitState, rule: Rule, instance: str, live: Collection[str]) -> LimitState:
+    """The limit once a worker has declared this rule."""
+    found: list[DeclaredRule] = []
+    newest = max((one.number for one in state.declared), default=0)
+    known = [one.rule for one in state.declared]
+    for one in state.declared if rule in known else (*state.declared, DeclaredRule(rule, newest + 1)):
+        instances = tuple(x for x in one.instances if x in live and x != instance)
+        if one.rule == rule:
+            instances = (*instances, instance)
+        found.append(msgspec.structs.replace(one, instances=instances))
+    return msgspec.structs.replace(state, declared=tuple(found[-20:]))
+
+
+def key_text(value: Any, what: str) -> str:
+    """The key that a step's arguments say; `DefinitionError` if it is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise DefinitionError(f"{what} is a {type(value).__name__}: the key of a limit is a text or a whole number")
+    text = str(value)
+    if len(text.encode("utf-8", "surrogatepass")) > MOST_KEY:
+        raise DefinitionError(f"{what} is longer than {MOST_KEY} bytes: use a shorter key, such as an id")
+    if "\x00" in text or any("\ud800" <= x <= "\udfff" for x in text):
+        raise DefinitionError(f"{what} has a character that a store cannot hold: use a different key")
+    return text

@@ -1,0 +1,164 @@
+"""The steps of one run that stand under limits: which wait for a place, which have one, and what to tell the store.
+
+A limited step is recorded in two turns. The first schedules it and says that it waits; then the store is asked for its
+places; the second, which the store's yes brings, says that it begins, and its body starts once that is durable. So the
+row of a turn never depends on what the store answers, and whoever finds a run after a crash knows from its journal
+alone whether a body had begun. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from holdfast.core import events as e
+from holdfast.core.commands import RunStep
+from holdfast.core.failure import from_exception
+from holdfast.core.limit import Demand
+from holdfast.core.run import Run
+from holdfast.core.step import limit_reached
+from holdfast.ports.limits import Hold, PlaceAsk
+from holdfast.turn.effects import MovePlaces
+
+LOOK = timedelta(seconds=1)
+"""How often a run that is held for other bodies asks again, in case it was not told that a place is free."""
+
+MOST_ASKED = 20
+"""Steps of a run that ask together; those that were scheduled first come first."""
+
+
+class Lines:
+    """See the module. Made for the first limited step of a run; most runs have none."""
+
+    __slots__ = ("_demands", "_drops", "_fresh", "_holds", "_refused", "granted", "held", "is_asking", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, RunStep] = {}
+        self.granted: dict[str, RunStep] = {}  # to be recorded as begun
+        self.held: dict[str, RunStep] = {}  # steps that have places
+        self.is_asking: bool = False
+        self._fresh: dict[str, str] = {}  # to be recorded as waiting, with the names of their limits
+        self._refused: set[str] = set()
+        self._drops: list[str] = []
+        self._holds: list[Hold] = []
+        self._demands: dict[str, tuple[Demand, ...]] = {}
+
+    def want(self, command: RunStep) -> None:
+        """An attempt is to begin that no row says to wait."""
+        self._fresh[command.key] = ", ".join(command.spec.limits)
+        self.wait(command)
+
+    def wait(self, command: RunStep) -> None:
+        """An attempt is to begin, and a row says that it waits."""
+        self.waiting[command.key] = command
+        self._refused.discard(command.key)
+
+    def recorded(self, inputs: list[e.AnyEvent]) -> list[str]:
+        """Says in the turn which steps wait, and which begin with it: their keys."""
+        begun, self.granted = self.granted, {}
+        if self._fresh or begun:
+            inputs.append(e.Limited(waiting=self._fresh, begun=tuple(begun)))
+            self._fresh = {}
+        self.held.update(begun)
+        return list(begun)
+
+    def settled(self, inputs: Iterable[e.AnyEvent]) -> None:
+        """Outcomes are durable: the places of these steps are free."""
+        for event in inputs:
+            if isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed | e.HeldBack):
+                command = self.held.get(event.key)
+                if command is not None or event.key in self.waiting:
+                    self.leave(event.key)
+                if isinstance(event, e.HeldBack) and command is not None:
+                    self._hold(event)
+                    self.wait(command)
+
+    def leave(self, key: str) -> None:
+        """The step has no place and waits no more."""
+        self._drops.append(key)
+        self.held.pop(key, None)
+        self.waiting.pop(key, None)
+
+    def _hold(self, event: e.HeldBack) -> None:
+        for demand in self._demands.get(event.key, ()):
+            if demand.name == event.limit:
+                self._holds.append(Hold(demand.name, demand.key, event.until))
+
+    def forget(self) -> None:
+        """The journal was read again: what the refused turn said is said again if need be."""
+        self.waiting.clear()
+        self._fresh.clear()
+        self.granted.clear()
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    @property
+    def has_unasked(self) -> bool:
+        """Whether a step waits that has not been refused, or there is something to tell the store."""
+        return bool(self._drops or self._holds) or any(key not in self._refused for key in self.waiting)
+
+    def ask(self, *, again: bool = False, may_begin: bool = True) -> tuple[MovePlaces | None, list[e.AnyEvent]]:
+        """What to tell the store, if there is anything; and the outcomes of steps whose limits cannot be told. `again`:
+        also steps that were refused. Not `may_begin`: nothing begins now, and only what is free is told."""
+        asks: list[PlaceAsk] = []
+        failed: list[e.AnyEvent] = []
+        for key, command in list(self.waiting.items()) if may_begin else ():
+            if len(asks) == MOST_ASKED or (key in self._refused and not again):
+                continue
+            try:
+                asks.append(PlaceAsk(key, self._demands_of(command)))
+            except Exception as error:  # noqa: BLE001 the author's key function is called in there
+                failed.append(e.StepFailed(key=key, failure=from_exception(error)))
+                del self.waiting[key]
+        if not asks and not self._drops and not self._holds:
+            return None, failed
+        move = MovePlaces(tuple(self._drops), tuple(self._holds), tuple(asks))
+        self._drops, self._holds = [], []
+        self.is_asking = bool(asks)
+        return move, failed
+
+    def _demands_of(self, command: RunStep) -> tuple[Demand, ...]:
+        known = self._demands.get(command.key)
+        if known is None:
+            assert command.spec.demands is not None
+            known = self._demands[command.key] = command.spec.demands(command.args)
+        return known
+
+    def answered(self, asked: Iterable[str], granted: Iterable[str]) -> None:
+        """The store's word. What is no longer wanted is given back."""
+        self.is_asking = False
+        self._refused.update(asked)
+        for key in granted:
+            command = self.waiting.pop(key, None)
+            if command is not None:
+                self.granted[key] = command
+            else:
+                self._drops.append(key)
+
+    def parting(self, *, is_over: bool) -> MovePlaces | None:
+        """What to tell the store when the run is no longer held."""
+        if is_over:
+            drops = (*self._drops, *self.held, *self.waiting, *self.granted)
+            return MovePlaces(drops) if drops else None
+        if self.waiting or self.granted or self._drops:
+            return MovePlaces(tuple(self._drops), tuple(self._holds), is_parked=True)
+        return None
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def expired(self, run: Run, at: datetime) -> list[e.AnyEvent]:
+        """The outcomes of steps that were refused, and have waited as long as they may."""
+        found: list[e.AnyEvent] = []
+        for key in [key for key in self.waiting if key in self._refused]:
+            until, command, step = self._until(run, key), self.waiting[key], run.steps.get(key)
+            if until is not None and until <= at and step is not None and command.spec.limit_wait is not None:
+                found.append(limit_reached(step, ", ".join(command.spec.limits), command.spec.limit_wait))
+        return found
+
+    def next_end(self, run: Run) -> datetime | None:
+        """When the first of them has waited as long as it may."""
+        return min((until for key in self.waiting if (until := self._until(run, key)) is not None), default=None)
+
+    def _until(self, run: Run, key: str) -> datetime | None:
+        step, wait = run.steps.get(key), self.waiting[key].spec.limit_wait
+        return None if step is None or step.limited_at is None or wait is None else step.limited_at + wait

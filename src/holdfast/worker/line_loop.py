@@ -1,0 +1,75 @@
+"""The line loop: says what limits this worker's steps declare, and looks after lines in which steps wait.
+
+Waiters are woken by whoever frees a place. The look is for what no one says: a worker died that held places, a waiter
+was woken and never came, a wake-up was lost. It looks every second while something waits, later less often, and not at
+all while no step of this worker has a limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.authoring.limit import all_limits
+from holdfast.authoring.registry import Registry
+from holdfast.authoring.script.functions import is_a
+from holdfast.authoring.script.named import named_by
+from holdfast.authoring.script.steps import AnyStep
+from holdfast.core.limit import Rule
+from holdfast.errors import HoldfastError
+from holdfast.ports.facts import Trouble
+from holdfast.upkeep.limit_book import declare
+from holdfast.worker.seat import Seat
+
+LOOK = 1.0
+"""Seconds between two looks while something waits."""
+
+LONGEST = 30.0
+"""And at most, if it has waited for long."""
+
+MANY = 60
+"""Looks before they become rare."""
+
+POLLS = 5
+"""Polls between two looks while nothing waits, in case workers died that had steps waiting."""
+
+
+def rules_of(registry: Registry) -> dict[str, Rule]:
+    """What the steps of these definitions declare; `DefinitionError` if two say different things of one name, or if a
+    step's parameters do not have the key."""
+    steps = [value for value in named_by(registry.bodies()) if is_a(value, (AnyStep,)) and value.limit_use is not None]
+    limits = all_limits([(each.limit_use, each.spec.where) for each in steps])
+    return {name: limit.rule for name, limit in limits.items()}
+
+
+async def tend_until_stopped(worker: Seat, rules: dict[str, Rule]) -> None:
+    """One look after another, as long as the worker takes work."""
+    hinted, looks, wait = worker.engine.lines_hinted, 0, 0.0
+    is_declared = False
+    while not worker.is_stopping:
+        await _hint_or(hinted, wait if rules or looks else None)
+        if hinted.is_set():
+            hinted.clear()
+            looks = 0
+        try:
+            if not is_declared:
+                await declare(worker.store, rules, instance=worker.options.instance)
+                is_declared = True
+            is_waited_in = await worker.store.tend_limits()
+        except HoldfastError as error:
+            worker.telemetry.tell(Trouble("looking after limits failed, retrying in a second", error))
+            is_waited_in = True
+        except Exception as error:  # noqa: BLE001 the loop must not end
+            what = "looking after limits failed unexpectedly, retrying in a second"
+            worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))
+            is_waited_in = True
+        looks = looks + 1 if is_waited_in else 0
+        often = LOOK if looks < MANY else min(LONGEST, LOOK * (looks - MANY + 2))
+        wait = often if is_waited_in else worker.options.poll.total_seconds() * POLLS
+
+
+async def _hint_or(hint: asyncio.Event, seconds: float | None) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await hint.wait()
+    except TimeoutError:
+        return
