@@ -41,7 +41,8 @@ class Inquirers:
 
     async def _once(self, run: Run[Any], name: str, asked: int) -> str | None:
         try:
-            return f"answered {await run.update(question, asked, id=name, timeout='2s')}"
+            answer: int = await run.update(question, asked, id=name, timeout="2s")
+            return f"answered {answer}"
         except UpdateTimeout:
             return None
         except StoreError:
