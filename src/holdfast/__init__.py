@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
     from holdfast.authoring.machine.observers import LoggingObserver, Observer
     from holdfast.authoring.schedule import Schedule
+    from holdfast.authoring.script.ask import Ask
     from holdfast.authoring.script.channels import RunVar, Signal, Topic
     from holdfast.authoring.script.children import start
     from holdfast.authoring.script.receipts import Receipt
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.sagas import saga
     from holdfast.authoring.script.steps import step
     from holdfast.authoring.script.stream import Stream
+    from holdfast.authoring.script.update import Update
     from holdfast.authoring.script.verbs import (
         Current,
         continue_as,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         patched,
         put_blob,
         rng,
+        set_attributes,
         sleep,
         transaction,
         uuid4,
@@ -84,6 +87,9 @@ if TYPE_CHECKING:
         StepFailed,
         StepLimitExceeded,
         StreamFull,
+        UpdateRefused,
+        UpdateTimeout,
+        UpdateUnanswered,
     )
     from holdfast.ports.facts import Fact
     from holdfast.standalone.machine import Machine
@@ -93,6 +99,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Again",
     "App",
+    "Ask",
     "Batch",
     "BlobRef",
     "Breaker",
@@ -152,6 +159,10 @@ __all__ = [
     "Stream",
     "StreamFull",
     "Topic",
+    "Update",
+    "UpdateRefused",
+    "UpdateTimeout",
+    "UpdateUnanswered",
     "Window",
     "continue_as",
     "current",
@@ -167,6 +178,7 @@ __all__ = [
     "resource",
     "rng",
     "saga",
+    "set_attributes",
     "sleep",
     "start",
     "step",
@@ -189,6 +201,8 @@ _HOMES = {
     "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
     "holdfast.authoring.machine.observers": "LoggingObserver Observer",
     "holdfast.authoring.schedule": "Schedule",
+    "holdfast.authoring.script.ask": "Ask",
+    "holdfast.authoring.script.update": "Update",
     "holdfast.authoring.script.channels": "RunVar Signal Topic",
     "holdfast.authoring.script.receipts": "Receipt",
     "holdfast.authoring.script.children": "start",
@@ -197,7 +211,8 @@ _HOMES = {
     "holdfast.authoring.script.steps": "step",
     "holdfast.authoring.script.stream": "Stream",
     "holdfast.authoring.script.verbs": (
-        "Current continue_as current each get_blob heartbeat log now patched put_blob rng sleep transaction uuid4"
+        "Current continue_as current each get_blob heartbeat log now patched put_blob rng set_attributes sleep "
+        "transaction uuid4"
     ),
     "holdfast.authoring.script.workflows": "Call remote workflow",
     "holdfast.client.batches": "Batch",
@@ -213,7 +228,8 @@ _HOMES = {
     "holdfast.errors": (
         "CompensationFailed Conflict DeadlineExceeded HoldfastError InvalidFlow InvalidItem ItemsFailed "
         "LimitNotFound LimitReached NotInRun OutcomeUnknown Permanent ResultTimeout RetryAfter RunCancelled "
-        "RunFailed RunFinished RunNotFound ScheduleNotFound StateFailed StepFailed StepLimitExceeded StreamFull"
+        "RunFailed RunFinished RunNotFound ScheduleNotFound StateFailed StepFailed StepLimitExceeded StreamFull "
+        "UpdateRefused UpdateTimeout UpdateUnanswered"
     ),
 }
 """Where each public name lives."""

@@ -12,17 +12,18 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import Any, Concatenate, Generic, Literal, Self, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, Literal, Self, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.system.forked import leak
 from holdfast.app import App as AsyncApp
-from holdfast.authoring.handle import JournalEvent, Part, RunView, StoredMessage
+from holdfast.authoring.handle import JournalEvent, Part, RunView
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.limit import Limit
 from holdfast.authoring.schedule import Schedule
+from holdfast.authoring.script.ask import Ask
 from holdfast.authoring.script.blocking_verbs import each, gather, get_blob, put_blob, saga, sleep, wait
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.channels import SyncSignal as Signal
@@ -33,9 +34,22 @@ from holdfast.authoring.script.resources import Resource, resource
 from holdfast.authoring.script.steps import step
 from holdfast.authoring.script.stream import Sent
 from holdfast.authoring.script.stream import SyncStream as Stream
-from holdfast.authoring.script.verbs import continue_as, current, heartbeat, log, now, patched, rng, transaction, uuid4
+from holdfast.authoring.script.update import SyncUpdate as Update
+from holdfast.authoring.script.verbs import (
+    continue_as,
+    current,
+    heartbeat,
+    log,
+    now,
+    patched,
+    rng,
+    set_attributes,
+    transaction,
+    uuid4,
+)
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call, remote, workflow
 from holdfast.client.blocking_batches import Batch, BlockingQuestions, Portal, ScheduleActs, iterate
+from holdfast.client.blocking_talk import RunTalk
 from holdfast.client.client import IfExists
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.schedules import ScheduleView
@@ -49,6 +63,7 @@ from holdfast.ports.transactions import holding
 
 __all__ = [
     "App",
+    "Ask",
     "Batch",
     "Hook",
     "Limit",
@@ -61,6 +76,7 @@ __all__ = [
     "Signal",
     "Stream",
     "Topic",
+    "Update",
     "continue_as",
     "current",
     "each",
@@ -75,6 +91,7 @@ __all__ = [
     "resource",
     "rng",
     "saga",
+    "set_attributes",
     "sleep",
     "start",
     "step",
@@ -89,7 +106,7 @@ R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
-class Run(Generic[R_co]):
+class Run(RunTalk[R_co]):
     """A handle on one run, blocking."""
 
     def __init__(self, run: AsyncRun[R_co], portal: Portal) -> None:
@@ -117,15 +134,6 @@ class Run(Generic[R_co]):
         """The run's row: status, times, attributes, what it is doing."""
         return self._call(self._run.view())
 
-    def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
-        """Sends a signal: durable when this returns, delivered exactly once."""
-        self._call(self._run.signal(channel, value, id=id))
-
-    def get(self, var: RunVar[T]) -> T | None:
-        """A value the run shows to the outside."""
-        got: T | None = self._call(self._run.get(cast("Any", var)))
-        return got
-
     def cancel(self, reason: str = "") -> None:
         """Cancels the run: its code gets `CancelledError` and may clean up."""
         self._call(self._run.cancel(reason))
@@ -145,18 +153,6 @@ class Run(Generic[R_co]):
     def resume(self) -> None:
         """Resumes a paused run."""
         self._call(self._run.resume())
-
-    def messages(self) -> list[StoredMessage]:
-        """Messages that the run has not taken yet, oldest first."""
-        return list(self._call(self._run.messages()))
-
-    def drop_message(self, message: int | str, reason: str = "") -> bool:
-        """Drops a message that the run cannot read; True if nothing was lost."""
-        return bool(self._call(self._run.drop_message(message, reason)))
-
-    def replace_message(self, message: int | str, value: object, reason: str = "") -> None:
-        """Replaces the value of a signal that a paused run has not taken."""
-        self._call(self._run.replace_message(message, value, reason))
 
     def retry(self, *, id: str | None = None) -> Run[R_co]:
         """Starts a new run that takes over what this one has completed."""

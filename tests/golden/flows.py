@@ -16,18 +16,31 @@ from holdfast.authoring.script.channels import RunVar, Signal, Topic
 from holdfast.authoring.script.children import start
 from holdfast.authoring.script.sagas import saga
 from holdfast.authoring.script.steps import step
-from holdfast.authoring.script.verbs import continue_as, current, each, now, patched, rng, sleep, uuid4
+from holdfast.authoring.script.update import Update
+from holdfast.authoring.script.verbs import (
+    continue_as,
+    current,
+    each,
+    now,
+    patched,
+    rng,
+    set_attributes,
+    sleep,
+    uuid4,
+)
 from holdfast.authoring.script.workflows import AnyWorkflow, workflow
 from holdfast.core import events as e
 from holdfast.core.retry import Retry
 from holdfast.core.specs import WorkflowSpec
-from holdfast.errors import ResultTimeout, StepFailed
+from holdfast.errors import ResultTimeout, StepFailed, UpdateRefused
 from tests.support.flows import flow
 from tests.support.pure import PureRun
 
 approved = Signal[bool]("approved")
 paid = Topic[str]("orders.paid")
 progress = RunVar[str]("progress")
+reassign = Update[str, str]("reassign")
+delegate = Update[str, str]("delegate")
 
 
 class Declined(Exception): ...
@@ -102,6 +115,28 @@ async def signalled() -> list[str]:
     first, second = await asyncio.gather(approved.wait(), approved.wait(timeout="1d", default=False))
     third = await approved.wait(timeout="1h", default=None)
     return [str(first), str(second), str(third), await paid.wait()]
+
+
+@workflow
+async def questioned() -> list[str]:
+    """Takes a question, leaves one, serves some, and says what it is found by."""
+    set_attributes(stage="taking")
+    async with reassign.take() as ask:
+        ask.answer(await charge(ask.value))
+    async with reassign.take(timeout="1h", default=None) as left:
+        assert left is not None
+    seen: list[str] = []
+
+    async def served(to: str) -> str:
+        if not to:
+            raise UpdateRefused("no name")
+        seen.append(to)
+        return await charge(to)
+
+    delegate.serve(served)
+    set_attributes({"served-by": "delegate"}, stage=None)
+    await approved.wait()
+    return seen
 
 
 @workflow
@@ -223,6 +258,15 @@ def _signals(run: PureRun) -> PureRun:
     return run
 
 
+def _questions(run: PureRun) -> PureRun:
+    run.turn()
+    run.turn(run.update(delegate, "early"), run.update(reassign, "ann"))
+    run.do()
+    run.turn(run.update(reassign, "bob"))
+    run.turn(run.update(delegate, ""), run.update(delegate, "late"))
+    return run.finish(run.signal(approved, True))
+
+
 def _children(run: PureRun) -> PureRun:
     run.turn()
     run.turn(run.child_end("ship:1", "a"))
@@ -258,6 +302,7 @@ GOLDEN: dict[str, tuple[AnyWorkflow[..., Any], Callable[[], Any], Callable[[Pure
     "failure": (failing, lambda: failing([1, 0, -1]), _finish),
     "sleep": (sleeping, sleeping, _finish),
     "signal": (signalled, signalled, _signals),
+    "update": (questioned, questioned, _questions),
     "child": (parenting, parenting, _children),
     "saga": (compensating, lambda: compensating(0), _finish),
     "cancel": (cancelled, cancelled, _cancels),

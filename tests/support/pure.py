@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.script_program import ScriptProgram
+from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.workflows import Call
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -93,6 +94,12 @@ class PureRun:
         self.messages += 1
         data = msgspec.Raw(channel.encode(value))
         return e.SignalReceived(message=f"m{self.messages}", name=channel.name, value=data)
+
+    def update(self, update: AnyUpdate[Any, Any], value: Any) -> e.UpdateReceived:
+        """A question, to be fed."""
+        self.messages += 1
+        data = msgspec.Raw(update.encode(value))
+        return e.UpdateReceived(message=f"m{self.messages}", name=update.name, value=data)
 
     def publication(self, key: str, channel: Channel[Any], value: Any) -> e.TopicReceived:
         """A publication for the wait of that key."""

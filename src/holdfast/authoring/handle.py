@@ -16,9 +16,12 @@ from holdfast.core.status import Status
 if TYPE_CHECKING:
     from holdfast.authoring.script.channels import Channel, RunVar
     from holdfast.authoring.script.stream import Sent
+    from holdfast.authoring.script.update import AnyUpdate
 
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,8 +135,19 @@ class Run(ABC, Generic[R_co]):
         """Sends a signal: accepted durably, delivered exactly once. The same `id` again counts once."""
 
     @abstractmethod
+    async def update(
+        self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None
+    ) -> A:
+        """Asks the run, exactly once by `id`, and waits for the answer: `UpdateRefused` if the run refuses it,
+        `UpdateUnanswered` if it never will answer, `UpdateTimeout` if it has not yet: ask again with the same id."""
+
+    @abstractmethod
     async def get(self, var: RunVar[T]) -> T | None:
         """A value the run shows to the outside; None if it has not been set."""
+
+    @abstractmethod
+    def watch(self, var: RunVar[T]) -> AsyncIterator[T]:
+        """A value the run shows: as it is now, then the newest after each change, until the run ends."""
 
     @abstractmethod
     async def cancel(self, reason: str = "") -> None:

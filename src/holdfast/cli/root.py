@@ -49,6 +49,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Act on runs": {
         "signal": "Send a signal to a run.",
+        "update": "Ask a run, and print its answer.",
         "publish": "Publish to every run waiting on a topic.",
         "cancel": "Cancel a run; its clean-up code runs.",
         "kill": "End a run at once, without clean-up.",

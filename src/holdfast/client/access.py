@@ -8,6 +8,7 @@ from typing import Protocol
 
 from holdfast.client.feed import Feeds
 from holdfast.client.waiters import Waiting
+from holdfast.client.watches import Watches
 from holdfast.core import events as e
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.trace import CurrentTrace
@@ -58,6 +59,11 @@ class Access(Protocol):
     @property
     def feeds(self) -> Feeds:
         """What is new in the store."""
+        ...
+
+    @property
+    def watches(self) -> Watches:
+        """Values that are watched."""
         ...
 
     @property

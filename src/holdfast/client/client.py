@@ -19,9 +19,10 @@ from holdfast.client.audit import this_user
 from holdfast.client.client_run import ClientRun, read_errors, view_of
 from holdfast.client.feed import Feeds
 from holdfast.client.lost_holders import lost_runs
-from holdfast.client.selection import checked_attributes
 from holdfast.client.waiters import Waiting, nowhere
+from holdfast.client.watches import Watches
 from holdfast.core import events as e
+from holdfast.core.attributes import checked_attributes
 from holdfast.core.commands import carry
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration, parse_duration
@@ -71,6 +72,7 @@ class Client:
         self.registry = registry
         self.waiting: Waiting = Waiting(store)
         self.feeds: Feeds = Feeds(store)
+        self.watches: Watches = Watches(store, self.feeds)
         self.local: LocalWorker | None = None
         self.current_trace: CurrentTrace = no_trace
         """Asked at every start, signal, publication, cancel and retry."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from textwrap import indent
 from typing import Any, TypeVar, cast
@@ -15,8 +16,9 @@ from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMe
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.stream import Sent
+from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.verdicts import run_error
-from holdfast.client import deletion, messages, operator_acts, stream_reader
+from holdfast.client import deletion, inquiry, messages, operator_acts, stream_reader
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for
 from holdfast.client.lost_holders import lost_runs
@@ -51,6 +53,8 @@ from holdfast.turn.payloads import inline
 
 R = TypeVar("R")
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 ERROR = 200
 """Characters of the first line of an error."""
@@ -168,6 +172,12 @@ class ClientRun(Run[R]):
         sent = compose(self.id, chosen, "signal", event, blobs=tuple(blobs.items()))
         await self.send(sent, f"signal {channel.name}")
 
+    async def update(
+        self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None
+    ) -> A:
+        """Asks the run and waits for its answer."""
+        return await inquiry.ask(self._client, self.id, self._spec, update, value, id, timeout)
+
     async def _check_accepted(self, name: str, data: bytes) -> None:
         """Refuses a signal that the run would not take. The definition of the handle is asked first; the run may be of
         another by now, so its row has the last word."""
@@ -198,6 +208,14 @@ class ClientRun(Run[R]):
             return None
         value, blob = found
         return var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
+
+    async def watch(self, var: RunVar[T]) -> AsyncIterator[T]:
+        """A value the run shows: as it is now, then the newest after each change, until the run ends."""
+        if find_program() is not None:
+            raise NotAllowedHere(f"run.watch({var.name}) in a workflow: wait for a signal or a child instead")
+        async with aclosing(self._client.watches.values(self.id, var.name)) as shown:
+            async for value, blob in shown:
+                yield var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
 
     async def cancel(self, reason: str = "") -> None:
         """Cancels the run. Does nothing if it was already cancelled."""

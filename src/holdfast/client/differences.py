@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
-from holdfast.core.checksums import message_checksum, shown_checksum
+from holdfast.core.checksums import answer_checksum, message_checksum, shown_checksum
 from holdfast.core.doing import decode_doing
 from holdfast.core.plurals import counted
 from holdfast.core.projection import Projection, project
@@ -30,6 +30,7 @@ UNCHECKED = {
     "change what comes of it",
     "when a message came": "nothing reads it",
     "kind, size and age of a blob": "only the report of space and the collection of blobs read them",
+    "the hash of what an update asked": "it only tells a repeat from a different question under the same id",
     "workers, duties": "they are written again all the time",
 }
 """What `verify` cannot compare with anything, and why that changes no result."""
@@ -71,6 +72,7 @@ def of_contents(row: RunRow, run: Run, contents: Contents) -> Iterator[str]:
         yield f"it {how}, and by its status, holder and time it would {'not be' if contents.is_offered else 'be'}"
     yield from _of_messages(row, contents.messages)
     yield from _of_shown(run, contents)
+    yield from _of_answers(run, contents)
     waits = {(wait.name, wait.key, micros(wait.since)) for wait in run.waits.values() if wait.kind == "topic"}
     watches = set(contents.watches)
     expected = waits if run.end is None else set[tuple[str, str, int]]()
@@ -120,6 +122,18 @@ def _of_shown(run: Run, contents: Contents) -> Iterator[str]:
             yield f"the value it shows as {name!r} was changed or damaged: its checksum does not hold"
         elif known is not None and (value.value, value.blob) != (bytes(known.value), known.blob):
             yield f"the value it shows as {name!r} is not the last one in its journal"
+
+
+def _of_answers(run: Run, contents: Contents) -> Iterator[str]:
+    known = {answer.message: answer for answer in contents.answers}
+    for message, answer in known.items():
+        if answer.checksum != answer_checksum(run.id, message, answer.outcome, answer.value, answer.blob):
+            yield f"the answer to its update {message!r} was changed or damaged: its checksum does not hold"
+        elif run.end is not None and not answer.outcome:
+            yield f"its update {message!r} has no answer, and the run has ended"
+    for message in run.asked if run.end is None else ():
+        if message in known and known[message].outcome:
+            yield f"its update {message!r} is answered, and its journal has no answer"
 
 
 def notes_on(row: RunRow, run: Run, contents: Contents) -> Iterator[str]:

@@ -27,6 +27,7 @@ from holdfast.ports.leases import Taken, WorkerRow
 from holdfast.ports.runs import Made, NewRun, RunRow
 from holdfast.ports.store import Store
 from holdfast.turn.commit import exposure
+from holdfast.turn.settlement import answer_of
 
 K = TypeVar("K", bound=e.Event)
 
@@ -220,6 +221,8 @@ def _commit(run: Run, no: int, row: Row, turn: Turn, park: Park | None) -> Commi
         projection=project(run),
         is_terminal=run.end is not None,
         exposed=tuple(exposure(x) for x in _of(turn.events, e.Exposed)),
+        attributes={name: value for x in _of(turn.events, e.AttributesSet) for name, value in x.attributes.items()},
+        answers=tuple(answer_of(x) for x in _of(turn.events, e.Answered)),
         references=references_of(turn.events),
         watch=tuple((x.name, x.key) for x in _of(turn.events, e.WaitStarted) if x.kind == "topic"),
         unwatch=tuple(key for key in watched if key not in run.waits),

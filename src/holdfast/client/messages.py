@@ -18,7 +18,7 @@ from holdfast.client import operator_acts
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for
 from holdfast.core import events as e
-from holdfast.core.acceptance import refusal
+from holdfast.core.acceptance import refusal, update_refusal
 from holdfast.core.checksums import message_checksum
 from holdfast.core.commands import carry
 from holdfast.core.doing import one_line
@@ -66,11 +66,12 @@ def _shown(client: Access, row: RunRow, event: e.AnyEvent, message: Unconsumed |
     if isinstance(event, e.SignalReceived):
         sender = event.sender
         spec = None if event.blob else client.spec_of(row)
-        problem = (refusal(spec, name, bytes(event.value)) if spec is not None else None) or ""
+        why = update_refusal if isinstance(event, e.UpdateReceived) else refusal
+        problem = (why(spec, name, bytes(event.value)) if spec is not None else None) or ""
     return StoredMessage(
         number=message.no if message is not None else 0,
         id=message.id if message is not None else event.message if isinstance(event, e.SignalReceived) else "",
-        kind=message.kind if message is not None else "signal",
+        kind=message.kind if message is not None else "update" if isinstance(event, e.UpdateReceived) else "signal",
         name=name,
         sender=sender,
         value=one_line(value, _SHOWN),
@@ -131,13 +132,23 @@ async def drop(client: Access, row: RunRow, wanted: int | str, reason: str) -> b
     found = await _find(client, row, wanted)
     if isinstance(found, e.SignalReceived):
         _check_paused(row, "drop")
-        dropped = e.MessageDropped(message=found.message, name=found.name, reason=reason, actor=client.actor)
+        asked = isinstance(found, e.UpdateReceived)
+        dropped = e.MessageDropped(
+            message=found.message, name=found.name, reason=reason, actor=client.actor, asked=asked
+        )
         await _append(client, row, dropped, f"signal {found.name} was dropped")
         return False
     message = await _end_of_child(client, row, found)
     is_told_again = message is not None
     if message is None:
-        event = e.MessageDropped(number=found, reason=reason, actor=client.actor)
+        updates = [one.id for one in await _unread(client, row) if one.no == found and one.kind == "update"]
+        event = e.MessageDropped(
+            number=found,
+            reason=reason,
+            actor=client.actor,
+            message=updates[0] if updates else "",
+            asked=bool(updates),
+        )
         token = f"dropped {found} {secrets.token_hex(8)}"
         message = compose(row.id, token, "dropped", event)
     await _put(client, message, found)
@@ -190,12 +201,13 @@ async def replace(client: Access, row: RunRow, wanted: int | str, value: object,
             f"holdfast messages drop {row.id} {found}; and send the signal again."
         )
     event = _replaced(client, row, stored_event, data, reason)
-    await _put(client, compose(row.id, there.id, "signal", event), found)
+    await _put(client, compose(row.id, there.id, there.kind, event), found)
 
 
 def _replaced(client: Access, row: RunRow, old: e.SignalReceived, data: bytes, reason: str) -> e.SignalReceived:
     spec = client.spec_of(row)
-    why = refusal(spec, old.name, data) if spec is not None else None
+    objects = update_refusal if isinstance(old, e.UpdateReceived) else refusal
+    why = objects(spec, old.name, data) if spec is not None else None
     if why is not None:
         raise InvalidInput(f"run {row.id}: {why} Nothing was changed.")
     value, blob, refs = carry(data, {})

@@ -12,9 +12,10 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
+from holdfast.core.attributes import checked_attributes
 from holdfast.core.durations import Duration
 from holdfast.core.hints import did_you_mean
-from holdfast.core.ids import check_name, check_text
+from holdfast.core.ids import check_text
 from holdfast.core.instants import instant_before
 from holdfast.core.status import Status, parse_status
 from holdfast.errors import InvalidInput
@@ -30,9 +31,6 @@ TEXTS = ("workflow", "version", "queue", "parent", "root", "key", "worker", "pre
 ATTRIBUTE = "attribute."
 WRITTEN = ("status", *TEXTS, "since", "until", f"{ATTRIBUTE}NAME")
 """What a filter in words can name."""
-
-LONGEST = 1024
-"""Bytes of an attribute."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,18 +74,6 @@ def statuses_of(given: Statuses | None) -> tuple[Status, ...]:
     if not isinstance(words, Iterable) or isinstance(words, Mapping):
         raise InvalidInput(f"status={given!r}: a status such as 'running', or a list of them")
     return tuple(dict.fromkeys(parse_status(check_text(word, "status=")) for word in words))
-
-
-def checked_attributes(given: Mapping[str, str] | None) -> dict[str, str]:
-    """Attributes of a run, or those that a run must have."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"attributes={given!r}: a mapping from names to texts, such as {{'tier': 'gold'}}")
-    return {
-        check_name(name, "the name of an attribute"): check_text(text, f"attributes[{name!r}]", most=LONGEST)
-        for name, text in given.items()
-    }
 
 
 def is_oldest_first(order: Order) -> bool:

@@ -66,13 +66,16 @@ class Waiting:
             with self._lock:
                 for looker in self._lookers.values():
                     looker.others_wrote()
-        elif run in self._listening and not self.is_settled_here(run):
-            self._wake(run, None)
+        elif run in self._listening:
+            self._wake(run, None, is_settled=self.is_settled_here(run))
 
-    def _wake(self, run: str, end: e.ChildEnded | None) -> None:
+    def _wake(self, run: str, end: e.ChildEnded | None, *, is_settled: bool = False) -> None:
+        """Wakes who listens; if a worker of this process is about to tell more, only who wants every hint."""
         here = _running_loop()
         with self._lock:
             for listening in self._listening.get(run, ()):
+                if is_settled and not listening.every:
+                    continue
                 listening.end = end or listening.end
                 if listening.loop is here:
                     listening.wake()
@@ -90,9 +93,9 @@ class Waiting:
         for listening in together:
             listening.wake()
 
-    def listen(self, run: str) -> Listening:
-        """News of one run, for the running loop."""
-        return Listening(self, run)
+    def listen(self, run: str, *, every: bool = False) -> Listening:
+        """News of one run, for the running loop; `every`: of each of its turns that is told, not of its end alone."""
+        return Listening(self, run, every=every)
 
     def add(self, listening: Listening) -> None:
         """Begins to listen."""
@@ -190,7 +193,7 @@ class _Looker:
         if has_changed or now - self._woken_at >= POLL:
             self._woken_at = now
             for listening in self._listening:
-                if has_changed or not self._waiting.is_held_here(listening.run):
+                if has_changed or listening.every or not self._waiting.is_held_here(listening.run):
                     listening.wake()
         self._handle = self._loop.call_later(self._pause, self._look)
 
@@ -198,9 +201,10 @@ class _Looker:
 class Listening:
     """`async with waiting.listen(run) as news: await news.next(timeout)`. `end` is the run's end, once it was told."""
 
-    __slots__ = ("_has_news", "_waiter", "_waiting", "end", "loop", "run")
+    __slots__ = ("_has_news", "_waiter", "_waiting", "end", "every", "loop", "run")
 
-    def __init__(self, waiting: Waiting, run: str) -> None:
+    def __init__(self, waiting: Waiting, run: str, *, every: bool) -> None:
+        self.every: bool = every
         self._waiting = waiting
         self.run: str = run
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()

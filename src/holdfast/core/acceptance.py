@@ -1,8 +1,12 @@
-"""Whether a run would take a signal, by what its definition says (`authoring.script.accepted`). Pure."""
+"""Whether a run would take a signal or an update, by what its definition says (`authoring.script.accepted`). Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from holdfast.core.hints import did_you_mean
+from holdfast.core.payload import Shape
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import NotDecodable
 
@@ -13,6 +17,18 @@ _ADVICE = ". Was the type changed since it was stored?"
 def refusal(spec: WorkflowSpec, name: str, data: bytes) -> str | None:
     """Why runs of that definition do not take the signal with this value; None if they do, or if it does not say."""
     known = spec.accepts()
+    return _refusal(spec, "signal", name, data, known, f"Signal[{{}}]({name!r})")
+
+
+def update_refusal(spec: WorkflowSpec, name: str, data: bytes) -> str | None:
+    """The same of an update."""
+    known = {one.name: one.question for one in spec.updates().values()}
+    return _refusal(spec, "update", name, data, known, f"Update[{{}}, …]({name!r})")
+
+
+def _refusal(
+    spec: WorkflowSpec, what: str, name: str, data: bytes, known: Mapping[str, Shape[Any]], written: str
+) -> str | None:
     shape = known.get(name)
     where = f"workflow {spec.label}{f' ({spec.where})' if spec.where else ''}"
     if shape is None:
@@ -20,12 +36,12 @@ def refusal(spec: WorkflowSpec, name: str, data: bytes) -> str | None:
             return None
         hint = did_you_mean(name, list(known))
         names = f"It accepts {', '.join(known)}." if known else "It accepts none."
-        return f"{where} does not accept signal {name!r}.{hint} {names}"
+        return f"{where} does not accept {what} {name!r}.{hint} {names}"
     try:
         shape.decode(data)
     except NotDecodable as error:
         kind = getattr(shape.annotation, "__name__", None) or str(shape.annotation)
-        return f"{misfit(f'signal {name}', error)}. {where} waits for Signal[{kind}]({name!r})."
+        return f"{misfit(f'{what} {name}', error)}. {where} waits for {written.format(kind)}."
     return None
 
 

@@ -1,4 +1,4 @@
-"""Checksums of what a store keeps beside journals: unread messages, values that runs show, parts of streams.
+"""Checksums of what a store keeps beside journals: unread messages, answers, shown values, parts of streams.
 
 The parts are hashed with their lengths, so that no two lists of parts read the same. The last part is for explicit
 references to blobs, which nothing has today. SHA-256 is what a server can compute too: it fills keys into messages
@@ -44,6 +44,11 @@ def checked_shown(run: str, name: str, value: bytes, blob: str, checksum: bytes)
 def parts_checksum(run: str, name: str, step: str, attempt: int, packed: bytes) -> bytes:
     """Of a row of a stream. Its offset is the store's, and not in it."""
     return _checksum(run.encode(), name.encode(), f"{attempt}:{step}".encode(), packed)
+
+
+def answer_checksum(run: str, message: str, outcome: str, value: bytes, blob: str) -> bytes:
+    """Of what became of a question to a run; of one that is open, `outcome` and `value` are empty."""
+    return _checksum(run.encode(), message.encode(), f"{outcome}:{blob}".encode(), value)
 
 
 def _checksum(one: bytes, two: bytes, three: bytes, four: bytes) -> bytes:

@@ -47,11 +47,11 @@ class StartTimer(Asked, frozen=True):
 
 
 class AwaitMessage(Asked, frozen=True):
-    """Wait for a signal to this run, or for a publication."""
+    """Wait for a signal or an update to this run, or for a publication."""
 
     key: str
     name: str
-    kind: Literal["signal", "topic"]
+    kind: events.MessageKind
     until: datetime | None = None
 
 
@@ -79,6 +79,7 @@ class StartChild(Asked, frozen=True):
     style: str = ""
     definition: bytes = b""
     in_rounds: bool = False
+    attributes: dict[str, str] = {}
 
 
 class Send(Asked, frozen=True):
@@ -103,6 +104,20 @@ class Emit(Asked, frozen=True):
 
     name: str
     value: bytes
+
+
+class Answer(Asked, frozen=True):
+    """Settle an update."""
+
+    message: str
+    outcome: events.AnswerOutcome
+    value: bytes
+
+
+class SetAttributes(Asked, frozen=True):
+    """Change what the run is found by."""
+
+    attributes: dict[str, str | None]
 
 
 class Patch(Asked, frozen=True):
@@ -163,6 +178,8 @@ Command: TypeAlias = (
     | Send
     | Expose
     | Emit
+    | Answer
+    | SetAttributes
     | Patch
     | Enter
     | Keep
@@ -224,6 +241,11 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
             return events.Exposed(name=command.name, value=value, blob=blob, refs=refs)
         case Emit():
             return events.Streamed(name=command.name)
+        case Answer():
+            value, blob, refs = carry(command.value, blobs)
+            return events.Answered(message=command.message, outcome=command.outcome, value=value, blob=blob, refs=refs)
+        case SetAttributes():
+            return events.AttributesSet(attributes=command.attributes)
         case Patch():
             return events.Patched(name=command.name)
         case Enter():

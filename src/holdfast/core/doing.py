@@ -29,7 +29,19 @@ LONG = 1000
 """Characters kept of why a run is paused: it says what to do."""
 
 Kind: TypeAlias = Literal[
-    "step", "retry", "sleep", "signal", "topic", "child", "start", "pass", "paused", "cancelling", "overdue", "idle"
+    "step",
+    "retry",
+    "sleep",
+    "signal",
+    "topic",
+    "update",
+    "child",
+    "start",
+    "pass",
+    "paused",
+    "cancelling",
+    "overdue",
+    "idle",
 ]
 
 
@@ -180,7 +192,7 @@ def _phrase(a: Occupation, now: datetime) -> str:
             return f"step {a.name} failed, retrying {_when(a.until, now)}, attempt {a.attempt + 1}{of}{why}"
         case "sleep":
             return f"sleeping until {_clock(a.until, now)}{left}"
-        case "signal" | "topic":
+        case "signal" | "topic" | "update":
             return f"waiting for {a.kind} {a.name}{left}"
         case "child":
             return f"waiting for child {a.name} ({a.detail}){left}"

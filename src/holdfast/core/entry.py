@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
@@ -16,13 +16,14 @@ LENGTH = 500
 """Characters kept of an error, a reason, a list or a value."""
 
 Kind: TypeAlias = Literal[
-    "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic", "child",
-    "received", "sent", "settled", "exposed", "streamed", "patched", "entered", "kept", "cancel", "deadline",
-    "paused", "resumed", "retry", "pass", "continued", "ended", "dropped",
+    "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic",
+    "update", "child", "received", "sent", "settled", "exposed", "streamed", "patched", "entered", "kept", "cancel",
+    "deadline", "paused", "resumed", "retry", "pass", "continued", "ended", "dropped", "asked", "answered",
+    "attributes",
 ]  # fmt: skip
 Outcome: TypeAlias = Literal[
     "", "open", "not begun", "completed", "failed", "cancelled", "cut off", "abandoned", "left", "woke", "received",
-    "timed out", "over",
+    "timed out", "over", "answered", "refused",
 ]  # fmt: skip
 
 
@@ -81,7 +82,7 @@ def _subject(entry: Entry) -> str:
         case "step":
             of = f" of {entry.of}" if entry.of is not None else ""
             return f"step {entry.key}" + (f", attempt {entry.attempt}{of}" if entry.attempt > 1 else "")
-        case "signal" | "topic":
+        case "signal" | "topic" | "update":
             return f"wait for {entry.kind}{name}"
         case "sleep":
             return entry.name if entry.name.partition(":")[0] == "sleep" else f"sleep{name}"
@@ -89,6 +90,10 @@ def _subject(entry: Entry) -> str:
             return f"child{name} ({entry.run})"
         case "received":
             return f"signal{name} received" + (f" from {entry.run}" if entry.run else "")
+        case "asked":
+            return f"update{name} received" + (f" from {entry.run}" if entry.run else "")
+        case "answered":
+            return f"update{name}"
         case "sent":
             return f"{entry.detail}{name} sent to {entry.run}"
         case "settled":
@@ -119,6 +124,12 @@ def error_text(failure: Failure) -> str:
 def list_text(keys: Iterable[str]) -> str:
     """Keys on one line."""
     return one_line(", ".join(keys), LENGTH)
+
+
+def attributes_text(changed: Mapping[str, str | None]) -> str:
+    """Attributes that a run gave itself, on one line."""
+    texts = (f"{name} removed" if value is None else f"{name}={value}" for name, value in changed.items())
+    return list_text(texts)
 
 
 def rest_text(left: tuple[str, ...], undone: tuple[str, ...]) -> str:

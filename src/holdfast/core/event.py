@@ -14,6 +14,12 @@ Instant: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 EndStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
+MessageKind: TypeAlias = Literal["signal", "topic", "update"]
+"""What a run can wait for that others send."""
+
+AnswerOutcome: TypeAlias = Literal["answered", "refused", "left"]
+"""How a run settles an update: with a value, with a reason, or by leaving it without either."""
+
 PauseReason: TypeAlias = Literal["quarantined", "diverged", "undecodable", "never waits", "stuck", "operator"]
 
 

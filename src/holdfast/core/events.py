@@ -16,9 +16,21 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from holdfast.core.event import NULL, Carrier, EndStatus, Event, Instant, PauseReason, Span
+from holdfast.core.event import (
+    NULL,
+    AnswerOutcome,
+    Carrier,
+    EndStatus,
+    Event,
+    Instant,
+    MessageKind,
+    PauseReason,
+    Span,
+)
 from holdfast.core.failure import Failure
 from holdfast.core.outputs import (
+    Answered,
+    AttributesSet,
     Cancelled,
     ChildStarted,
     Completed,
@@ -44,9 +56,12 @@ __all__ = [
     "OUTPUTS",
     "TERMINAL",
     "Adopted",
+    "AnswerOutcome",
+    "Answered",
     "AnyEvent",
     "AttemptFailed",
     "AttemptStarted",
+    "AttributesSet",
     "CancelRequested",
     "Cancelled",
     "Carrier",
@@ -69,6 +84,7 @@ __all__ = [
     "Kept",
     "Limited",
     "MessageDropped",
+    "MessageKind",
     "MessageSent",
     "Output",
     "PassStarted",
@@ -92,6 +108,7 @@ __all__ = [
     "Terminal",
     "TimerFired",
     "TopicReceived",
+    "UpdateReceived",
     "WaitEnded",
     "WaitStarted",
 ]
@@ -245,6 +262,10 @@ class SignalReceived(Carrier, frozen=True, tag="signal", kw_only=True):
     reason: str = ""
 
 
+class UpdateReceived(SignalReceived, frozen=True, tag="update", kw_only=True):
+    """A question left the inbox for the journal. It is kept and taken as a signal is, and one `Answered` settles it."""
+
+
 class SendSettled(Event, frozen=True, tag="settled", kw_only=True):
     """What became of a signal that row `ordinal` sent under `key`: recorded if it did not arrive, or if the program
     waits for it. "missing": there is no such run; else the status in which it had ended."""
@@ -314,13 +335,14 @@ class Resumed(Event, frozen=True, tag="resumed", kw_only=True):
 
 class MessageDropped(Event, frozen=True, tag="dropped", kw_only=True):
     """An operator dropped a message. One that was unread is named by its number, and this is in its place; a signal
-    that no wait had taken is named by its id."""
+    that no wait had taken is named by its id. `asked`: it was an update, and its sender is told."""
 
     number: int = 0
     reason: str = ""
     actor: str = ""
     message: str = ""
     name: str = ""
+    asked: bool = False
 
 
 Input: TypeAlias = (
@@ -337,6 +359,7 @@ Input: TypeAlias = (
     | StepFailed
     | TimerFired
     | SignalReceived
+    | UpdateReceived
     | SendSettled
     | TopicReceived
     | ChildEnded
@@ -358,6 +381,7 @@ Fact: TypeAlias = (
     | WaitStarted
     | WaitEnded
     | SignalReceived
+    | UpdateReceived
     | TopicReceived
 )
 Terminal: TypeAlias = Completed | Failed | Cancelled
@@ -371,6 +395,8 @@ Output: TypeAlias = (
     | MessageSent
     | Exposed
     | Streamed
+    | Answered
+    | AttributesSet
     | Patched
     | Entered
     | Kept

@@ -28,7 +28,7 @@ MOST_CHECKPOINTS = 200
 """Checkpoints kept of one workflow: a script that makes names up as it goes has no end of them."""
 
 Kind: TypeAlias = Literal["script", "machine", "flow"]
-CheckpointKind: TypeAlias = Literal["step", "sleep", "signal", "topic", "child"]
+CheckpointKind: TypeAlias = Literal["step", "sleep", "signal", "topic", "update", "child"]
 
 _NUMBERED = re.compile(r":\d+$")
 

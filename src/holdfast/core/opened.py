@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.failure import Failure
 
-WaitKind: TypeAlias = Literal["sleep", "signal", "topic", "child"]
+WaitKind: TypeAlias = Literal["sleep", "signal", "topic", "update", "child"]
 
 
 class OpenStep(msgspec.Struct, gc=False):

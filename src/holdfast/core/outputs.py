@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from holdfast.core.event import Carrier, Event, Instant
+from holdfast.core.event import AnswerOutcome, Carrier, Event, Instant, MessageKind
 from holdfast.core.failure import Failure
 
 
@@ -31,11 +31,11 @@ class SleepStarted(Event, frozen=True, tag="sleep", kw_only=True):
 
 
 class WaitStarted(Event, frozen=True, tag="wait", kw_only=True):
-    """The run waits for a signal or a topic."""
+    """The run waits for a signal, a topic or an update."""
 
     key: str
     name: str
-    kind: Literal["signal", "topic"] = "signal"
+    kind: MessageKind = "signal"
     until: Instant | None = None
 
 
@@ -80,6 +80,19 @@ class Streamed(Event, frozen=True, tag="streamed", kw_only=True):
 
     name: str
     parts: int = 1
+
+
+class Answered(Carrier, frozen=True, tag="answered", kw_only=True):
+    """What became of the update `message`. `value` is the answer; of one that was refused or left, why."""
+
+    message: str
+    outcome: AnswerOutcome = "answered"
+
+
+class AttributesSet(Event, frozen=True, tag="attributes", kw_only=True):
+    """Attributes that the run gave itself; None: it has that one no longer."""
+
+    attributes: dict[str, str | None]
 
 
 class Patched(Event, frozen=True, tag="patched", kw_only=True):

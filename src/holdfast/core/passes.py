@@ -13,7 +13,7 @@ been taken back, and its key is spent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import TypeAlias
@@ -21,6 +21,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core import events as e
+from holdfast.core.mailbox import apply_attributes
 from holdfast.core.run import Run
 from holdfast.core.turn import Turn
 from holdfast.errors import CorruptJournal
@@ -36,7 +37,7 @@ class Memo(msgspec.Struct, gc=False):
 
     opened: Opened | None = None
     settled: Settled | None = None
-    message: e.SignalReceived | None = None
+    message: e.SignalReceived | e.UpdateReceived | None = None
 
 
 class Beginning(msgspec.Struct, gc=False):
@@ -54,6 +55,8 @@ class Beginning(msgspec.Struct, gc=False):
     origin: int = 1  # the row that holds `start`
     undone: AbstractSet[str] = frozenset()  # keys whose effect an earlier pass took back: they are spent
     left: tuple[str, ...] = ()  # open children of earlier lives that a cancel of the run is to reach
+    answered: AbstractSet[str] = frozenset()  # updates that an earlier pass, or the run that is retried, has settled
+    attributes: Mapping[str, str] = {}  # as they are when the pass begins
 
     @property
     def identity(self) -> str:
@@ -69,8 +72,9 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
     while last and not ((events := turns[last].events) and type(events[-1]) in _BOUNDARIES):
         last -= 1  # what ends a pass is the last thing in its row
     if last == 0 and len(turns[0].events) == 1:  # most runs: one pass, and nothing adopted
-        return Beginning(run, first, created_at, created_at, turns[0].ordinal), turns[1:]
-    past = _Past()
+        only = Beginning(run, first, created_at, created_at, turns[0].ordinal, attributes=first.attributes)
+        return only, turns[1:]
+    past, attributes = _Past(), dict(first.attributes)
     start: e.Started | e.Continued = first
     number = origin = 1
     for turn in turns[: last + 1]:
@@ -79,6 +83,8 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
                 past, start, number, origin = past.next_life(), event, 1, turn.ordinal
             elif isinstance(event, e.RetryPlanned):
                 number += 1
+            elif isinstance(event, e.AttributesSet):
+                apply_attributes(attributes, event.attributes)
             else:
                 past.take(event, turn.ordinal)
     beginning = Beginning(
@@ -94,6 +100,8 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
         origin,
         past.undone,
         tuple(past.left),
+        past.answered,
+        attributes,
     )
     return beginning, turns[last + 1 :]
 
@@ -104,7 +112,15 @@ def next_beginning(run: Run, start: e.Continued) -> Beginning:
     assert run.updated_at is not None
     signals, left = list(run.buffered.values()), tuple(run.left)
     return Beginning(
-        run.id, start, run.updated_at, run.created_at, run.ordinal, buffered=signals, origin=run.origin, left=left
+        run.id,
+        start,
+        run.updated_at,
+        run.created_at,
+        run.ordinal,
+        buffered=signals,
+        origin=run.origin,
+        left=left,
+        attributes=dict(run.attributes),
     )
 
 
@@ -151,7 +167,8 @@ def settled_prefix(turns: Sequence[Turn]) -> tuple[e.Fact, ...]:
                 facts += [memo.message, answer]
             case _:
                 pass
-    return (*facts, *past.signals.values())
+    # Updates were answered or refused by the run that ended, and are not asked again.
+    return (*facts, *(x for x in past.signals.values() if not isinstance(x, e.UpdateReceived)))
 
 
 def _first(run: str, turns: Sequence[Turn]) -> e.Started:
@@ -179,6 +196,7 @@ class _Past:
         self.signals: dict[str, e.SignalReceived] = {}
         self.left: dict[str, None] = {}
         self.patches: set[str] = set()
+        self.answered: set[str] = set()
         self.undone: set[str] = set()
         self._given_up: set[str] = set()
         self._sent: Counter[tuple[str, str]] = Counter()
@@ -197,6 +215,8 @@ class _Past:
             case e.Adopted():
                 for fact in event.facts:
                     self.take(fact, ordinal)
+                    if isinstance(fact, e.UpdateReceived):
+                        self.answered.add(fact.message)
             case e.StepScheduled() | e.SleepStarted() | e.ChildStarted() | e.WaitStarted():
                 self._open(event)
             case e.StepCompleted() | e.StepFailed():
@@ -211,6 +231,8 @@ class _Past:
                 self.signals[event.message] = event
             case e.MessageDropped():
                 self.signals.pop(event.message, None)
+            case e.Answered():
+                self.answered.add(event.message)
             case e.MessageSent() if event.kind == "signal":
                 self._send(event, ordinal)
             case e.SendSettled() if event.status != "delivered":

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from holdfast.core.commands import Command, RunStep
-from holdfast.core.events import Input
+from holdfast.core.events import Input, UpdateReceived
 from holdfast.core.redaction import Redaction
 from holdfast.core.turn import Turn
 
@@ -65,6 +65,11 @@ class Program(Protocol):
 
     def stuck_at(self) -> str | None:
         """Where the author's code stands, if it waits and nothing that the run is ever told can wake it; else None."""
+        ...
+
+    def objection(self, event: UpdateReceived) -> str | None:
+        """Why a question is refused before the program is fed it; None if it is not. It changes nothing, and is not
+        replayed."""
         ...
 
     def close(self) -> bool:

@@ -15,7 +15,9 @@ from typing import Any
 import msgspec
 
 from holdfast.core import events as e
+from holdfast.core import mailbox
 from holdfast.core.limited_steps import held_back, limited
+from holdfast.core.mailbox import Mailbox
 from holdfast.core.opened import OpenStep, OpenWait
 from holdfast.core.rounds import ROUND, Round, after_signal
 from holdfast.core.status import UNCLAIMED, Status, next_status
@@ -23,11 +25,10 @@ from holdfast.core.turn import GENESIS, Turn
 from holdfast.errors import CorruptJournal, HoldfastError
 
 
-class Run(msgspec.Struct, omit_defaults=True, gc=False):
+class Run(Mailbox, msgspec.Struct, omit_defaults=True, gc=False):
     """One run, folded from its journal. The last two fields follow from `steps`, and are not stored: what every turn
     asks of thousands of open steps is kept, not looked for."""
 
-    id: str
     workflow: str = ""
     version: str = ""
     code: str = ""
@@ -46,7 +47,6 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
     keep: timedelta | None = None
     available_at: datetime | None = None
     deadline: datetime | None = None
-    attributes: dict[str, str] = {}
     created_at: datetime | None = None
     started_at: datetime | None = None
     updated_at: datetime | None = None
@@ -59,9 +59,7 @@ class Run(msgspec.Struct, omit_defaults=True, gc=False):
     steps: dict[str, OpenStep] = {}
     waits: dict[str, OpenWait] = {}
     left: dict[str, str] = {}  # open children of earlier lives that a cancel is to reach, by id: their workflow
-    buffered: dict[str, e.SignalReceived] = {}
     undoable: dict[str, str] = {}
-    exposed: dict[str, e.Exposed] = {}
     attempts: int = 0
     passes: int = 1
     round: Round = ""
@@ -295,14 +293,6 @@ def _signal(run: Run, event: e.SignalReceived, at: datetime) -> None:
         run.buffered[event.message] = event
 
 
-def _dropped(run: Run, event: e.MessageDropped, at: datetime) -> None:
-    run.buffered.pop(event.message, None)
-
-
-def _exposed(run: Run, event: e.Exposed, at: datetime) -> None:
-    run.exposed[event.name] = event
-
-
 def _kept(run: Run, event: e.Kept, at: datetime) -> None:
     for key in event.keys:
         run.undoable.pop(key, None)
@@ -349,6 +339,7 @@ def _continued(run: Run, event: e.Continued, at: datetime) -> None:
     run.waits.clear()
     run.undoable.clear()
     run.attempts, run.passes, run.retry = 0, 1, None
+    run.forget_taken()
     run.origin = run.ordinal
 
 
@@ -377,10 +368,13 @@ _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.TimerFired: _settled,
     e.TopicReceived: _settled,
     e.SignalReceived: _signal,
-    e.MessageDropped: _dropped,
+    e.UpdateReceived: mailbox.received,
+    e.Answered: mailbox.answered,
+    e.AttributesSet: mailbox.attributes_set,
+    e.MessageDropped: mailbox.dropped,
     e.ChildStarted: _child,
     e.ChildEnded: _child_ended,
-    e.Exposed: _exposed,
+    e.Exposed: mailbox.exposed,
     e.Kept: _kept,
     e.CancelRequested: _cancel,
     e.DeadlineReached: _deadline,

@@ -40,6 +40,19 @@ class StepSpec(msgspec.Struct, frozen=True, eq=False):
     limit_wait: timedelta | None = None  # how long an attempt waits for its places; None: as long as it takes
 
 
+Check: TypeAlias = Callable[[Any], str | None]
+"""Says why a question is refused, or None."""
+
+
+class UpdateSpec(msgspec.Struct, frozen=True, eq=False):
+    """A question that a workflow takes, and its answer."""
+
+    name: str
+    question: Shape[Any]
+    answer: Shape[Any]
+    check: Check | None = None
+
+
 class Part(msgspec.Struct, frozen=True):
     """What a definition declares of one of its parts: a state of a machine, a step of a flow. For the manifest."""
 
@@ -69,6 +82,7 @@ class WorkflowSpec(msgspec.Struct, frozen=True, eq=False):
     where: str = ""
     is_remote: bool = False
     accepts: Callable[[], Mapping[str, Shape[Any]]] = dict  # signals it is known to take, by name
+    updates: Callable[[], Mapping[str, UpdateSpec]] = dict  # updates it is known to take, by name
     is_closed: bool = False  # it takes no others
     step_limit: int | msgspec.UnsetType | None = msgspec.UNSET  # of its own; unset: the app's
     keep: timedelta | None = None  # how long its runs are kept when they have ended; None: as the app says

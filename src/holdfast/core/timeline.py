@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.doing import one_line
-from holdfast.core.entry import LENGTH, Entry, Kind, Outcome, error_text, list_text, rest_text
+from holdfast.core.entry import LENGTH, Entry, Kind, Outcome, attributes_text, error_text, list_text, rest_text
 from holdfast.core.plurals import counted
 from holdfast.core.turn import Turn
 
@@ -49,6 +49,7 @@ class Timeline:
         self._cut_off: dict[str, int] = {}  # by key: attempts that cost nothing of the budget
         self._pause: Entry | None = None
         self._signals: dict[str, str] = {}
+        self._asked: dict[str, str] = {}  # updates without an answer, by message: their names
         self._worker = ""
         self._at = datetime(1970, 1, 1, tzinfo=UTC)
         self._ordinal = self._epoch = 0
@@ -97,8 +98,11 @@ class Timeline:
                 self._end_child(event)
             case e.SignalReceived():
                 self._signals[event.message] = event.name
+                if isinstance(event, e.UpdateReceived):
+                    self._asked[event.message] = event.name
                 replaced = f"replaced: {event.reason}".removesuffix(": ") if event.replaced_by else ""
-                self._note("received", event.name, run=event.sender, actor=event.replaced_by, detail=replaced)
+                kind: Kind = "asked" if isinstance(event, e.UpdateReceived) else "received"
+                self._note(kind, event.name, run=event.sender, actor=event.replaced_by, detail=replaced)
             case e.SendSettled():
                 self._note("settled", event.name or event.key, key=event.key, run=event.to, detail=event.status)
             case e.MessageSent():
@@ -108,6 +112,12 @@ class Timeline:
                 self._note("exposed", event.name, detail=one_line(value, LENGTH))
             case e.Streamed():
                 self._note("streamed", event.name, detail=counted(event.parts, "part"))
+            case e.Answered():
+                said = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
+                name, outcome = self._asked.pop(event.message, ""), event.outcome
+                self._note("answered", name, detail=one_line(said, LENGTH), outcome=outcome)
+            case e.AttributesSet():
+                self._note("attributes", detail=attributes_text(event.attributes))
             case e.Patched():
                 self._note("patched", event.name)
             case e.Entered():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +42,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     identity: str = ""
     no: int = 0
     epoch: int = 0
+    attributes: Mapping[str, str] = {}
 
 
 class Body:
@@ -221,6 +222,7 @@ class Bodies:
             advice=attempt.command.spec.advice,
             no=attempt.no,
             epoch=attempt.epoch,
+            attributes=attempt.attributes,
         )
         return body.scope
 

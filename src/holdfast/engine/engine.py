@@ -172,7 +172,9 @@ class Engine:
                     journal = Journal([known[row.id]]) if known and row.id in known else journals[row.no]
                     await self._open_cold(row, journal, events, last, notes)
                 else:
-                    self._open(row, kept.run, kept.program, await self.asking.with_payloads(events), last)
+                    events = await self.asking.with_payloads(events)
+                    events = await self.asking.unopposed(row.no, row.epoch, kept.program, events)
+                    self._open(row, kept.run, kept.program, events, last)
             except Exception as error:  # noqa: BLE001 one run never stops the others
                 if isinstance(error, CorruptJournal) and kept is not None:  # a message to a program that is warm
                     kept.close()
@@ -212,6 +214,7 @@ class Engine:
             if journal.snapshot is not None:
                 self.snapshots.known(row.id, journal.snapshot.ordinal)
             events = await self.asking.with_payloads(events)
+            events = await self.asking.unopposed(row.no, row.epoch, program, events)
         except HoldfastError as error:
             if isinstance(error, StoreError) and not isinstance(error, CorruptJournal):
                 raise
@@ -329,6 +332,7 @@ class Engine:
         fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
         events, reached = opened(self.telemetry, run.id, fresh, seen, None if row is None else row.inbox_last)
         events = await self.asking.with_payloads(events)
+        events = await self.asking.unopposed(session.no, session.epoch, program, events)
         session.open(run, program, events, reached, kept)
 
     def begin_anew(self, session: Session, start: e.Continued, blobs: Mapping[str, bytes]) -> Program | None:

@@ -46,7 +46,9 @@ def opened(
             why = f"message {number} in its inbox is unread, and its row says that messages up to {seen} were read"
             return [*events, _pause(telemetry, run, number, why)], seen
         try:
-            events.append(checked(run, message))
+            event = checked(run, message)
+            if message.kind != "refused":
+                events.append(event)
         except CorruptJournal as error:
             return [*events, _pause(telemetry, run, number, _about(number, error))], seen
         seen = number
@@ -105,6 +107,7 @@ class News:
         events, reached = opened(self._engine.telemetry, session.run.id, fresh, session.inbox_seen)
         try:
             events = await self._engine.asking.with_payloads(events)
+            events = await self._engine.asking.unopposed(session.no, session.epoch, session.program, events)
         except HoldfastError as error:  # the other runs still get theirs
             what, run = "a message to it cannot be read", session.run.id
             self._engine.telemetry.tell(Trouble(what, error, run=run, is_bug=True))

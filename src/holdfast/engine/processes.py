@@ -108,6 +108,7 @@ def _errand(attempt: Attempt, scope: StepScope) -> Errand:
             "attempt": scope.attempt,
             "identity": scope.identity,
             "created_at": scope.created_at.isoformat(),
+            "attributes": dict(scope.attributes),
         },
     )
 

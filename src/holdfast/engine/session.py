@@ -327,7 +327,7 @@ class Session:
         identity = run.id if run.origin == 1 else run.identity
         attempt = Attempt(
             *(run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity),
-            *(self.machine.no, self.machine.epoch),
+            *(self.machine.no, self.machine.epoch, dict(run.attributes) if run.attributes else {}),
         )
         if StepStarted in self.home.telemetry.wanted:
             self._began[command.key] = self._now()

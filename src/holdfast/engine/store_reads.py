@@ -23,6 +23,7 @@ from holdfast.ports.telemetry import Telemetry
 from holdfast.turn.history import Journal, Loaded
 from holdfast.turn.payloads import inline
 from holdfast.turn.replay import Missing, Parted, Replay, Replayed
+from holdfast.turn.settlement import refusal
 from holdfast.turn.source import load, read_journals, supply
 
 T = TypeVar("T")
@@ -94,6 +95,23 @@ class Asking:
             return events
         blobs = await self.blobs(wanted)
         return [inline(event, blobs) for event in events]
+
+    async def unopposed(self, no: int, epoch: int, program: Program, events: list[e.AnyEvent]) -> list[e.AnyEvent]:
+        """The events without the updates to which the program objects. Those are refused, durable when this returns:
+        until then they count as unread."""
+        if not any(type(event) is e.UpdateReceived for event in events):
+            return events
+        kept: list[e.AnyEvent] = []
+        for event in events:
+            why = program.objection(event) if type(event) is e.UpdateReceived else None
+            if why is None or type(event) is not e.UpdateReceived or not await self._refused(no, epoch, event, why):
+                kept.append(event)
+        return kept
+
+    async def _refused(self, no: int, epoch: int, event: e.UpdateReceived, why: str) -> bool:
+        """False if another worker has the run: whatever is written of it here is fenced."""
+        answer = refusal(event.message, "refused", why)
+        return await self.insist(lambda: self.store.refuse(no, answer, epoch=epoch), f"refusing update {event.name}")
 
     async def blobs(self, names: set[str]) -> Mapping[str, bytes]:
         """Several blobs."""

@@ -23,6 +23,9 @@
     ├── RunNotFound · ScheduleNotFound · LimitNotFound · UnknownWorkflow · BlobNotFound
     ├── RunFinished                   a signal, cancel or pause for a run that has ended
     ├── StreamFull                    more parts of a stream wait to be written than are kept
+    ├── UpdateRefused                 a run refused an update; handlers raise it to refuse
+    │   └── UpdateUnanswered          a run left an update without an answer, or ended before
+    ├── UpdateTimeout (TimeoutError)  update(timeout=) ran out; the question stays asked
     ├── ItemsFailed                   a batch has ended, and some of its items failed
     ├── RunFailed · RunCancelled      how a run ended, seen from result() or a parent
     ├── ResultTimeout (TimeoutError)  result(timeout=) ran out; the run continues
@@ -79,6 +82,9 @@ from holdfast.errors.run import (
     StreamFull,
     Stuck,
     UnknownWorkflow,
+    UpdateRefused,
+    UpdateTimeout,
+    UpdateUnanswered,
 )
 from holdfast.errors.store import (
     CorruptJournal,
@@ -179,6 +185,9 @@ __all__ = [
     "StreamFull",
     "Stuck",
     "UnknownWorkflow",
+    "UpdateRefused",
+    "UpdateTimeout",
+    "UpdateUnanswered",
     "UsageError",
     "VersionMismatch",
 ]

@@ -51,6 +51,35 @@ class RunFinished(HoldfastError):
         self.status = status
 
 
+class UpdateRefused(HoldfastError):
+    """A run refused an update, with `reason`. Raise it in a handler of `Update.serve` to refuse one."""
+
+    _SAID = "refused"
+
+    def __init__(self, reason: str, *, run_id: str = "", update: str = "", id: str = "") -> None:
+        super().__init__(f"run {run_id} {self._SAID} update {update}: {reason}" if run_id else reason)
+        self.reason = reason
+        self.run_id = run_id
+        self.update = update
+        self.id = id
+
+
+class UpdateUnanswered(UpdateRefused):
+    """A run will never answer an update: it took it and left it, or it ended before."""
+
+    _SAID = "did not answer"
+
+
+class UpdateTimeout(HoldfastError, TimeoutError):
+    """`update(timeout=…)` ran out. The question stays asked: ask again with the same id, which is `id`."""
+
+    def __init__(self, text: str, *, run_id: str = "", update: str = "", id: str = "") -> None:
+        super().__init__(text)
+        self.run_id = run_id
+        self.update = update
+        self.id = id
+
+
 class ItemsFailed(HoldfastError):
     """A batch has ended, and `failed` of its `total` items failed. The other items are not affected."""
 

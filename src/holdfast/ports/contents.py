@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from holdfast.core.snapshot import Snapshot
+from holdfast.ports.updates import StoredAnswer
 
 
 class StoredMessage(msgspec.Struct, frozen=True, gc=False):
@@ -46,4 +47,5 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     references: frozenset[str]
     held: dict[str, frozenset[str]]
     snapshot: Snapshot | None
+    answers: list[StoredAnswer] = []
     problems: tuple[str, ...] = ()

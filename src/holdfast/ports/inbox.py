@@ -15,7 +15,8 @@ from holdfast.core.references import references_of
 from holdfast.core.status import Status
 from holdfast.ports.blobs import BlobData
 
-Kind: TypeAlias = Literal["signal", "topic", "child", "cancel", "pause", "undelivered", "dropped"]
+Kind: TypeAlias = Literal["signal", "topic", "update", "refused", "child", "cancel", "pause", "undelivered", "dropped"]
+"""What a message is. "refused": it was an update, and its sender has been told why it is not asked."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -25,6 +26,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `reply`: an encoded `SendSettled`. If the message comes with a turn and cannot be delivered, the run whose turn it
     is gets it, with why (`core.messages.with_status`) and the id `core.messages.undelivered_id`.
+
+    `asks`: of an update the hash of its value. With the message its question is stored (`ports.updates`).
     """
 
     run: str
@@ -34,6 +37,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     blobs: tuple[tuple[str, BlobData], ...] = ()
     references: tuple[str, ...] = ()
     reply: bytes = b""
+    asks: bytes = b""
 
     @property
     def checksum(self) -> bytes:
@@ -60,10 +64,11 @@ def message(
     *,
     blobs: tuple[tuple[str, BlobData], ...] = (),
     reply: bytes = b"",
+    asks: bytes = b"",
 ) -> Message:
     """The message that carries this event."""
     body, references = encode_event(event), references_of((event,))
-    return Message(run=run, id=id, kind=kind, body=body, blobs=blobs, references=references, reply=reply)
+    return Message(run=run, id=id, kind=kind, body=body, blobs=blobs, references=references, reply=reply, asks=asks)
 
 
 def publication(
@@ -116,8 +121,9 @@ class Inbox(Protocol):
     """Messages to runs: accepted durably, read by the holder, consumed by its commits."""
 
     async def send(self, message: Message) -> Delivery:
-        """Inserts the message with its checksum, bumps the run's `inbox_last` and lowers its `available_at`, in one
-        transaction."""
+        """Inserts the message with its checksum and, if it asks something, its question; bumps the run's `inbox_last`
+        and lowers its `available_at`; in one transaction. An id that is there already is a repeat, even if the run has
+        ended since."""
         ...
 
     async def replace(self, message: Message, no: int) -> Delivery:

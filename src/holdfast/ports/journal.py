@@ -16,6 +16,7 @@ from holdfast.ports.blobs import BlobData
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.parts import StepSpan, TurnParts
 from holdfast.ports.runs import NewRun
+from holdfast.ports.updates import UpdateAnswer
 
 
 class Park(msgspec.Struct, frozen=True, gc=False):
@@ -41,7 +42,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Epochs do not tell the holders of two histories apart, which there are once a store has lost its last commits (to a
     failover, or a backup): both count on from the same number.
 
-    `references`: the blobs that the row refers to.
+    `references`: the blobs that the row refers to. `answers`: what becomes of updates. `attributes`: those that change;
+    None removes one.
     """
 
     no: int
@@ -56,6 +58,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     messages: tuple[Message, ...] = ()
     publications: tuple[Publication, ...] = ()
     exposed: tuple[Exposure, ...] = ()
+    answers: tuple[UpdateAnswer, ...] = ()
+    attributes: Mapping[str, str | None] = {}
     watch: tuple[tuple[str, str], ...] = ()
     unwatch: tuple[str, ...] = ()
     blobs: Mapping[str, BlobData] = {}
@@ -144,8 +148,9 @@ class Journal(Protocol):
         Then children (created like `Runs.create`, but an id in use never fails the turn, see there), messages and
         publications (each bumps its target's `inbox_last` and lowers its `available_at`; to an ended or missing run
         they are dropped; of a message that has a `reply` the run itself is told, even if it ends with this turn),
-        exposed values, watches, blobs, parts of streams and what became of attempts that sent some (`ports.parts`), and
-        with `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by this ordinal.
+        exposed values, attributes, watches, blobs, answers (the first to a question is the one that counts, and the
+        run's listeners are told), parts of streams and what became of attempts that sent some (`ports.parts`), and with
+        `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by this ordinal.
 
         A turn is durable when this returns `Committed`. Sending the same commit again (same run, epoch, ordinal and
         checksum) after an unknown outcome answers `Committed`, never writes twice. A fenced turn leaves no trace and

@@ -16,13 +16,16 @@ from holdfast.ports.parts import Streams
 from holdfast.ports.runs import Runs
 from holdfast.ports.schedules import Schedules
 from holdfast.ports.transactions import Transactions
+from holdfast.ports.updates import Answers
 from holdfast.ports.upkeep import Upkeep
 
 OTHERS = ""
 """Instead of a run's id: another process may have written, and `changes` has risen."""
 
 
-class Store(Journal, Runs, Schedules, Limits, Streams, Overview, Inbox, Leases, Blobs, Upkeep, Transactions, Protocol):
+class Store(
+    Journal, Runs, Schedules, Limits, Streams, Overview, Inbox, Answers, Leases, Blobs, Upkeep, Transactions, Protocol
+):
     """Everything durable, behind one door."""
 
     @property
@@ -36,7 +39,8 @@ class Store(Journal, Runs, Schedules, Limits, Streams, Overview, Inbox, Leases, 
         ...
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Calls `listener(run id)` after a write of this process made that run due, changed its inbox or ended it; and
+        """Calls `listener(run id)` after a write of this process made that run due, changed its inbox, answered an
+        update of it or ended it; and
         `listener(OTHERS)` when it hears that another process wrote, if its kind of store can hear such a thing.
 
         A hint, from any thread, possibly lost; the poll is the truth. Returns how to unsubscribe.

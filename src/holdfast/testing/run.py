@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from holdfast import sync
 from holdfast.authoring.handle import JournalEvent, Part
-from holdfast.authoring.script.channels import Channel
+from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.stream import Sent
+from holdfast.authoring.script.update import AnyUpdate
 from holdfast.client.client_run import ClientRun, events_of
 from holdfast.core.durations import Duration
 from holdfast.core.status import Status
 from holdfast.core.turn import Turn
-from holdfast.errors import ResultTimeout
+from holdfast.errors import ResultTimeout, UpdateTimeout
 
 if TYPE_CHECKING:
     from holdfast.testing.sim import Sim
 
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class SimRun(sync.Run[R_co]):
@@ -52,6 +57,31 @@ class SimRun(sync.Run[R_co]):
     def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
         """Sends a signal, and lets the run take it."""
         super().signal(channel, value, id=id or self._sim.next_id("signal"))
+
+    def update(self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None) -> A:
+        """Asks the run, lets it answer, and returns the answer. If it does not answer, the error says what the run
+        waits for; with a `timeout`, that much time passes before."""
+        chosen, now = id or self._sim.next_id("update"), timedelta(0)
+        with suppress(UpdateTimeout):  # the question is asked; whatever follows from it happens before this ends
+            return super().update(update, value, id=chosen, timeout=now)
+        try:
+            return super().update(update, value, id=chosen, timeout=now)
+        except UpdateTimeout as late:
+            if timeout is None:
+                view = self.view()
+                raise UpdateTimeout(
+                    f"run {self.id} has not answered update {update.name}: {view.waiting}. {self._sim.advice(view)}",
+                    run_id=self.id,
+                    update=update.name,
+                    id=chosen,
+                ) from late
+        self._sim.pass_time(timeout)
+        return super().update(update, value, id=chosen, timeout=now)
+
+    def watch(self, var: RunVar[T]) -> Iterator[T]:
+        """The value as it is now, if it is set. It does not wait for more."""
+        value = self.get(var)
+        return iter([] if value is None else [value])
 
     def retry(self, *, id: str | None = None) -> SimRun[R_co]:
         """Starts a new run that takes over what this one has completed."""

@@ -22,6 +22,7 @@ from holdfast.ports.journal import Commit, Exposure, Park
 from holdfast.ports.parts import StepSpan
 from holdfast.ports.runs import NewRun
 from holdfast.turn.draft import Draft, is_progress
+from holdfast.turn.settlement import questions, settled
 from holdfast.turn.start import new_run
 
 
@@ -35,6 +36,7 @@ def finish(
     if run.waits:
         watching = [key for key, wait in run.waits.items() if wait.kind == "topic"]
         in_rounds = [wait.run for wait in run.waits.values() if wait.in_rounds] if draft.is_terminal else ()
+    asked = questions(run, draft) if run.asked or is_consuming else {}
     after, was_due, was_late = run.checksum, run.round == "due", run.past_deadline is not None
     turn, row = make_row(run, epoch, draft.at, (*draft.inputs, *draft.outputs))
     run.apply(turn)
@@ -44,6 +46,8 @@ def finish(
         if type(event) is not e.StepScheduled and (run.parent or type(event) is not e.Completed):
             extras = _consequences(run, draft)
             break
+    if asked or is_consuming:
+        extras["answers"] = settled(run, draft, asked)
     if run.round == "due" and not was_due:
         extras["messages"] = (*extras.get("messages", ()), _ask_for_round(run))
     is_late = run.past_deadline is not None and not was_late
@@ -98,6 +102,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
     messages: list[Message] = []
     publications: list[Publication] = []
     exposed: dict[str, Exposure] = {}
+    attributes: dict[str, str | None] = {}
     watch: list[tuple[str, str]] = []
     asked = {x.key: x for x in draft.commands if isinstance(x, c.StartChild)}
     for event in draft.outputs:
@@ -108,6 +113,8 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
                 _send(run, event, messages, publications)
             case e.Exposed():
                 exposed[event.name] = exposure(event)
+            case e.AttributesSet():
+                attributes.update(event.attributes)
             case e.WaitStarted(kind="topic") if event.key in run.waits:  # else it ended in this very turn
                 watch.append((event.name, event.key))
             case e.Completed() | e.Failed() | e.Cancelled():
@@ -120,6 +127,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
         "messages": tuple(messages),
         "publications": tuple(publications),
         "exposed": tuple(exposed.values()),
+        "attributes": attributes,
         "watch": tuple(watch),
     }
 
@@ -148,6 +156,7 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
         blob=event.blob,
         refs=event.refs,
         trace=run.trace,
+        attributes=command.attributes,
     )
     return new_run(event.run, started, draft.at, watcher=(run.id, event.key))[0]
 

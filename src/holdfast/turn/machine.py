@@ -198,6 +198,8 @@ class Machine(Writer):
             elif isinstance(event, e.CancelRequested):
                 grace = self._rules.settings.grace_until(at)
                 self._inputs.insert(0, msgspec.structs.replace(event, grace_until=grace))  # cancel wins every race
+            elif type(event) is e.UpdateReceived:
+                self._inputs.insert(rules.place_of_update(self._inputs), event)
             else:
                 self._inputs.append(event)
 

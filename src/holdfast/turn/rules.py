@@ -169,6 +169,12 @@ def after_refusal(refused: Sequence[e.AnyEvent], since: Sequence[e.AnyEvent]) ->
     return [*cancels, *refused, *(x for x in since if not isinstance(x, e.CancelRequested))]
 
 
+def place_of_update(inputs: Sequence[e.AnyEvent]) -> int:
+    """Where an update goes among the inputs of a turn: before outcomes, and after the messages that came earlier."""
+    kinds = (e.CancelRequested, e.SignalReceived, e.TopicReceived, e.MessageDropped)
+    return max((place + 1 for place, event in enumerate(inputs) if isinstance(event, kinds)), default=0)
+
+
 def pause_reason(error: Exception | None) -> e.PauseReason:
     """Why a run whose program cannot go on is paused; no error: because it seems to end its workers."""
     if error is None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
+import msgspec
+
 from holdfast.core import events as e
 from holdfast.core.fold import fold
 from holdfast.core.run import Run
@@ -19,6 +21,7 @@ from holdfast.ports.store import Store
 from holdfast.turn.commit import finish
 from holdfast.turn.draft import Draft
 from holdfast.turn.history import run_of_row
+from holdfast.turn.settlement import at_end
 
 TRIES = 5
 
@@ -62,11 +65,22 @@ async def impose(
         is_end = isinstance(outputs[-1], e.TERMINAL)
         draft = Draft(at, [], outputs) if is_end else Draft(at, outputs)
         park = Park(max(at, run.available_at or at)) if isinstance(outputs[-1], e.Resumed) else Park(None)
+        unread = await _unread_updates(store, row) if is_end else ()
         commit = finish(run, row.no, row.epoch, draft, inbox_seen=row.inbox_last, is_consuming=False, park=park)
+        if unread:
+            commit = msgspec.structs.replace(commit, answers=(*commit.answers, *at_end(run, unread)))
         verdict = sole_verdict(await store.commit([commit]))
         if isinstance(verdict, Committed):
             return True
     return False
+
+
+async def _unread_updates(store: Store, row: RunRow) -> list[str]:
+    """Updates that no worker will read any more. One that comes meanwhile makes the store refuse the end."""
+    if row.inbox_last <= row.inbox_read:
+        return []
+    messages = (await store.unread({row.no: row.inbox_read})).get(row.no, ())
+    return [message.id for message in messages if message.kind == "update"]
 
 
 async def _fold(store: Store, row: RunRow) -> Run:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from datetime import timedelta
 from typing import Any, Literal
 
 import msgspec
@@ -9,6 +11,7 @@ import msgspec
 from holdfast.authoring.handle import RunView
 from holdfast.authoring.script.channels import Signal, Topic
 from holdfast.authoring.script.place import place
+from holdfast.authoring.script.update import Update
 from holdfast.authoring.script.workflows import Call as WorkflowCall
 from holdfast.client.arguments import find_workflow, from_json
 from holdfast.client.audit import audited
@@ -16,13 +19,16 @@ from holdfast.client.client_run import ClientRun
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
 from holdfast.core.acceptance import refusal
-from holdfast.core.durations import Duration
+from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.plurals import counted
-from holdfast.errors import UnknownWorkflow
+from holdfast.errors import InvalidInput, UnknownWorkflow
 from holdfast.web.answers import json_response
 from holdfast.web.handler_call import Call
 from holdfast.web.queries import read_instant
 from holdfast.web.run_routes import run_json
+
+LONGEST_WAIT = timedelta(minutes=1)
+"""How long one request waits for an answer."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,6 +58,15 @@ class SignalBody(Body, frozen=True):
     name: str
     value: Any = None
     id: str | None = None
+
+
+class UpdateBody(Body, frozen=True):
+    """A question to one run. The same id asks once; after `timeout` ask again with the id."""
+
+    name: str
+    value: Any = None
+    id: str | None = None
+    timeout: str = "10s"
 
 
 class ApproveBody(Body, frozen=True):
@@ -142,6 +157,19 @@ async def signal(call: Call) -> dict[str, Any]:
     """`POST runs/{id}/signal`."""
     given = call.given(SignalBody)
     return await _send(call, given.name, given.value, given.id, "signal")
+
+
+async def update(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/update`."""
+    given = call.given(UpdateBody)
+    run = call.client.handle(await find_run(call.client, call.id))
+    chosen = given.id if given.id is not None else secrets.token_hex(12)
+    limit = parse_duration(given.timeout, what="timeout")
+    if limit > LONGEST_WAIT:
+        raise InvalidInput(f"timeout={given.timeout!r}: at most 1 m. Ask again with the same id to wait longer.")
+    audited(call.who.name, "update", call.id, given.name)
+    answer = await run.update(Update[Any, Any](given.name), given.value, id=chosen, timeout=limit)
+    return {"answer": answer, "id": chosen}
 
 
 async def approve(call: Call) -> dict[str, Any]:

@@ -125,6 +125,7 @@ def _problems(route: Route) -> dict[int, str]:
     if route.parameters or route.body is not None:
         found[404] = "There is no such thing."
     if route.body is not None:
+        found |= {504: "The run has not answered yet."} if route.path.endswith("/update") else {}
         found |= {409: "It is in the way of something.", 413: "Too large.", 415: "Not JSON."}
     return found
 

@@ -21,12 +21,18 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (errors.LimitNotFound, 404),
     (errors.Conflict, 409),
     (errors.RunFinished, 409),
+    (errors.UpdateRefused, 409),
+    (errors.UpdateTimeout, 504),
     (errors.NotAllowedHere, 409),
     (errors.PayloadTooLarge, 413),
     (errors.InvalidInput, 422),
     (errors.StoreUnavailable, 503),
 )
 """The first class that fits says the status; every other error of ours is a 500."""
+
+
+SAID = ("path", "run", "update", "id", "reason")
+"""What an error carries that its document says too."""
 
 
 class Problem(Exception):
@@ -51,7 +57,7 @@ def problem_of(error: Exception) -> Problem:
     for kind, status in STATUSES:
         if isinstance(error, kind):
             headers = {"Retry-After": "1"} if status == 503 else {}
-            more = {said: value for said in ("path", "run") if (value := getattr(error, said, ""))}
+            more = {said: value for said in SAID if (value := getattr(error, said, ""))}
             return Problem(status, name, str(error), headers=headers, **more)
     if isinstance(error, errors.HoldfastError):
         return Problem(500, name, str(error))

@@ -80,6 +80,7 @@ ROUTES: tuple[Route, ...] = (
     _act("runs", acts.start, "Start a run.", acts.StartBody, answer=("run", "outcome"), statuses=(200, 201)),
     _act("runs/bulk", bulk, "One act on many runs.", BulkBody, role="admin", answer=()),
     _act("runs/{id}/signal", acts.signal, "Send a signal.", acts.SignalBody, answer=("run", "awaited")),
+    _act("runs/{id}/update", acts.update, "Ask it, and wait for the answer.", acts.UpdateBody, answer=("answer", "id")),
     _act("runs/{id}/approve", acts.approve, "Decide.", acts.ApproveBody, answer=("run", "awaited")),
     _act("runs/{id}/cancel", acts.cancel, "Ask it to stop.", acts.ReasonBody, answer=("run", "remark")),
     _act("runs/{id}/kill", acts.kill, "End it at once.", acts.ReasonBody, role="admin", answer=("run", "remark")),

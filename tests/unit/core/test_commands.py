@@ -53,6 +53,11 @@ RECORDED: list[tuple[c.Command, e.Output]] = [
         e.MessageSent(key="a", to="other", kind="signal", name="go", value=raw("1")),
     ),
     (c.Expose(name="progress", value=b'"half"'), e.Exposed(name="progress", value=raw('"half"'))),
+    (
+        c.Answer(message="m", outcome="refused", value=b'"no"'),
+        e.Answered(message="m", outcome="refused", value=raw('"no"')),
+    ),
+    (c.SetAttributes(attributes={"a": "1", "b": None}), e.AttributesSet(attributes={"a": "1", "b": None})),
     (c.Patch(name="p"), e.Patched(name="p")),
     (c.Enter(key="Quoting:1", state="Quoting"), e.Entered(key="Quoting:1", state="Quoting")),
     (c.Keep(keys=("a", "b")), e.Kept(keys=("a", "b"))),

@@ -17,6 +17,7 @@ from holdfast.adapters.memory.overview import Looking
 from holdfast.adapters.memory.run_list import cursor, matches, place, position
 from holdfast.adapters.memory.streams import Streaming
 from holdfast.adapters.memory.transaction import watching
+from holdfast.adapters.memory.updates import Asked
 from holdfast.core.checksums import checked_shown
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
@@ -30,7 +31,7 @@ __all__ = ["MemoryStore"]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore(Leases, Looking, Limiting, Streaming):
+class MemoryStore(Leases, Looking, Limiting, Streaming, Asked):
     """A `ports.store.Store` in memory."""
 
     # -- journal -------------------------------------------------------------------------------------------------------

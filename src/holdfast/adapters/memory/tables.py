@@ -18,11 +18,13 @@ from holdfast.ports.limits import StoredLimit
 from holdfast.ports.parts import StoredParts, StoredSpan
 from holdfast.ports.runs import RunRow
 from holdfast.ports.schedules import StoredSchedule
+from holdfast.ports.updates import StoredAnswer
 
 __all__ = ["Adoption", "Blob", "Duty", "Letter", "LimitTables", "Registration", "Source", "Tables", "Watch"]
 
-Source: TypeAlias = tuple[Literal["row", "message", "value", "snapshot"], int | str]
-"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, its snapshot."""
+Source: TypeAlias = tuple[Literal["row", "message", "value", "answer", "snapshot"], int | str]
+"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, the
+answer to a message, its snapshot."""
 
 
 @dataclass(slots=True)
@@ -119,6 +121,7 @@ class Tables:
     watches: list[Watch] = field(default_factory=list[Watch])
     adoptions: dict[int, list[Adoption]] = field(default_factory=dict[int, list[Adoption]])
     exposed: dict[int, dict[str, StoredValue]] = field(default_factory=dict[int, dict[str, StoredValue]])
+    answers: dict[int, dict[str, StoredAnswer]] = field(default_factory=dict[int, dict[str, StoredAnswer]])
     snapshots: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
     blobs: dict[str, Blob] = field(default_factory=dict[str, Blob])
     marks: dict[str, int] = field(default_factory=dict[str, int])

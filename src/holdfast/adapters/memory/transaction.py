@@ -13,7 +13,8 @@ import msgspec
 
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.checksums import message_checksum, parts_checksum, shown_checksum
+from holdfast.core.checksums import answer_checksum, message_checksum, parts_checksum, shown_checksum
+from holdfast.core.mailbox import apply_attributes
 from holdfast.core.messages import ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
@@ -27,6 +28,7 @@ from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.parts import STREAMS, StoredParts, StoredSpan
 from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
+from holdfast.ports.updates import StoredAnswer, UpdateAnswer
 
 __all__ = ["Transaction", "watching"]
 
@@ -155,7 +157,8 @@ class Transaction:
         if run is None:
             return Missing()
         letters = self.tables.inbox[run.no]
-        if message.id in letters:
+        is_asked = bool(message.asks) and message.id in self.tables.answers.get(run.no, {})  # its message was dropped
+        if message.id in letters or is_asked:
             return Accepted(is_repeat=True)
         if run.status.is_terminal:
             return Ended(run.status)
@@ -164,8 +167,27 @@ class Transaction:
         self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
         self.keep_blobs(message.blobs)
         self.refer(run.no, ("message", no), message.references)
+        if message.asks:
+            self._put_answer(run, message.id, message.asks)
         self.hints[run.id] = None
         return Accepted()
+
+    def settle(self, run: RunRow, answers: Iterable[UpdateAnswer]) -> None:
+        """What became of questions to the run; who waits for one is told."""
+        for answer in answers:
+            known = self.tables.answers.get(run.no, {}).get(answer.message)
+            if known is None or not known.outcome:  # the first counts
+                asked = b"" if known is None else known.asked
+                self._put_answer(run, answer.message, asked, answer.outcome, answer.value, answer.blob)
+                self.refer(run.no, ("answer", answer.message), answer.references)
+            self.hints[run.id] = None
+
+    def _put_answer(
+        self, run: RunRow, message: str, asked: bytes, outcome: str = "", value: bytes = b"", blob: str = ""
+    ) -> None:
+        checksum = answer_checksum(run.id, message, outcome, value, blob)
+        stored = StoredAnswer(message, asked, outcome, value, blob, checksum)
+        self.tables.answers.setdefault(run.no, {})[message] = stored
 
     def _tell_sender(self, no: int, message: Message, refused: Ended | Missing) -> None:
         """Of a message of its own turn, whose row is written: a run that ended with it keeps that, and is not woken."""
@@ -251,6 +273,7 @@ class Transaction:
         self._show(commit)
         if commit.parts or commit.spans:
             self._stream(commit)
+        self.settle(run, commit.answers)
         if commit.is_terminal:
             self._end(run, row)
         after = self.tables.runs[run.no]  # what the turn brought may have woken it
@@ -277,6 +300,10 @@ class Transaction:
 
     def _show(self, commit: Commit) -> None:
         tables = self.tables
+        if commit.attributes:
+            attributes = dict(tables.runs[commit.no].attributes)
+            apply_attributes(attributes, commit.attributes)
+            self._change(commit.no, attributes=attributes)
         for exposure in commit.exposed:
             name, value, blob = exposure.name, exposure.value, exposure.blob
             stored = StoredValue(name, value, blob, shown_checksum(commit.row.run, name, value, blob))

@@ -126,7 +126,8 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
     for run in runs:
         rows += len(tables.rows.pop(run.no))
         del tables.runs[run.no], tables.numbers[run.id], tables.inbox[run.no]
-        for table in (tables.exposed, tables.adoptions, tables.snapshots, tables.keep, tables.streams, tables.spans):
+        kept = (tables.exposed, tables.answers, tables.adoptions, tables.snapshots, tables.keep)
+        for table in (*kept, tables.streams, tables.spans):
             table.pop(run.no, None)
         tables.watches = [watch for watch in tables.watches if watch.no != run.no]
         tables.uniques = {value: no for value, no in tables.uniques.items() if no != run.no}
@@ -182,6 +183,7 @@ def contents(tables: Tables, no: int) -> Contents | None:
         references=frozenset(tables.referred(no)),
         held={name: tables.blobs[name].names for name in tables.referred(no) if name in tables.blobs},
         snapshot=tables.snapshots.get(no),
+        answers=[answer for _, answer in sorted(tables.answers.get(no, {}).items())],
     )
 
 
@@ -195,6 +197,7 @@ def space(tables: Tables, largest: int) -> Space:
     letters = [letter for inbox in tables.inbox.values() for letter in inbox.values()]
     shown = [shown.value for values in tables.exposed.values() for shown in values.values()]
     flushed = [row for streams in tables.streams.values() for rows in streams.values() for row in rows]
+    answers = [answer.value for given in tables.answers.values() for answer in given.values()]
     blobs = tables.blobs.values()
     kinds: list[BlobKind] = sorted({blob.kind for blob in blobs})
     parts = (
@@ -203,6 +206,7 @@ def space(tables: Tables, largest: int) -> Space:
         Part("inbox", len(letters), sum(len(letter.body) for letter in letters)),
         Part("exposed", len(shown), sum(map(len, shown))),
         Part("streams", len(flushed), sum(len(row.packed) for row in flushed)),
+        Part("answers", len(answers), sum(map(len, answers))),
         Part("snapshots", len(tables.snapshots), sum(len(each.body) for each in tables.snapshots.values())),
         Part("blobs", len(blobs), sum(blob.size for blob in blobs)),
     )

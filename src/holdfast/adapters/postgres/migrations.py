@@ -49,7 +49,12 @@ def migrations() -> tuple[Migration, ...]:
         Migration(_texts("0001_pre_tables.sql")),
         Migration(_texts("0002_pre_tables.sql", "0002_pre_schedules.sql")),
         Migration(_texts("0003_pre_tables.sql")),
-        Migration((*_texts("0004_pre_limits.sql", "0004_pre_streams.sql"), *functions)),
+        Migration(
+            (
+                *_texts("0004_pre_limits.sql", "0004_pre_streams.sql", "0004_pre_tables.sql", "0004_pre_updates.sql"),
+                *functions,
+            )
+        ),
     )
 
 

@@ -34,6 +34,7 @@ from holdfast.adapters.postgres.read_batches import Gathered
 from holdfast.adapters.postgres.shared_transactions import Lending
 from holdfast.adapters.postgres.streams import Streaming
 from holdfast.adapters.postgres.turns import Turns
+from holdfast.adapters.postgres.updates import Asked
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import backlog_row, counted, run_row
 from holdfast.adapters.system.forked import belongs_to_this_process
@@ -105,7 +106,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(LeaseVerbs, Keeping, Looking, Limiting, Streaming, Lending):
+class PostgresStore(LeaseVerbs, Keeping, Looking, Limiting, Streaming, Asked, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(

@@ -41,6 +41,9 @@ SELECT keep, ready IS NOT NULL, is_adopted, (
         SELECT coalesce(jsonb_agg(jsonb_build_array(name, encode(value, 'base64'), blob,
             encode(checksum, 'base64')) ORDER BY name), '[]')::text
         FROM {s}.exposed AS x WHERE x.run = runs.no), (
+        SELECT coalesce(jsonb_agg(jsonb_build_array(message, encode(asked, 'base64'), outcome, encode(value, 'base64'),
+            blob, encode(checksum, 'base64')) ORDER BY message), '[]')::text
+        FROM {s}.answers AS q WHERE q.run = runs.no), (
         SELECT coalesce(jsonb_agg(jsonb_build_array(topic, w.key, since) ORDER BY w.no), '[]')::text
         FROM {s}.watchers AS w WHERE w.run = runs.no), (
         SELECT coalesce(jsonb_agg(jsonb_build_array(watcher, a.key, message)), '[]')::text
@@ -85,6 +88,7 @@ UNION ALL SELECT 'events', count(*), coalesce(sum(length(body)), 0)::bigint FROM
 UNION ALL SELECT 'inbox', count(*), coalesce(sum(length(body)), 0)::bigint FROM {s}.inbox
 UNION ALL SELECT 'exposed', count(*), coalesce(sum(length(value)), 0)::bigint FROM {s}.exposed
 UNION ALL SELECT 'streams', count(*), coalesce(sum(length(parts)), 0)::bigint FROM {s}.streams
+UNION ALL SELECT 'answers', count(*), coalesce(sum(length(value)), 0)::bigint FROM {s}.answers
 UNION ALL SELECT 'snapshots', count(*), coalesce(sum(length(body)), 0)::bigint FROM {s}.snapshots
 UNION ALL SELECT 'blobs', count(*), coalesce(sum(size), 0)::bigint FROM {s}.blobs
 """

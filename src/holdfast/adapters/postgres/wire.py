@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.adapters.postgres.streams import brought
 from holdfast.adapters.sql.rows import maybe_micros
-from holdfast.core.checksums import shown_checksum
+from holdfast.core.checksums import answer_checksum, shown_checksum
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.instants import span_micros
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key, with_status
@@ -23,6 +23,7 @@ from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit, Exposure
 from holdfast.ports.row import row_after
 from holdfast.ports.runs import NewRun
+from holdfast.ports.updates import UpdateAnswer
 
 Halves: TypeAlias = tuple[bytes, bytes, tuple[str, ...]]
 """An event around the place of its key, and the blobs it refers to."""
@@ -146,6 +147,8 @@ def message(sent: Message) -> dict[str, Any]:
         "checksum": sent.checksum,
     }
     _add_blobs(wire, sent.blobs, sent.references)
+    if sent.asks:
+        wire["asks"] = (sent.asks, answer_checksum(sent.run, sent.id, "", b"", ""))
     if sent.reply:
         before, _, after = with_status(sent.reply, "missing").partition(_MISSING)
         wire["reply"] = (before + _STATUS, after)  # the server fills in why
@@ -173,6 +176,10 @@ def besides(commit: Commit) -> dict[str, Any] | None:
         wire["exposed"] = [_shown(commit.row.run, one) for one in commit.exposed]
     if commit.parts or commit.spans:
         wire["streams"] = brought(commit)
+    if commit.attributes:
+        wire["attributes"] = commit.attributes
+    if commit.answers:
+        wire["answers"] = [answer(commit.row.run, one) for one in commit.answers]
     if commit.watch or commit.unwatch:
         wire["unwatch"] = [*commit.unwatch, *(key for _, key in commit.watch)]
         wire["watch"] = commit.watch
@@ -270,6 +277,13 @@ def _shown(run: str, shown: Exposure) -> tuple[Any, ...]:
     stored = (shown.name, shown.value, shown.blob)
     written = (*stored, shown_checksum(run, *stored))
     return (*written, shown.references) if shown.references else written
+
+
+def answer(run: str, given: UpdateAnswer) -> tuple[Any, ...]:
+    """Message, outcome, value, blob, checksum and, if there are any, references."""
+    said = (given.outcome, given.value, given.blob)
+    written = (given.message, *said, answer_checksum(run, given.message, *said))
+    return (*written, given.references) if given.references else written
 
 
 def _add_blobs(wire: dict[str, Any], many: Sequence[tuple[str, BlobData]], references: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from holdfast.errors import CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Stub, held_by, not_in_store
 from holdfast.ports.blobs import kind_of as brought_as
 
-Source: TypeAlias = tuple[Literal["row", "message", "value", "snapshot"], int, str]
+Source: TypeAlias = tuple[Literal["row", "message", "value", "answer", "snapshot"], int, str]
 """What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, its snapshot."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")

@@ -6,6 +6,7 @@ from holdfast.adapters.sql.rows import status_of
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.adapters.sqlite.updates import HAS_QUESTION, ask
 from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import undelivered_id, with_key, with_status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
@@ -20,6 +21,8 @@ def send(transaction: Transaction, message: Message) -> Delivery:
     no, word, last = target
     if transaction.row(sql.HAS_MESSAGE, (no, message.id)) is not None:
         return Accepted(is_repeat=True)
+    if message.asks and transaction.row(HAS_QUESTION, (no, message.id)) is not None:  # its message was dropped
+        return Accepted(is_repeat=True)
     status = status_of(word)
     if status.is_terminal:
         return Ended(status)
@@ -28,6 +31,8 @@ def send(transaction: Transaction, message: Message) -> Delivery:
     transaction.run(sql.WAKE, (last + 1, now, no))
     keep_blobs(transaction, message.blobs)
     refer(transaction, no, ("message", last + 1, ""), message.references)
+    if message.asks:
+        ask(transaction, message.run, no, message.id, message.asks)
     transaction.hint(message.run)
     return Accepted()
 

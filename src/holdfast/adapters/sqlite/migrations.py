@@ -322,7 +322,24 @@ CREATE TABLE stream_spans (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, LIMITS + _STREAMS)
+_ANSWERS = """
+-- Questions that were put to runs, each with what became of it: kept as long as the run, so that who asked finds it
+-- whatever happened since. `asked`: the hash of the question's value; an empty `outcome`: it is open.
+CREATE TABLE answers (
+    run INTEGER NOT NULL REFERENCES runs (no),
+    message TEXT NOT NULL,
+    asked BLOB NOT NULL,
+    outcome TEXT NOT NULL,
+    value BLOB NOT NULL,
+    blob TEXT NOT NULL,
+    checksum BLOB NOT NULL,
+    PRIMARY KEY (run, message)
+) STRICT, WITHOUT ROWID;
+"""
+
+_SEVENTH = LIMITS + _STREAMS + _ANSWERS
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
 
 

@@ -118,6 +118,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?,
 ON CONFLICT (id) DO NOTHING
 """
 INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"
+# set and drop: with the turn of the run, whose row is locked. Lock attributes.
+SET_ATTRIBUTE = INSERT_ATTRIBUTE + " ON CONFLICT (run, name) DO UPDATE SET value = excluded.value"
+DROP_ATTRIBUTE = "DELETE FROM attributes WHERE run = ? AND name = ?"
 
 RUN_ROWS = "SELECT * FROM run_rows"
 RUN_BY_ID = "SELECT * FROM run_rows WHERE id = ?"

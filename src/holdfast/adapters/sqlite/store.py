@@ -39,6 +39,7 @@ from holdfast.adapters.sqlite.starts import CreateRun
 from holdfast.adapters.sqlite.streams import Streaming
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.turns import commit_turn
+from holdfast.adapters.sqlite.updates import Asked
 from holdfast.adapters.sqlite.writer import Writer
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.adapters.system.forked import belongs_to_this_process
@@ -86,7 +87,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), chosen, max_connections, tell)
 
 
-class SqliteStore(Keeping, Looking, Limiting, Streaming):
+class SqliteStore(Keeping, Looking, Limiting, Streaming, Asked):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(

@@ -17,6 +17,7 @@ from holdfast.adapters.sqlite.creation import start_child, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send, tell_sender
 from holdfast.adapters.sqlite.streams import stream
 from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.adapters.sqlite.updates import settle
 from holdfast.core.checksums import shown_checksum
 from holdfast.core.turn import micros
 from holdfast.ports.inbox import Accepted
@@ -56,6 +57,10 @@ def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
         _show(transaction, commit)
     if commit.parts or commit.spans:
         stream(transaction, commit)
+    if commit.attributes:
+        _attribute(transaction, commit)
+    if commit.answers:
+        settle(transaction, commit.row.run, commit.no, commit.answers)
     return inbox_last
 
 
@@ -133,6 +138,14 @@ def _reach_out(transaction: Transaction, commit: Commit) -> int:
     for publication in commit.publications:
         publish(transaction, publication)
     return int(transaction.row(sql.FENCE, (commit.no,))[2])
+
+
+def _attribute(transaction: Transaction, commit: Commit) -> None:
+    for name, value in commit.attributes.items():
+        if value is None:
+            transaction.run(sql.DROP_ATTRIBUTE, (commit.no, name))
+        else:
+            transaction.run(sql.SET_ATTRIBUTE, (commit.no, name, value))
 
 
 def _show(transaction: Transaction, commit: Commit) -> None:

@@ -19,6 +19,7 @@ from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, segments_of
 from holdfast.ports.blobs import BlobData
 from holdfast.ports.contents import Contents, StoredMessage, StoredValue
+from holdfast.ports.updates import StoredAnswer
 from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -171,6 +172,7 @@ def contents(connection: apsw.Connection, run: int) -> Contents | None:
         references=frozenset(blob.hex() for (blob,) in fetch(connection, sql.REFERENCES_OF, (run,))),
         held={holder: frozenset(names) for holder, names in held.items()},
         snapshot=Snapshot(*snapshots[0]) if snapshots else None,
+        answers=[StoredAnswer(*row) for row in fetch(connection, sql.KEPT_ANSWERS, (run,))],
     )
 
 

@@ -39,6 +39,7 @@ KEPT_MESSAGES = """
 SELECT no, id, kind, body, coalesce(consumed_ordinal, 0), checksum FROM inbox WHERE run = ? ORDER BY no
 """
 KEPT_VALUES = "SELECT name, value, blob, checksum FROM exposed WHERE run = ? ORDER BY name"
+KEPT_ANSWERS = "SELECT message, asked, outcome, value, blob, checksum FROM answers WHERE run = ? ORDER BY message"
 KEPT_WATCHES = "SELECT topic, key, since FROM watchers WHERE run = ? ORDER BY rowid"
 KEPT_BLOBS = "SELECT holder, blob FROM blob_blobs WHERE holder IN (SELECT blob FROM run_blobs WHERE run = ?)"
 KEPT_ADOPTIONS = "SELECT watcher, key, message FROM adoptions WHERE run = ?"
@@ -131,6 +132,7 @@ REST_OF_TREE = (
     "DELETE FROM watchers WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM adoptions WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM exposed WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
+    "DELETE FROM answers WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM attributes WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM snapshots WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
     "DELETE FROM streams WHERE run IN (SELECT no FROM tree_runs WHERE root = ?)",
@@ -158,6 +160,7 @@ UNION ALL SELECT 'events', count(*), coalesce(sum(length(body)), 0) FROM events 
 UNION ALL SELECT 'inbox', count(*), coalesce(sum(length(body)), 0) FROM inbox
 UNION ALL SELECT 'exposed', count(*), coalesce(sum(length(value)), 0) FROM exposed
 UNION ALL SELECT 'streams', count(*), coalesce(sum(length(parts)), 0) FROM streams
+UNION ALL SELECT 'answers', count(*), coalesce(sum(length(value)), 0) FROM answers
 UNION ALL SELECT 'snapshots', count(*), coalesce(sum(length(body)), 0) FROM snapshots
 UNION ALL SELECT 'blobs', count(*), coalesce(sum(size), 0) FROM blobs
 """

@@ -1,4 +1,4 @@
-"""Which signals a workflow takes, and of which type: as its author declared them, or as its code names them.
+"""Which signals and updates a workflow takes, and of which type: as its author declared, or as its code names them.
 
 `@workflow(accepts=(approved,))` is the whole list, and any other name is refused where it is sent. Without it the
 signals that the body names are looked up, so that a value of the wrong type is still refused; a name that is not found
@@ -13,39 +13,64 @@ from typing import Any
 
 from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.functions import is_a
+from holdfast.authoring.script.update import AnyUpdate
 from holdfast.core.payload import Shape
+from holdfast.core.specs import UpdateSpec
 from holdfast.errors import DefinitionError
 
 DEEPEST = 5
 """Functions that a body calls, and that these call: how far signals are looked for."""
 
-Accepts = Channel[Any] | tuple[Channel[Any], ...]
+Accepted = Channel[Any] | AnyUpdate[Any, Any]
+Accepts = Accepted | tuple[Accepted, ...]
 
 
-def check_accepts(accepts: Accepts | None, what: str) -> tuple[Channel[Any], ...] | None:
-    """The declared signals as a tuple; None if there is no declaration."""
+def check_accepts(accepts: Accepts | None, what: str) -> tuple[Accepted, ...] | None:
+    """The declared signals and updates as a tuple; None if there is no declaration."""
     if accepts is None:
         return None
     declared = accepts if isinstance(accepts, tuple) else (accepts,)
     for one in declared:
-        if not is_a(one, Channel) or one.kind != "signal":
-            raise DefinitionError(f"{what}(accepts=…) takes signals such as Signal[bool]('approved'), got {one!r}")
+        if not (is_a(one, Channel) or is_a(one, AnyUpdate)) or one.kind == "topic":
+            raise DefinitionError(
+                f"{what}(accepts=…) takes signals and updates such as Signal[bool]('approved'), got {one!r}"
+            )
     for one in declared:
-        _: Shape[Any] = one.shape  # a signal without a type is refused here
+        _: Shape[Any] = one.shape  # one without a type is refused here
     names = [one.name for one in declared]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise DefinitionError(f"{what}(accepts=…) names signal {twice!r} twice: name each once")
+        raise DefinitionError(f"{what}(accepts=…) names {twice!r} twice: name each once")
     return declared
 
 
-def shapes_of(declared: tuple[Channel[Any], ...] | None, function: Callable[..., Any]) -> Mapping[str, Shape[Any]]:
+def updates_of(declared: tuple[Accepted, ...] | None, function: Callable[..., Any]) -> Mapping[str, UpdateSpec]:
+    """By name: the updates that were declared, else those that the function names."""
+    if declared is not None:
+        return {one.name: one.spec for one in declared if isinstance(one, AnyUpdate)}
+    found: dict[str, UpdateSpec] = {}
+    unsure: set[str] = set()
+    for one in _channels_in(function, set(), DEEPEST):
+        if not isinstance(one, AnyUpdate):
+            continue
+        try:
+            spec = one.spec
+        except DefinitionError:
+            continue
+        if spec.question.annotation != found.setdefault(one.name, spec).question.annotation:
+            unsure.add(one.name)
+    return {name: spec for name, spec in found.items() if name not in unsure}
+
+
+def shapes_of(declared: tuple[Accepted, ...] | None, function: Callable[..., Any]) -> Mapping[str, Shape[Any]]:
     """By name: the types of the signals that were declared, else of those that the function names."""
     if declared is not None:
-        return {one.name: one.shape for one in declared}
+        return {one.name: one.shape for one in declared if isinstance(one, Channel)}
     found: dict[str, Shape[Any]] = {}
     unsure: set[str] = set()
-    for signal in _signals_in(function, set(), DEEPEST):
+    for signal in _channels_in(function, set(), DEEPEST):
+        if not isinstance(signal, Channel):
+            continue
         try:
             shape = signal.shape
         except DefinitionError:
@@ -55,16 +80,16 @@ def shapes_of(declared: tuple[Channel[Any], ...] | None, function: Callable[...,
     return {name: shape for name, shape in found.items() if name not in unsure}
 
 
-def _signals_in(function: Any, seen: set[int], depth: int) -> Iterator[Channel[Any]]:
+def _channels_in(function: Any, seen: set[int], depth: int) -> Iterator[Accepted]:
     if not is_a(function, FunctionType) or id(function) in seen or depth == 0:
         return
     seen.add(id(function))
     for value in _values_named(function):
-        if is_a(value, Channel):
-            if value.kind == "signal":
+        if is_a(value, Channel) or is_a(value, AnyUpdate):
+            if value.kind != "topic":
                 yield value
         elif is_a(value, FunctionType) and value.__module__ == function.__module__:
-            yield from _signals_in(value, seen, depth - 1)
+            yield from _channels_in(value, seen, depth - 1)
 
 
 def _values_named(function: FunctionType) -> Iterator[Any]:

@@ -93,6 +93,11 @@ class SyncBody:
             raise request.error
         return request.value
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread may be running, or is about to be made."""
+        return self._thread is None or self._thread.is_alive()
+
     def is_left_behind(self) -> bool:
         """Whether the thread is still running although the program was closed; it is counted then."""
         thread = self._thread

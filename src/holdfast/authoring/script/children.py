@@ -13,6 +13,7 @@ from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.script_program import ScriptProgram
 from holdfast.authoring.script.stream import Sent
+from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.commands import Send
 from holdfast.core.durations import Duration, parse_duration
@@ -22,6 +23,8 @@ from holdfast.errors import NotAllowedHere, UsageError
 
 R = TypeVar("R")
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 def start(
@@ -32,12 +35,14 @@ def start(
     timeout: Duration | None = None,
     queue: str | None = None,
     on_cancel: Literal["leave", "cancel"] = "leave",
+    inherit_attributes: bool = False,
 ) -> Run[R]:
     """Starts a child run and continues. `await run.result()` waits for it, if you need to.
 
     - `id`: names the run. Default: derived from the parent's id and the key
     - `timeout`: limits the wait for its result, never the child; by default a year
     - `queue`: where it waits for a worker. Default: the parent's queue
+    - `inherit_attributes=True`: it begins with the attributes that this run has now; by default with none
     - `on_cancel="cancel"`: it is cancelled when its parent is cancelled or killed, fails or passes its deadline; by
       default it continues
     - `name`: the key. Default: the workflow's name
@@ -58,6 +63,7 @@ def start(
         queue=check_name(queue, "queue=") if queue is not None else "",
         awaited=timeout is not None,
         on_cancel="cancel" if on_cancel == "cancel" else "",
+        attributes=dict(program.attributes) if inherit_attributes else {},
     )
     if timeout is not None:
         child.timeout = parse_duration(timeout, what="timeout= of start()")
@@ -113,8 +119,16 @@ class ChildRun(Run[R]):
     async def view(self) -> RunView:
         self._refuse("view")
 
+    async def update(
+        self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None
+    ) -> A:
+        self._refuse("update")
+
     async def get(self, var: RunVar[T]) -> T | None:
         self._refuse("get")
+
+    def watch(self, var: RunVar[T]) -> AsyncIterator[T]:
+        self._refuse("watch")
 
     async def kill(self, reason: str = "") -> None:
         self._refuse("kill")

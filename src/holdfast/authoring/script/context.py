@@ -6,7 +6,7 @@ variable says it. Nothing else is global.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, cast
@@ -81,6 +81,7 @@ class StepScope(msgspec.Struct):
     no: int = 0  # of the run in its store, and the epoch it is held under
     epoch: int = 0
     outlet: Any = None  # once it has sent to a stream
+    attributes: Mapping[str, str] = {}
 
     @property
     def idempotency_key(self) -> str:

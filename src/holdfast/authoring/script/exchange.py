@@ -44,6 +44,7 @@ class Exchange:
         self.earlier: Earlier | None = Earlier(beginning) if beginning.memo else None
         self.exposed: dict[str, bytes] = {}
         self.sent: dict[str, tuple[int, int]] = {}  # parts and bytes sent to each stream in this turn
+        self.attributes: dict[str, str] = dict(beginning.attributes)
         self.continuing: c.ContinueAs | None = None
         self.cancel: e.CancelRequested | None = None
         self.past_deadline: bool = False

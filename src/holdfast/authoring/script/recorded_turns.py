@@ -40,7 +40,7 @@ _IGNORED = frozenset(
     )
 )
 _ADMINISTRATIVE = (e.Claimed, e.Released, e.Paused, e.Resumed)
-_CORRECTION = frozenset((e.Paused, e.MessageDropped, e.SignalReceived))
+_CORRECTION = frozenset((e.Paused, e.MessageDropped, e.SignalReceived, e.UpdateReceived))
 """What an operator writes about the messages of a paused run. A turn that takes messages in and pauses is released."""
 
 _ABOUT_THE_RUN = frozenset(_ADMINISTRATIVE) | _CORRECTION
@@ -251,6 +251,10 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
             return type(event) is e.Exposed and event.name == command.name
         case c.Emit():
             return type(event) is e.Streamed and event.name == command.name
+        case c.Answer():
+            return type(event) is e.Answered and (event.message, event.outcome) == (command.message, command.outcome)
+        case c.SetAttributes():
+            return type(event) is e.AttributesSet and event.attributes == command.attributes
         case c.Patch():
             return type(event) is e.Patched and event.name == command.name
         case c.Enter():

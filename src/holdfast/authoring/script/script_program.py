@@ -30,8 +30,9 @@ from holdfast.authoring.script.recorded_turns import (
     is_administrative,
     is_kept_at_end,
 )
+from holdfast.authoring.script.served import Served
 from holdfast.authoring.script.started import StartedChildren
-from holdfast.authoring.script.verdicts import ending
+from holdfast.authoring.script.verdicts import ending, objection_of
 from holdfast.authoring.script.waits import Waits
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -49,6 +50,7 @@ class ScriptProgram(Exchange):
         self._receipts: Receipts | None = None
         self._waits: Waits | None = None
         self._children: StartedChildren | None = None
+        self._served: Served | None = None
         self._main: asyncio.Task[Any] | None = None
         self._sync_body: SyncBody | None = None
 
@@ -108,8 +110,20 @@ class ScriptProgram(Exchange):
             return None
         if (self._waits is not None and self._waits.is_any_open) or (self._children and self._children.is_any_open):
             return None
+        if self._served is not None and self._served.is_any:
+            return None
         places = [source_of(task) for task in reversed(self.loop.unfinished_tasks())]
         return next((place for place in places if place is not None), self.spec.where)
+
+    def objection(self, event: e.UpdateReceived) -> str | None:
+        """Why a question is refused before it reaches the body; None if it is not. It changes nothing."""
+        known = self.spec.updates().get(event.name)
+        served, own_check = (None, None) if self._served is None else self._served.check_of(event.name)
+        shape = served or (known.question if known is not None else None)
+        if shape is None:
+            return f"workflow {self.spec.label} does not take update {event.name!r}" if self.spec.is_closed else None
+        checks = [one for one in (known.check if known is not None else None, own_check) if one is not None]
+        return objection_of(shape, checks, event)
 
     def close(self) -> bool:
         """Ends the program without effects. False if the author's code refused to end."""
@@ -117,7 +131,10 @@ class ScriptProgram(Exchange):
         has_ended = self.loop.unwind(self._pending, Unwinding)
         self.announced.clear()
         _begun.discard(self)
-        return has_ended and (self._sync_body is None or not self._sync_body.is_left_behind())
+        bodies = [] if self._sync_body is None else [self._sync_body]
+        bodies += [] if self._served is None else self._served.bodies
+        left_behind = [body for body in bodies if body.is_left_behind()]  # each is counted
+        return has_ended and not left_behind
 
     def _pending(self) -> list[asyncio.Future[Any]]:
         """Every future of its own that code may wait for."""
@@ -142,6 +159,13 @@ class ScriptProgram(Exchange):
         if self._receipts is None:
             self._receipts, self.is_plain = Receipts(self), False
         return self._receipts
+
+    @property
+    def served(self) -> Served:
+        """Updates that handlers answer."""
+        if self._served is None:
+            self._served = Served(self, self.waits)
+        return self._served
 
     @property
     def children(self) -> StartedChildren:
@@ -174,7 +198,9 @@ class ScriptProgram(Exchange):
         main = self._main
         if main is None or not main.done() or not _has_returned(main):
             return []
-        return [str(getattr(task.get_coro(), "__qualname__", task)) for task in self.loop.unfinished_tasks()]
+        served = [] if self._served is None else self._served.tasks
+        tasks = [task for task in self.loop.unfinished_tasks() if task not in served]
+        return [str(getattr(task.get_coro(), "__qualname__", task)) for task in tasks]
 
     # -- delivering ----------------------------------------------------------------------------------------------------
 
@@ -238,7 +264,8 @@ class ScriptProgram(Exchange):
                 if due is not None and type(coming) is e.TimerFired and self.timers.due_at(coming.key) == due:
                     return
             case e.SignalReceived():
-                self.waits.signal(event)
+                if not (self._served and isinstance(event, e.UpdateReceived) and self._served.serves(event)):
+                    self.waits.signal(event)
             case e.TopicReceived():
                 self.waits.topic(event)
             case e.MessageDropped():

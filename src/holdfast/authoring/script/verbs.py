@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
 from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -17,10 +17,12 @@ from holdfast.authoring.script.context import StepScope, find_program, require_p
 from holdfast.authoring.script.exits import ContinueRun
 from holdfast.authoring.script.place import Place, place
 from holdfast.authoring.script.workflows import Call
-from holdfast.core.commands import ContinueAs
+from holdfast.core.attributes import changed_attributes, check_mapping
+from holdfast.core.commands import ContinueAs, SetAttributes
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name
 from holdfast.core.instants import instant_after, kept_instant
+from holdfast.core.mailbox import apply_attributes
 from holdfast.core.payload import Shape
 from holdfast.core.references import BlobRef, ReferringBytes, references_in
 from holdfast.errors import InvalidDuration, InvalidInput, NotAllowedHere, NotInRun
@@ -121,7 +123,8 @@ def continue_as(call: Call[Any]) -> NoReturn:
 
 class Current(msgspec.Struct, frozen=True):
     """Where the code is running. In a workflow `key` is empty and `attempt` counts passes. In a step, `is_cancelled`
-    says whether the body should stop: its time is up, or the run has ended or continues without it."""
+    says whether the body should stop: its time is up, or the run has ended or continues without it. `attributes` are
+    those of the run; in a step, as they were when its attempt began."""
 
     run_id: str
     workflow: str
@@ -133,6 +136,7 @@ class Current(msgspec.Struct, frozen=True):
     idempotency_key: str = ""
     progress: Any = None
     is_cancelled: bool = False
+    attributes: Mapping[str, str] = {}
 
 
 def current() -> Current:
@@ -144,7 +148,8 @@ def current() -> Current:
     if program is None:
         raise NotInRun("current() works in a workflow or in a step of a run; here there is none")
     begin, spec = program.beginning, program.spec
-    return Current(begin.run, spec.name, spec.version, begin.created_at, begin.number)
+    attributes = dict(program.attributes)
+    return Current(begin.run, spec.name, spec.version, begin.created_at, begin.number, attributes=attributes)
 
 
 def current_of(scope: StepScope) -> Current:
@@ -160,7 +165,22 @@ def current_of(scope: StepScope) -> Current:
         scope.idempotency_key,
         scope.progress,
         scope.is_cancelled,
+        scope.attributes,
     )
+
+
+def set_attributes(attributes: Mapping[str, str | None] | None = None, /, **named: str | None) -> None:
+    """Changes what this run is found by, durable with this turn: `set_attributes(approver="bob")`. None removes one; a
+    mapping takes names such as `"tenant-id"`. `app.runs(attributes=…)` finds it."""
+    program = require_program(
+        "set_attributes()",
+        in_step="Return the value, and set it in the workflow.",
+        outside="Use: app.start(…, attributes=…).",
+    )
+    changed = changed_attributes({**(check_mapping(attributes) if attributes is not None else {}), **named})
+    if changed:
+        apply_attributes(program.attributes, changed)
+        program.ask(SetAttributes(attributes=changed))
 
 
 async def put_blob(value: Any) -> BlobRef:

@@ -11,9 +11,10 @@ from holdfast.authoring.script.exits import ContinueRun
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure, from_exception, rebuild
+from holdfast.core.payload import Shape
 from holdfast.core.plurals import counted
 from holdfast.core.retry import Retry
-from holdfast.core.specs import StepSpec, WorkflowSpec
+from holdfast.core.specs import Check, StepSpec, WorkflowSpec
 from holdfast.core.step import LIMITED, UNKNOWN
 from holdfast.errors import (
     CompensationFailed,
@@ -21,6 +22,7 @@ from holdfast.errors import (
     HoldfastError,
     LimitReached,
     NotAwaited,
+    NotDecodable,
     OutcomeUnknown,
     Permanent,
     RunCancelled,
@@ -79,6 +81,22 @@ def run_error(ended: e.ChildEnded, spec: WorkflowSpec) -> BaseException:
         message=failure.message,
         traceback=failure.traceback,
     )
+
+
+def objection_of(shape: Shape[Any], checks: Sequence[Check], event: e.UpdateReceived) -> str | None:
+    """Why a question does not fit, or what the first check that refuses it says. An error of a check refuses too."""
+    try:
+        value = shape.decode(event.value)
+    except NotDecodable as error:
+        return f"its value does not fit: {error}"
+    for check in checks:
+        try:
+            why = check(value)
+        except Exception as error:  # noqa: BLE001 the author's code
+            why = f"{type(error).__name__}: {error}"
+        if why is not None:
+            return str(why)
+    return None
 
 
 def ending(program: Exchange, main: asyncio.Task[Any], unawaited: Sequence[DurableCall[Any]]) -> c.Command:

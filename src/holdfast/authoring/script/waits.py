@@ -1,13 +1,13 @@
-"""What a program waits for besides steps and children: sleeps, signals and topics.
+"""What a program waits for besides steps and children: sleeps, signals, topics and updates.
 
-Signals that are not yet waited for are kept in the order they came; a wait takes the oldest of its name, and of several
-waits the one that was asked for first is served first.
+Signals and updates that are not yet waited for are kept in the order they came; a wait takes the oldest of its name,
+and of several waits the one that was asked for first is served first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -52,11 +52,11 @@ class Waits:
         memo = program.memo(key)
         if memo is not None and isinstance(memo.settled, e.TimerFired):
             return TIMED_OUT
-        known = _message_of(memo, call)
+        known = _message_of(memo)
         if known is not None:
-            value = program.read(call.shape, known)
+            value = self._read(call, known)
             return WAITING if value is UNREADABLE else value
-        signal = self._take_buffered(call) if call.kind == "signal" else None
+        signal = self._take_buffered(call) if call.kind != "topic" else None
         if signal is not None:
             value = self._read(call, signal)
             return WAITING if value is UNREADABLE else value
@@ -64,7 +64,7 @@ class Waits:
         if memo is not None and memo.settled is None and isinstance(memo.opened, e.WaitStarted):
             until = memo.opened.until
         else:
-            kind = cast("Literal['signal', 'topic']", call.kind)
+            kind = cast("e.MessageKind", call.kind)
             asked = c.AwaitMessage(key=key, name=call.name, kind=kind, until=until)
             recorded = program.ask(asked, call.place)
             if isinstance(recorded, e.WaitStarted):
@@ -101,11 +101,21 @@ class Waits:
     def signal(self, event: e.SignalReceived) -> None:
         """Gives a signal to the wait that was asked for first, or keeps it."""
         for key, call in self._open.items():
-            if call.kind == "signal" and call.name == event.name:
+            if _is_for(call, event):
                 self._program.ask(c.EndWait(key=key, message=event.message))
                 self._give(key, call, event)
                 return
         self.buffer(event)
+
+    def awaits_update(self, name: str) -> bool:
+        """Whether a wait takes the next update of that name."""
+        return any(call.kind == "update" and call.name == name for call in self._open.values())
+
+    def take_updates(self, name: str) -> list[e.UpdateReceived]:
+        """Those of that name that no wait has taken, in their order: from now on they are a handler's."""
+        taken = [event for event in self._buffered if isinstance(event, e.UpdateReceived) and event.name == name]
+        self._buffered = [event for event in self._buffered if event not in taken]
+        return taken
 
     def topic(self, event: e.TopicReceived) -> None:
         """Gives a publication to its wait."""
@@ -138,11 +148,12 @@ class Waits:
         """The value of a message that is taken now; if it does not fit, the program stops, and says what helps."""
         data = _content(call, event) if isinstance(event, e.SignalReceived) else event.value
         advice = "" if self._program.is_replaying else _advice(self._program.beginning.run, call, event)
-        return self._program.read(call.shape, data, advice)
+        value = self._program.read(call.shape, data, advice)
+        return (event, value) if call.kind == "update" and value is not UNREADABLE else value
 
     def _take_buffered(self, call: WaitCall) -> e.SignalReceived | None:
         for index, signal in enumerate(self._buffered):
-            if signal.name == call.name:
+            if _is_for(call, signal):
                 del self._buffered[index]
                 self._program.ask(c.EndWait(key=call.key, message=signal.message), call.place)
                 return signal
@@ -152,6 +163,11 @@ class Waits:
         future = self._futures.pop(key, None)
         if future is not None and not future.done():
             future.set_result(value)
+
+
+def _is_for(call: WaitCall, event: e.SignalReceived) -> bool:
+    kind = "update" if isinstance(event, e.UpdateReceived) else "signal"
+    return call.kind == kind and call.name == event.name
 
 
 def _content(call: WaitCall, signal: e.SignalReceived) -> msgspec.Raw:
@@ -173,10 +189,10 @@ def _advice(run: str, call: WaitCall, event: e.SignalReceived | e.TopicReceived)
     )
 
 
-def _message_of(memo: Memo | None, call: WaitCall) -> msgspec.Raw | None:
+def _message_of(memo: Memo | None) -> e.SignalReceived | e.TopicReceived | None:
     """What an earlier pass took under that key. A wait that was given up is waited for again."""
     if memo is None:
         return None
     if memo.message is not None:
-        return _content(call, memo.message)
-    return memo.settled.value if isinstance(memo.settled, e.TopicReceived) else None
+        return memo.message
+    return memo.settled if isinstance(memo.settled, e.TopicReceived) else None

@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.authoring.script.accepted import Accepts, check_accepts, shapes_of
+from holdfast.authoring.script.accepted import Accepts, check_accepts, shapes_of, updates_of
 from holdfast.authoring.script.bridge import block_on
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.context import find_program, running_step
@@ -182,6 +182,7 @@ class AnyWorkflow(Generic[P, R]):
             is_remote=self._is_remote,
             keep=self._keep,
             accepts=functools.partial(shapes_of, self._accepts, self.function),
+            updates=functools.partial(updates_of, self._accepts, self.function),
             is_closed=self._accepts is not None,
             step_limit=self._step_limit,
         )
@@ -257,8 +258,8 @@ def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> A
     - `deadline`: fails a run that takes longer, counted from its start
     - `retry`: restarts the body after an error outside steps; completed steps are kept. Default: no retry
     - `raises`: exceptions that `result()` and a parent get as themselves
-    - `accepts`: the signals it takes, such as `(approved,)`: another name, or a value of another type, is refused where
-      it is sent. Default: any name; types are checked for signals that the body names
+    - `accepts`: the signals and updates it takes, such as `(approved,)`: another name, or a value of another type, is
+      refused where it is sent. Default: any name; types are checked for those that the body names
     - `step_limit`: how many attempts of steps, waits and children a run may ask for; None: no limit. Default: the app's
     - `keep`: how long ended runs are kept. Default: the app's
     - `name`: the name in the journal. Default: the function's

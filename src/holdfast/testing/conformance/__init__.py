@@ -25,8 +25,7 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 MODULES = (
     "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases limits machine_logs "
     "overview ownership parking receipts references runs schedules shares snapshots streams suite suspects "
-    "transactions trees "
-    "turn_rows turn_table uniques upkeep world"
+    "transactions trees turn_rows turn_table uniques updates upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -61,6 +60,7 @@ from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa:
 from holdfast.testing.conformance.trees import TreesSuite  # noqa: E402
 from holdfast.testing.conformance.turn_rows import TurnRowsSuite  # noqa: E402
 from holdfast.testing.conformance.uniques import UniquesSuite  # noqa: E402
+from holdfast.testing.conformance.updates import UpdatesSuite  # noqa: E402
 from holdfast.testing.conformance.upkeep import UpkeepSuite  # noqa: E402
 from holdfast.testing.conformance.world import World  # noqa: E402
 
@@ -97,6 +97,7 @@ __all__ = [
     "TreesSuite",
     "TurnRowsSuite",
     "UniquesSuite",
+    "UpdatesSuite",
     "UpkeepSuite",
     "VirtualClock",
     "World",
@@ -117,6 +118,7 @@ class StoreSuite(
     StreamsSuite,
     OverviewSuite,
     InboxSuite,
+    UpdatesSuite,
     ReceiptsSuite,
     ChecksumsSuite,
     ClaimSuite,

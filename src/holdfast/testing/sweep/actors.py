@@ -349,6 +349,9 @@ class _WatchedProgram:
     def has_begun(self) -> bool:
         return self._inner.has_begun
 
+    def objection(self, event: e.UpdateReceived) -> str | None:
+        return self._inner.objection(event)
+
     def activate(self, at: datetime, inputs: Sequence[e.Input]) -> list[c.Command]:
         with self._watch:
             commands = self._inner.activate(at, inputs)

@@ -50,10 +50,10 @@ def crash_sweep(
     afterwards: of globals, closures and faked resources that bodies of steps name. What workflow code keeps in memory
     is lost with its worker.
 
-    `signals`: what is sent after the start, in order; a duration between them lets time pass. `fakes`: as `sim.use`.
-    `app`: as `Sim(app)`. `pairs`: also two disturbances in one run, all pairs or that many. `only`: one point, as the
-    report prints it. `ignore`: objects whose content is not compared, such as a counter of calls. `within`: how long
-    the run may take. `processes`: how many processes, with different hash seeds, replay the journal.
+    `signals`: what is sent after the start, updates too, in order; a duration between them lets time pass. `fakes`: as
+    `sim.use`. `app`: as `Sim(app)`. `pairs`: also two disturbances in one run, all pairs or that many. `only`: one
+    point, as the report prints it. `ignore`: objects whose content is not compared, such as a counter of calls.
+    `within`: how long the run may take. `processes`: how many processes, with different hash seeds, replay the journal.
 
     Ask the report with `assert_ok()`. Works in plain and in `async def` tests.
     """

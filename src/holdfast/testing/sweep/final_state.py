@@ -16,6 +16,7 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.client.stream_reader import state_of
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.core.mailbox import apply_attributes
 from holdfast.core.step import UNKNOWN
 from holdfast.core.turn import Row, decode_row
 from holdfast.ports.parts import unpack
@@ -86,6 +87,7 @@ def _end(found: Ending, events: Sequence[e.AnyEvent]) -> None:
 def _facts(events: Sequence[e.AnyEvent]) -> Iterable[str]:
     asked: dict[str, e.StepScheduled] = {}
     shown: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for event in events:
         match event:
             case e.StepScheduled():
@@ -102,6 +104,10 @@ def _facts(events: Sequence[e.AnyEvent]) -> Iterable[str]:
                 yield f"{event.kind} {event.name} {_payload(event)}"
             case e.Exposed():
                 shown[event.name] = _payload(event)
+            case e.Answered():
+                yield f"update {event.message} {event.outcome}: {_payload(event)}"
+            case e.AttributesSet():
+                apply_attributes(attributes, event.attributes)
             case e.Completed():
                 yield f"completed with {_payload(event)}"
             case e.Failed():
@@ -112,6 +118,8 @@ def _facts(events: Sequence[e.AnyEvent]) -> Iterable[str]:
                 pass
     for name, value in shown.items():
         yield f"shows {name} = {value}"
+    for name, value in attributes.items():
+        yield f"is found by {name} = {value}"
 
 
 def failure_text(failure: Failure) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -11,9 +12,11 @@ from holdfast import sync
 from holdfast.app import App
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel, Topic
+from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.workflows import Call
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.status import Status
+from holdfast.errors import RunFinished, UpdateRefused, UpdateTimeout
 from holdfast.testing.fake import Fake
 from holdfast.testing.sim import BEGINNING, at_once
 from holdfast.testing.sweep.actors import Actor
@@ -26,8 +29,8 @@ from holdfast.testing.sweep.stage import Killed, Stage
 ROOT = "sweep"
 """The id of the run."""
 
-Sent: TypeAlias = tuple[Channel[Any], Any] | Duration
-"""A signal or publication to send, or a time to let pass before the next."""
+Sent: TypeAlias = tuple[Channel[Any] | AnyUpdate[Any, Any], Any] | Duration
+"""A signal, publication or update to send, or a time to let pass before the next."""
 
 
 @dataclass(slots=True)
@@ -111,7 +114,10 @@ class Performance:
             elif number not in self._sent and not run.status().is_terminal:
                 channel, value = item
                 self._sent.add(number)
-                if isinstance(channel, Topic):
+                if isinstance(channel, AnyUpdate):
+                    with suppress(UpdateTimeout, UpdateRefused, RunFinished):  # the journal says what became of it
+                        run.update(channel, value, id=f"update-{number}")
+                elif isinstance(channel, Topic):
                     actor.publish(channel, value, id=f"message-{number}")
                 else:
                     run.signal(channel, value, id=f"signal-{number}")

@@ -358,6 +358,18 @@ BEGIN
     IF extra ? 'streams' THEN
         PERFORM _stream(turn_no, extra #> '{streams,parts}', extra #> '{streams,spans}');
     END IF;
+    IF extra ? 'attributes' THEN
+        DELETE FROM attributes WHERE run = turn_no
+            AND name IN (SELECT a.name FROM jsonb_each(extra -> 'attributes') AS a(name, value) WHERE value = 'null');
+        INSERT INTO attributes (run, name, value)
+        SELECT turn_no, a.name, a.value FROM jsonb_each_text(extra -> 'attributes') AS a(name, value)
+        WHERE a.value IS NOT NULL
+        ON CONFLICT (run, name) DO UPDATE SET value = excluded.value;
+    END IF;
+    IF extra ? 'answers' THEN
+        PERFORM _put_answers(turn_no, extra -> 'answers');
+        hints := hints || (SELECT id FROM runs WHERE no = turn_no);
+    END IF;
     IF extra ? 'unwatch' THEN  -- the keys of new waits are among them
         DELETE FROM watchers WHERE run = turn_no
             AND key IN (SELECT * FROM jsonb_array_elements_text(extra -> 'unwatch'));
@@ -773,9 +785,16 @@ BEGIN
     PERFORM _lock_for('{}', NULL, jsonb_build_array(jsonb_build_object('messages', messages)));
     moment := _now(given);
     FOR one IN SELECT * FROM jsonb_array_elements(messages) LOOP
+        IF one ? 'asks' AND _is_asked(one ->> 'run', one ->> 'id') THEN
+            answers := answers || 'repeat'::text;
+            CONTINUE;
+        END IF;
         answers := answers || _deliver(
             moment, one ->> 'run', one ->> 'id', one ->> 'kind', decode(one ->> 'body', 'base64'),
             decode(one ->> 'checksum', 'base64'), one -> 'blobs', one -> 'names');
+        IF one ? 'asks' AND answers[cardinality(answers)] = 'accepted' THEN
+            PERFORM _put_question(one ->> 'run', one ->> 'id', one -> 'asks');
+        END IF;
     END LOOP;
     RETURN answers;
 END

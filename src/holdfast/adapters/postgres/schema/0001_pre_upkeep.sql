@@ -143,6 +143,7 @@ BEGIN
     DELETE FROM watchers WHERE run = ANY (nos);
     DELETE FROM adoptions WHERE run = ANY (nos);
     DELETE FROM exposed WHERE run = ANY (nos);
+    DELETE FROM answers WHERE run = ANY (nos);
     DELETE FROM attributes WHERE run = ANY (nos);
     DELETE FROM snapshots WHERE run = ANY (nos);
     DELETE FROM streams WHERE run = ANY (nos);

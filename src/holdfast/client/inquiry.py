@@ -1,0 +1,190 @@
+"""Asking a run: the question goes into its inbox, and what became of it is read from the store.
+
+The id is the question's: whoever asks again with it, from any process and however much later, gets the one answer. An
+answer is waited for by hint, and the poll is the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from hashlib import sha256
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.authoring.script.context import find_program
+from holdfast.authoring.script.update import AnyUpdate
+from holdfast.client.access import Access
+from holdfast.core import events as e
+from holdfast.core.acceptance import update_refusal
+from holdfast.core.commands import carry
+from holdfast.core.durations import Duration, format_duration, parse_duration
+from holdfast.core.ids import check_id
+from holdfast.core.specs import WorkflowSpec
+from holdfast.core.trace import trace_now
+from holdfast.errors import (
+    Conflict,
+    InvalidInput,
+    NotAllowedHere,
+    RunFinished,
+    RunNotFound,
+    UpdateRefused,
+    UpdateTimeout,
+    UpdateUnanswered,
+)
+from holdfast.ports.inbox import Accepted, Ended, Message, Missing, message
+from holdfast.ports.runs import RunRow
+from holdfast.ports.updates import Question, UpdateAnswer
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class Inquiry:
+    """One question to one run."""
+
+    def __init__(self, client: Access, run: str, spec: WorkflowSpec | None, name: str, id: str) -> None:
+        self._client = client
+        self._run = run
+        self._spec = spec
+        self._name = name
+        self._id = id
+
+    async def put(self, data: bytes) -> Question | None:
+        """Asks; what is known of it already if it was asked before, which must have been with the same value."""
+        store = self._client.store
+        sent = self._message(data)
+        match await store.send(sent):
+            case Accepted(is_repeat=False):
+                return None
+            case Accepted():
+                return await self._asked_before(sent.asks)
+            case Ended(status=status):
+                raise RunFinished(
+                    f"run {self._run} has {status.value}: it takes no update {self._name} any more",
+                    run_id=self._run,
+                    status=status.value,
+                )
+            case Missing():
+                raise RunNotFound(f"no run {self._run!r} in {store.url}: update {self._name} was not asked")
+
+    def _message(self, data: bytes) -> Message:
+        blobs: dict[str, bytes] = {}
+        raw, blob, refs = carry(data, blobs)
+        event = e.UpdateReceived(
+            message=self._id,
+            name=self._name,
+            sender=self._client.actor,
+            value=raw,
+            blob=blob,
+            refs=refs,
+            trace=trace_now(self._client.current_trace),
+        )
+        asks = sha256(self._name.encode() + b"\0" + data).digest()
+        return message(self._run, self._id, "update", event, blobs=tuple(blobs.items()), asks=asks)
+
+    async def _asked_before(self, asks: bytes) -> Question:
+        found = await self._client.store.question(self._run, self._id)
+        if found is None:
+            raise Conflict(
+                f"run {self._run}: id {self._id!r} is that of another message, so update {self._name} was not asked. "
+                "Use a different id."
+            )
+        if found.asked and found.asked != asks:
+            raise Conflict(
+                f"run {self._run}: id {self._id!r} asked something different, so update {self._name} was not asked. "
+                "The same id is the same question: use a different id for a different value."
+            )
+        return found
+
+    async def check(self, data: bytes) -> None:
+        """Refuses a question that the run would not take. The definition of the handle is asked first; the run may be
+        of another by now, so its row has the last word."""
+        if self._spec is None or update_refusal(self._spec, self._name, data) is None:
+            return
+        spec = self._client.spec_of(await self._row())
+        why = update_refusal(spec, self._name, data) if spec is not None else None
+        if why is not None:
+            raise InvalidInput(f"run {self._run}: {why} Nothing was asked.")
+
+    async def _row(self) -> RunRow:
+        row = await self._client.store.get(self._run)
+        if row is None:
+            raise RunNotFound(f"no run {self._run!r} in {self._client.store.url}")
+        return row
+
+    async def outcome(self, known: Question | None, timeout: Duration | None) -> UpdateAnswer:
+        """Waits until the question is settled."""
+        if known is not None and known.answer is not None:
+            return known.answer
+        loop = asyncio.get_running_loop()
+        limit = None if timeout is None else parse_duration(timeout, what="timeout")
+        until = None if limit is None else loop.time() + limit.total_seconds()
+        store = self._client.store
+        async with self._client.waiting.listen(self._run, every=True) as news:
+            while True:
+                row = await self._row()
+                found = await store.question(self._run, self._id)
+                if found is not None and found.answer is not None:
+                    return found.answer
+                if row.status.is_terminal:
+                    raise self._unanswered(f"the run {row.status.value} before it answered")
+                left = None if until is None else until - loop.time()
+                if left is not None and limit is not None and left <= 0:
+                    raise await self._late(row, format_duration(limit))
+                await news.next(left)
+
+    async def _late(self, row: RunRow, limit: str) -> UpdateTimeout:
+        workers = await self._client.store.workers()
+        label = f"{row.workflow} (version {row.version})" if row.version else row.workflow
+        definition = (row.workflow, row.version)
+        is_served = any(worker.is_live and definition in worker.definitions for worker in workers)
+        why = "" if is_served else f" No live worker serves {label}."
+        text = (
+            f"run {self._run} did not answer update {self._name} within {limit}.{why} The question stays asked: ask "
+            f"again with id={self._id!r} to get the answer."
+        )
+        return UpdateTimeout(text, run_id=self._run, update=self._name, id=self._id)
+
+    def _unanswered(self, why: str) -> UpdateUnanswered:
+        return UpdateUnanswered(why, run_id=self._run, update=self._name, id=self._id)
+
+    async def value(self, answer: UpdateAnswer) -> bytes:
+        """The answer as JSON, or the error that it is."""
+        data = await self._client.store.get_blob(answer.blob) if answer.blob else answer.value
+        if answer.outcome == "answered":
+            return data
+        why = str(msgspec.json.decode(data))
+        if answer.outcome == "refused":
+            raise UpdateRefused(why, run_id=self._run, update=self._name, id=self._id)
+        raise self._unanswered(why)
+
+
+async def ask(
+    client: Access,
+    run: str,
+    spec: WorkflowSpec | None,
+    update: AnyUpdate[Q, A],
+    value: Q,
+    id: str | None,
+    timeout: Duration | None,
+) -> A:
+    """`Run.update`."""
+    given: Any = update
+    if not isinstance(given, AnyUpdate):
+        raise InvalidInput(f"run.update() takes an update such as Update[int, str]('reassign'), got {given!r}")
+    if find_program() is not None:
+        raise NotAllowedHere(
+            f"run.update({update.name}, …) in a workflow would ask again on every replay: ask in a step, with "
+            "app.get(…)"
+        )
+    chosen = check_id(id, "id of the update") if id is not None else secrets.token_hex(12)
+    if timeout is not None:
+        parse_duration(timeout, what="timeout")
+    data = update.encode(value)
+    inquiry = Inquiry(client, run, spec, update.name, chosen)
+    await inquiry.check(data)
+    known = await inquiry.put(data)
+    answer = await inquiry.value(await inquiry.outcome(known, timeout))
+    return update.answer_shape.decode(answer)

@@ -1,0 +1,60 @@
+"""The part of a run's fold that is about others: what they sent to it, and what it shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from holdfast.core import events as e
+
+
+class Mailbox(msgspec.Struct, omit_defaults=True, gc=False):
+    """Signals and updates that no wait has taken, updates without an answer, shown values, attributes."""
+
+    id: str
+    attributes: dict[str, str] = {}
+    buffered: dict[str, e.SignalReceived | e.UpdateReceived] = {}
+    asked: dict[str, str] = {}  # updates that were neither answered nor refused, by message: their names
+    exposed: dict[str, e.Exposed] = {}
+
+    def forget_taken(self) -> None:
+        """Of the updates without an answer only those that no wait has taken are still asked."""
+        self.asked = {message: name for message, name in self.asked.items() if message in self.buffered}
+
+
+def received(box: Mailbox, event: e.UpdateReceived, at: datetime) -> None:
+    """An update came in."""
+    box.buffered[event.message] = event
+    box.asked[event.message] = event.name
+
+
+def answered(box: Mailbox, event: e.Answered, at: datetime) -> None:
+    """One was settled."""
+    box.asked.pop(event.message, None)
+
+
+def dropped(box: Mailbox, event: e.MessageDropped, at: datetime) -> None:
+    """An operator took a message away."""
+    box.buffered.pop(event.message, None)
+    box.asked.pop(event.message, None)
+
+
+def exposed(box: Mailbox, event: e.Exposed, at: datetime) -> None:
+    """A value is shown."""
+    box.exposed[event.name] = event
+
+
+def attributes_set(box: Mailbox, event: e.AttributesSet, at: datetime) -> None:
+    """Attributes changed."""
+    apply_attributes(box.attributes, event.attributes)
+
+
+def apply_attributes(attributes: dict[str, str], changed: Mapping[str, str | None]) -> None:
+    """Sets what has a value, removes what has none."""
+    for name, value in changed.items():
+        if value is None:
+            attributes.pop(name, None)
+        else:
+            attributes[name] = value
