@@ -1,5 +1,6 @@
 """Queues with the real worker, engine and client: on virtual time, and on real stores."""
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import asyncio

@@ -29,6 +29,8 @@ from holdfast import (
     More,
     Part,
     Permanent,
+    Queue,
+    QueueView,
     Receipt,
     Retry,
     RetryAfter,
@@ -408,6 +410,18 @@ async def charge_all(count: int) -> str:
 
 
 by_night = Schedule("nightly", charge_all(3), cron="0 3 * * *", tz="Europe/Berlin")
+
+
+async def use_queues() -> None:
+    emails = Queue(
+        "emails", at_once=20, per_worker=5, rate="100/m", shares={"gold": 3}, share_at_once=2, parked="frees"
+    )
+    App("memory://", queues=[emails])
+    sync.App("memory://", queues=[emails])
+    assert_type(await app.start(charge_all(1), queue="emails", share="tenant-7"), Run[str])
+    assert_type(await app.queues(), list[QueueView])
+    await app.pause_queue("emails", "provider is down")
+    await app.resume_queue("emails")
 
 
 async def use_schedules() -> None:

@@ -41,10 +41,10 @@ class QueueGate:
         self._put_off = put_off
         self._elsewhere = elsewhere
         self._chosen = chosen
-        found = transaction.row(sql.GATE, (queue,)) or (b"{}", 0, 0)
-        self._gate = decoded_gate(found[0])
-        self._time: int = found[1]
-        self._until: int = found[2]
+        gate, time, until = transaction.row(sql.GATE, (queue,)) or (b"{}", 0, 0)
+        self._gate = decoded_gate(gate)
+        self._time: int = time
+        self._until: int = until
         self.next_at: int | None = None
         self.picks: list[Pick[Candidate]] = self._admitted()
 
