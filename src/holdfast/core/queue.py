@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -138,7 +138,7 @@ def _weights(value: object) -> dict[str, float]:
         return {}
     if not isinstance(value, dict):
         raise InvalidInput(f"shares={value!r}: weights by share, such as {{'gold': 3}}.")
-    found = cast("dict[Any, Any]", value)
+    found: dict[Any, Any] = value
     if len(found) > MOST_SHARES:
         raise InvalidInput(f"shares: {len(found):,} shares have a weight; at most {MOST_SHARES:,} may. Leave out 1s.")
     weights: dict[str, float] = {}
