@@ -180,6 +180,10 @@ async def test_the_end_refuses_what_is_open(world: World) -> None:
             await run.result()
             with pytest.raises(UpdateUnanswered, match="completed before it answered"):
                 await asked
+            stored = await world.store.question(run.id, "q")
+            assert stored is not None
+            assert stored.answer is not None
+            assert stored.answer.outcome == "ended"
 
 
 async def _has_taken(run: Run[Any]) -> bool:
