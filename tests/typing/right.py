@@ -14,6 +14,7 @@ import apsw
 from holdfast import (
     Again,
     App,
+    Ask,
     BlobRef,
     Breaker,
     Call,
@@ -23,10 +24,13 @@ from holdfast import (
     FlowBuilder,
     Hook,
     Join,
+    Limit,
     Machine,
     More,
     Part,
     Permanent,
+    Queue,
+    QueueView,
     Receipt,
     Retry,
     RetryAfter,
@@ -39,6 +43,7 @@ from holdfast import (
     Status,
     Stream,
     Topic,
+    Update,
     continue_as,
     current,
     each,
@@ -54,6 +59,7 @@ from holdfast import (
     resource,
     rng,
     saga,
+    set_attributes,
     sleep,
     start,
     step,
@@ -227,6 +233,7 @@ async def main(order: Order) -> None:
     assert_type(await run.result(timeout="1m"), str)
     await run.cancel(reason="customer left")
     same = assert_type(await app.get("order-42", fulfil), Run[str])
+    assert_type(await app.get("order-42"), Run[Any])
     assert_type(await same.result(), str)
 
 
@@ -376,12 +383,45 @@ async def use_machines(order: Order) -> None:
     assert_type(parcel.diagram("svg"), str)
 
 
+api = Limit("api", rate="50/s", burst=10)
+customers = Limit("customer", at_once=5)
+
+
+@step(limits=[api, customers.by("name")], limit_wait="10m")
+async def look_up(name: str) -> int:
+    if not name:
+        raise RetryAfter("1m", limit=api)
+    return len(name)
+
+
+@look_up.limit(customers)
+def key_of_look_up(name: str) -> str:
+    return name.lower()
+
+
+async def use_limits() -> None:
+    assert_type(await look_up("ann"), int)
+    assert_type(key_of_look_up("ann"), str)
+
+
 @workflow
 async def charge_all(count: int) -> str:
     return str(count)
 
 
 by_night = Schedule("nightly", charge_all(3), cron="0 3 * * *", tz="Europe/Berlin")
+
+
+async def use_queues() -> None:
+    emails = Queue(
+        "emails", at_once=20, per_worker=5, rate="100/m", shares={"gold": 3}, share_at_once=2, parked="frees"
+    )
+    App("memory://", queues=[emails])
+    sync.App("memory://", queues=[emails])
+    assert_type(await app.start(charge_all(1), queue="emails", share="tenant-7"), Run[str])
+    assert_type(await app.queues(), list[QueueView])
+    await app.pause_queue("emails", "provider is down")
+    await app.resume_queue("emails")
 
 
 async def use_schedules() -> None:
@@ -440,3 +480,46 @@ class Scopes(Hook):
 
 hooked = App(hooks=[Spans(), Scopes()])
 hooked_sync = sync.App(hooks=(Spans(),))
+
+
+# -- updates, watched values, attributes -------------------------------------------------------------------------------
+
+double = Update[int, str]("double", check=lambda n: "negative" if n < 0 else None)
+plain_double = sync.Update[int, str]("double")
+percent = RunVar[int]("percent")
+
+
+@workflow(accepts=(double,))
+async def asked() -> str:
+    set_attributes({"tenant-id": "7"}, tier=None, approver="bob")
+    async with double.take() as ask:
+        assert_type(ask, Ask[int, str])
+        assert_type(ask.value, int)
+        ask.answer(str(2 * ask.value))
+    async with double.take(timeout="1h", default=None) as late:
+        assert_type(late, Ask[int, str] | None)
+        if late is not None:
+            late.refuse("no more")
+
+    async def answer(n: int) -> str:
+        return str(n)
+
+    double.serve(answer, check=lambda n: None if n else "zero")
+    return current().attributes["tier"]
+
+
+@workflow
+def asked_plainly() -> str:
+    with plain_double.take(timeout="1h", default="none") as ask:
+        assert_type(ask, Ask[int, str] | str)
+    plain_double.serve(str)
+    return "over"
+
+
+async def asks(run: Run[str], blocking: sync.Run[str]) -> None:
+    assert_type(await run.update(double, 2, id="q", timeout="5s"), str)
+    assert_type(blocking.update(plain_double, 2), str)
+    async for value in run.watch(percent):
+        assert_type(value, int)
+    for value in blocking.watch(percent):
+        assert_type(value, int)

@@ -34,6 +34,7 @@ from holdfast.config import RecoverySettings
 from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.plurals import counted
+from holdfast.core.queue import QueueRules
 from holdfast.core.schedule import Definition
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
@@ -97,6 +98,7 @@ class Sim:
         self._steps_by_name: dict[str, Callable[[StepSpec], StepSpec]] = {}
         self._values: dict[int, Any] = {}
         self._schedules: dict[str, Definition] = {}
+        self._queues: dict[str, QueueRules] = {}
         self._faked: dict[tuple[str, str], WorkflowSpec] = {}
         self._numbers: dict[str, Iterator[int]] = {}
         self._told_stuck: set[str] = set()
@@ -105,7 +107,7 @@ class Sim:
             inner = app.app if isinstance(app, sync.App) else app
             self._settings, self._resources = inner.settings, list(inner.resources)
             self._hooks, self._telemetry = inner.hooks, inner.telemetry
-            self._schedules = inner.declared
+            self._schedules, self._queues = inner.declared, inner.queue_rules
             self._registry.components.update(inner.registry.components)
             self._learn(list(inner.registry))
 
@@ -168,6 +170,7 @@ class Sim:
         attributes: Mapping[str, str] | None = None,
         if_exists: IfExists | None = None,
         unique: str | None = None,
+        share: str | None = None,
     ) -> SimRun[R]:
         """Starts a run and runs it as far as possible without time passing. The ids are `run-1`, `run-2`, …"""
         self._check()
@@ -189,6 +192,7 @@ class Sim:
             attributes=attributes,
             if_exists=if_exists,
             unique=unique,
+            share=share,
         )
         return SimRun(self.call(made), self)
 
@@ -302,6 +306,7 @@ class Sim:
             id="sim",
             is_configured=True,
             instance=self._instance,
+            queues=tuple(dict.fromkeys(("default", *self._queues))),
             ttl=NEVER,
             poll=NEVER,
             look=NEVER,
@@ -343,6 +348,7 @@ class Sim:
             telemetry=self._telemetry,
             hooks=self._hooks,
             schedules=self._schedules,
+            queues=self._queues,
         )
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:

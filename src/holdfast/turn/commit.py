@@ -165,7 +165,8 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
         trace=run.trace,
         attributes=command.attributes,
     )
-    return new_run(event.run, started, draft.at, watcher=(run.id, event.key))[0]
+    # Without a queue of its own it is part of its parent's work, which has its place: two places could deadlock.
+    return new_run(event.run, started, draft.at, watcher=(run.id, event.key), rides=not event.queue)[0]
 
 
 def _send(run: Run, event: e.MessageSent, messages: list[Message], publications: list[Publication]) -> None:

@@ -19,7 +19,9 @@ from tests.unit.core.journals import EVENTS, NOON, any_event, events_of, plain, 
 
 TAGS = {
     e.Started: "started", e.Compacted: "compacted", e.Adopted: "adopted", e.Claimed: "claimed",
-    e.Released: "released", e.StepCompleted: "done",
+    e.Released: "released",
+    e.Limited: "limited",
+    e.HeldBack: "held_back", e.StepCompleted: "done",
     e.AttemptFailed: "attempt_failed", e.AttemptStarted: "attempt", e.StepFailed: "step_failed", e.TimerFired: "fired",
     e.SendSettled: "settled",
     e.SignalReceived: "signal", e.TopicReceived: "topic", e.ChildEnded: "child_ended", e.CancelRequested: "cancel",

@@ -13,6 +13,7 @@ import apsw
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connection import begin, fetch, pragma, roll_back, run, until_free
 from holdfast.adapters.sqlite.limit_statements import LIMITS
+from holdfast.adapters.sqlite.queue_schema import QUEUES_SCHEMA
 from holdfast.adapters.sqlite.stream_tables import STREAMS
 from holdfast.errors import StoreRefused
 from holdfast.ports.condition import Schema
@@ -311,7 +312,7 @@ CREATE TABLE answers (
 ) STRICT, WITHOUT ROWID;
 """
 
-_SEVENTH = LIMITS + STREAMS + _ANSWERS
+_SEVENTH = LIMITS + STREAMS + _ANSWERS + QUEUES_SCHEMA
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
 """The n-th brings a file from version n to n + 1. A published one never changes."""
