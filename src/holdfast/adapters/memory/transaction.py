@@ -12,9 +12,10 @@ from datetime import datetime
 import msgspec
 
 from holdfast.adapters.memory import standing
+from holdfast.adapters.memory.stream_rows import add_parts
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.checksums import answer_checksum, message_checksum, parts_checksum, shown_checksum
+from holdfast.core.checksums import answer_checksum, message_checksum, shown_checksum
 from holdfast.core.mailbox import apply_attributes
 from holdfast.core.messages import ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
@@ -26,7 +27,7 @@ from holdfast.ports.contents import StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
-from holdfast.ports.parts import STREAMS, StoredParts, StoredSpan
+from holdfast.ports.parts import STREAMS
 from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
 from holdfast.ports.updates import StoredAnswer, UpdateAnswer
@@ -277,7 +278,8 @@ class Transaction:
             self.publish(publication)
         self._show(commit)
         if commit.parts or commit.spans:
-            self._stream(commit)
+            self.hints[STREAMS] = None
+            add_parts(self.tables, commit)
         self.settle(run, commit.answers)
         if commit.is_terminal:
             self._end(run, row)
@@ -318,18 +320,6 @@ class Transaction:
         tables.watches = [watch for watch in tables.watches if watch.no != commit.no or watch.key not in over]
         since = instant(commit.row.at)
         tables.watches += [Watch(commit.no, key, topic, since) for topic, key in commit.watch]
-
-    def _stream(self, commit: Commit) -> None:
-        no, epoch = commit.no, commit.row.epoch
-        for sent in commit.parts:
-            rows = self.tables.streams.setdefault(no, {}).setdefault(sent.name, [])
-            first, packed = rows[-1].end if rows else 0, sent.packed
-            checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, packed)
-            rows.append(StoredParts(first, first + len(sent.values), "", sent.attempt, epoch, packed, checksum))
-        for x in commit.spans:
-            stored = StoredSpan(x.step, x.span.attempt, x.span.first, x.span.end, x.is_completed)
-            self.tables.spans.setdefault(no, {}).setdefault(x.span.name, []).append(stored)
-        self.hints[STREAMS] = None
 
     def _end(self, run: RunRow, row: Row) -> None:
         self.tables.watches = [watch for watch in self.tables.watches if watch.no != run.no]

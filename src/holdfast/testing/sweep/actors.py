@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, cast
@@ -17,14 +17,11 @@ from holdfast.app import App
 from holdfast.authoring.components import Components
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script import _stdlib
-from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.messages import encode_event
 from holdfast.core.passes import Beginning
 from holdfast.core.program import Program
-from holdfast.core.redaction import Redaction
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
-from holdfast.core.turn import Turn
 from holdfast.engine.bodies import Attempt, Bodies, Body
 from holdfast.engine.hooks import Hooks
 from holdfast.errors import HoldfastError, StoreUnavailable
@@ -41,6 +38,7 @@ from holdfast.testing.sweep.determinism import Watch
 from holdfast.testing.sweep.points import body_place, row_place
 from holdfast.testing.sweep.stage import Execution, Stage
 from holdfast.testing.sweep.transaction_steps import Joined, joined
+from holdfast.testing.sweep.watched_program import WatchedProgram
 from holdfast.turn.outcome import Outcome
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
@@ -56,7 +54,7 @@ class Actor(Sim):
         self.stage: Stage = stage
         self._watch = watch
         self._hand: Worker | None = None
-        self.programs: list[_WatchedProgram] = []
+        self.programs: list[WatchedProgram] = []
         stage.processes += 1
         self._instance = f"sim-{stage.processes}"
         super().__init__(app)
@@ -94,9 +92,9 @@ class Actor(Sim):
         """The definitions it knows, and what flows among them call."""
         return self._registry
 
-    def watched(self, program: Program) -> _WatchedProgram:
+    def watched(self, program: Program) -> WatchedProgram:
         """The program, observed."""
-        made = _WatchedProgram(program, self.stage, self._watch)
+        made = WatchedProgram(program, self.stage, self._watch)
         self.programs.append(made)
         return made
 
@@ -330,76 +328,3 @@ class _WatchedRegistry(Registry):
 
     def program(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> Program:
         return self._actor.watched(super().program(spec, beginning, settings))
-
-
-class _WatchedProgram:
-    """A program whose code is watched while it runs, whatever its style."""
-
-    def __init__(self, inner: Program, stage: Stage, watch: Watch) -> None:
-        self._inner = inner
-        self._stage = stage
-        self._watch = watch
-        self._is_closed = False
-
-    @property
-    def redaction(self) -> Redaction:
-        return self._inner.redaction
-
-    @property
-    def has_begun(self) -> bool:
-        return self._inner.has_begun
-
-    def objection(self, event: e.UpdateReceived) -> str | None:
-        return self._inner.objection(event)
-
-    def activate(self, at: datetime, inputs: Sequence[e.Input]) -> list[c.Command]:
-        with self._watch:
-            commands = self._inner.activate(at, inputs)
-        self._look(commands)
-        return commands
-
-    def replay(self, turns: Sequence[Turn]) -> None:
-        with self._watch:
-            self._inner.replay(turns)
-
-    def next_timer(self) -> datetime | None:
-        return self._inner.next_timer()
-
-    @property
-    def is_plain(self) -> bool:
-        return self._inner.is_plain
-
-    def due_timers(self, now: datetime) -> list[str]:
-        return self._inner.due_timers(now)
-
-    def awaited_sends(self) -> Mapping[str, str]:
-        return self._inner.awaited_sends()
-
-    def open_steps(self) -> Mapping[str, c.RunStep]:
-        return self._inner.open_steps()
-
-    def stuck_at(self) -> str | None:
-        return self._inner.stuck_at()
-
-    def close(self) -> bool:
-        if self._is_closed:
-            return True
-        self._is_closed = True
-        return self._inner.close()
-
-    def _look(self, commands: Sequence[c.Command]) -> None:
-        """What only the program knows about its end."""
-        if not commands or not isinstance(commands[-1], c.Complete | c.Stop):
-            return
-        if getattr(self._inner, "has_swallowed_cancel", False):
-            self._stage.note(
-                "the workflow was cancelled, caught the CancelledError and returned",
-                "Clean up in `finally`, or raise it again: `except asyncio.CancelledError: …; raise`. "
-                "`except Exception` does not catch it, a bare `except` does.",
-            )
-        left: list[str] = getattr(self._inner, "left_tasks", [])
-        for name in left if isinstance(commands[-1], c.Complete) else ():
-            self._stage.note(
-                f"the workflow returned while its task {name} was not done",
-                "What it had still to do is never done. Await it, or use `async with asyncio.TaskGroup()`.",
-            )
