@@ -365,7 +365,6 @@ async def use_machines(order: Order) -> None:
     assert_type(parcel.diagram("svg"), str)
 
 
-
 api = Limit("api", rate="50/s", burst=10)
 customers = Limit("customer", at_once=5)
 
