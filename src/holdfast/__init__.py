@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.machine.joins import Join
     from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
     from holdfast.authoring.machine.observers import LoggingObserver, Observer
+    from holdfast.authoring.queue import Queue
     from holdfast.authoring.schedule import Schedule
     from holdfast.authoring.script.ask import Ask
     from holdfast.authoring.script.channels import RunVar, Signal, Topic
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.workflows import Call, remote, workflow
     from holdfast.client.batches import Batch
     from holdfast.client.items import Item
+    from holdfast.client.queues import QueueView
     from holdfast.client.schedules import ScheduleHandle, ScheduleView
     from holdfast.core.machine_history import LogRow
     from holdfast.core.manifest import Manifest, ManifestEntry
@@ -135,6 +137,8 @@ __all__ = [
     "OutcomeUnknown",
     "Part",
     "Permanent",
+    "Queue",
+    "QueueView",
     "Receipt",
     "ResultTimeout",
     "Retry",
@@ -200,6 +204,7 @@ _HOMES = {
     "holdfast.authoring.machine.joins": "Join",
     "holdfast.authoring.machine.marks": "Again ItemOutcome More Window",
     "holdfast.authoring.machine.observers": "LoggingObserver Observer",
+    "holdfast.authoring.queue": "Queue",
     "holdfast.authoring.schedule": "Schedule",
     "holdfast.authoring.script.ask": "Ask",
     "holdfast.authoring.script.update": "Update",
@@ -217,6 +222,7 @@ _HOMES = {
     "holdfast.authoring.script.workflows": "Call remote workflow",
     "holdfast.client.batches": "Batch",
     "holdfast.client.items": "Item",
+    "holdfast.client.queues": "QueueView",
     "holdfast.client.schedules": "ScheduleHandle ScheduleView",
     "holdfast.core.machine_history": "LogRow",
     "holdfast.core.manifest": "Manifest ManifestEntry",

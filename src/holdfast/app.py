@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from holdfast.adapters.telemetry.hooks import heard_by
 from holdfast.authoring.handle import Run
 from holdfast.authoring.hook import Hook, check_hooks
+from holdfast.authoring.queue import Queue, rules_of
 from holdfast.authoring.registry import Registry, serve
 from holdfast.authoring.schedule import Schedule, definitions_of
 from holdfast.authoring.script.channels import Channel
@@ -23,14 +24,16 @@ from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.client import Client, IfExists
+from holdfast.client.client_run import ClientRun
 from holdfast.client.holder import ClientHolder
 from holdfast.client.questions import Questions
-from holdfast.client.verbs import BatchVerbs, ScheduleVerbs
+from holdfast.client.verbs import BatchVerbs, QueueVerbs, ScheduleVerbs
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.plurals import counted
+from holdfast.core.queue import QueueRules
 from holdfast.core.retry import Retry
 from holdfast.core.schedule import Definition
 from holdfast.core.specs import Settings, check_limits
@@ -53,16 +56,19 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
+KEPT_END = "The run ended so before this call: a run keeps its outcome, also when the code has changed since."
+
+
+class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs, QueueVerbs):
     """The workflows to serve and the store that keeps their runs.
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; default: that of the
     configuration, `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
     definitions, modules, or names of modules; also steps, which flows may call by name. `schedules` start workflows by
-    themselves, once there is a worker. `keep` says how long ended runs
-    are kept (None: forever; a workflow may set its own), `snapshot_every` and `compact_after` how many journal rows
-    of a run lie between two snapshots and before it is compacted: defaults come from `[upkeep]` of the
-    configuration. `blobs` says where large payloads are kept: in the "store", in a folder that all workers share
+    themselves, once there is a worker. `queues` say how many runs begin, how fast, and whose come first. `keep` says
+    how long ended runs are kept (None: forever; a workflow may set its own), `snapshot_every` and `compact_after` how
+    many journal rows of a run lie between two snapshots and before it is compacted: defaults come from `[upkeep]` of
+    the configuration. `blobs` says where large payloads are kept: in the "store", in a folder that all workers share
     ("file:///shared/folder"), or in S3 ("s3://bucket/prefix"). `hooks` are around every step's body and hear of what
     happens (`Hook`). `paranoid` replays each run whenever it parks, and
     pauses one whose code asks for something different (for development). `config` is for tests; by default it is found
@@ -77,6 +83,7 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
         resources: Iterable[Resource[Any]] = (),
         hooks: Iterable[Hook] = (),
         schedules: Iterable[Schedule[Any]] = (),
+        queues: Iterable[Queue] = (),
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
@@ -97,6 +104,7 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
         self.hooks: tuple[Hook, ...] = check_hooks(hooks)
         self.telemetry: Telemetry = heard_by(self.hooks)
         self.declared: dict[str, Definition] = definitions_of(schedules)
+        self.queue_rules: dict[str, QueueRules] = rules_of(queues)
         check_limits(step_limit, snapshot_every, compact_after)
         if keep is not UNSET and keep is not None:
             keep = parse_duration(keep, what="keep", most=LONGEST_KEPT)
@@ -162,12 +170,14 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
         *,
         id: str | None = None,
         concurrency: int = 100,
-        queues: tuple[str, ...] | list[str] = ("default",),
+        queues: tuple[str, ...] | list[str] | None = None,
         ttl: Duration | None = None,
         poll: Duration | None = None,
         grace: Duration = "30s",
     ) -> AbstractAsyncContextManager[Worker]:
         """`async with app.worker():` — a worker in this process, for as long as the block lasts.
+
+        It serves the queue "default" and those that the app declares, unless `queues` names others.
 
         `ttl`, `poll` and how it recovers runs come from the configuration; the other keys of `[worker]` are for the
         process of `holdfast worker`.
@@ -176,6 +186,7 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
             id=id,
             concurrency=concurrency,
             queues=queues,
+            declared=self.queue_rules,
             ttl=self.config.leases.ttl if ttl is None else ttl,
             poll=self.config.worker.poll if poll is None else poll,
             grace=grace,
@@ -199,6 +210,7 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
                     telemetry=self.telemetry,
                     hooks=self.hooks,
                     schedules=self.declared,
+                    queues=self.queue_rules,
                 )
                 await worker.start()
                 previous = client.serve(worker)
@@ -239,7 +251,13 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
             )
         async with self.worker():
             run = await self.start(call, id=id)
-            return await run.result(timeout)
+            was_over = isinstance(run, ClientRun) and not run.is_new and (await run.status()).is_terminal
+            try:
+                return await run.result(timeout)
+            except Exception as error:
+                if was_over:
+                    error.add_note(f"{KEPT_END} To try again: holdfast retry {run.id}, or a different id.")
+                raise
 
     async def start(
         self,
@@ -255,6 +273,7 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
         connection: object | None = None,
         if_exists: IfExists | None = None,
         unique: str | None = None,
+        share: str | None = None,
     ) -> Run[R]:
         """Starts a run; it is durable when this returns. The same id, key within 24 h, or unique value returns the
         existing run if its input is the same, and raises `Conflict` if it is not.
@@ -265,14 +284,15 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs):
         - `if_exists`: "return" returns the existing run whatever its input, "reject" raises `Conflict` for any
         - `delay`: begins later
         - `deadline`: ends a run that takes longer; instead of the workflow's own
-        - `queue`, `priority`: which workers take it, and before which others of its workflow (higher first)
+        - `queue`, `priority`: which workers take it, and before which others of its share (higher first)
+        - `share`: what it competes as, such as a tenant: shares with runs waiting take turns. Default: its workflow
         - `attributes`: texts to find it by
         - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
           PostgreSQL a psycopg connection, or SQLAlchemy's on psycopg; on SQLite the one of `app.connection()`
         """
         return await (await self.client()).start(
             call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
-            attributes=attributes, connection=connection, if_exists=if_exists, unique=unique,
+            attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,
         )  # fmt: skip
 
     def asgi(

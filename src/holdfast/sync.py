@@ -22,6 +22,7 @@ from holdfast.authoring.handle import JournalEvent, Part, RunView
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.limit import Limit
+from holdfast.authoring.queue import Queue
 from holdfast.authoring.schedule import Schedule
 from holdfast.authoring.script.ask import Ask
 from holdfast.authoring.script.blocking_verbs import each, gather, get_blob, put_blob, saga, sleep, wait
@@ -48,7 +49,7 @@ from holdfast.authoring.script.verbs import (
     uuid4,
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call, remote, workflow
-from holdfast.client.blocking_batches import Batch, BlockingQuestions, Portal, ScheduleActs, iterate
+from holdfast.client.blocking_batches import Batch, BlockingQuestions, BlockingQueues, Portal, ScheduleActs, iterate
 from holdfast.client.blocking_talk import RunTalk
 from holdfast.client.client import IfExists
 from holdfast.client.loop_thread import LoopThread
@@ -177,7 +178,7 @@ class ScheduleHandle(ScheduleActs, Generic[R_co]):
         return Run(self._call(self._schedule.trigger()), self._portal)
 
 
-class App(BlockingQuestions):
+class App(BlockingQuestions, BlockingQueues):
     """`holdfast.App`, blocking. Wraps an existing app, or creates one.
 
     A forked child has its own background thread, and opens the store again or says why it cannot."""
@@ -190,6 +191,7 @@ class App(BlockingQuestions):
         resources: Iterable[Resource[Any]] = (),
         hooks: Iterable[Hook] = (),
         schedules: Iterable[Schedule[Any]] = (),
+        queues: Iterable[Queue] = (),
         step_retry: Retry | None = None,
         step_limit: int | None = 1000,
         cancel_grace: Duration = "5m",
@@ -198,24 +200,11 @@ class App(BlockingQuestions):
         compact_after: int | UnsetType | None = UNSET,
         blobs: str | None = None,
     ) -> None:
-        self.app: AsyncApp = (
-            app
-            if isinstance(app, AsyncApp)
-            else AsyncApp(
-                app,
-                workflows=workflows,
-                resources=resources,
-                hooks=hooks,
-                schedules=schedules,
-                step_retry=step_retry,
-                step_limit=step_limit,
-                cancel_grace=cancel_grace,
-                keep=keep,
-                snapshot_every=snapshot_every,
-                compact_after=compact_after,
-                blobs=blobs,
-            )
-        )
+        self.app: AsyncApp = app if isinstance(app, AsyncApp) else AsyncApp(
+            app, workflows=workflows, resources=resources, hooks=hooks, schedules=schedules, queues=queues,
+            step_retry=step_retry, step_limit=step_limit, cancel_grace=cancel_grace, keep=keep,
+            snapshot_every=snapshot_every, compact_after=compact_after, blobs=blobs,
+        )  # fmt: skip
         self._portal = LoopThread()
 
     def __repr__(self) -> str:
@@ -223,6 +212,8 @@ class App(BlockingQuestions):
 
     def _asked(self) -> tuple[AsyncApp, Portal]:
         return self.app, self._portal
+
+    _asked_of_queues = _asked
 
     def __enter__(self) -> Self:
         self._portal.call(self.app.__aenter__())
@@ -244,7 +235,7 @@ class App(BlockingQuestions):
         *,
         id: str | None = None,
         concurrency: int = 100,
-        queues: tuple[str, ...] | list[str] = ("default",),
+        queues: tuple[str, ...] | list[str] | None = None,
         ttl: Duration | None = None,
         poll: Duration | None = None,
         grace: Duration = "30s",
@@ -281,6 +272,7 @@ class App(BlockingQuestions):
         connection: object | None = None,
         if_exists: IfExists | None = None,
         unique: str | None = None,
+        share: str | None = None,
     ) -> Run[R]:
         """Starts a run; it is durable when this returns. Everything is as for `holdfast.App.start`."""
         checked_call(call, "app.start")
@@ -293,7 +285,7 @@ class App(BlockingQuestions):
             )
         made = self.app.start(
             call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
-            attributes=attributes, connection=connection, if_exists=if_exists, unique=unique,
+            attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,
         )  # fmt: skip
         return Run(self._portal.call(made), self._portal)
 
@@ -312,11 +304,12 @@ class App(BlockingQuestions):
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         if_exists: IfExists | None = None,
+        share: str | None = None,
     ) -> Batch[R]:
         """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time."""
         made = self.app.start_batch(
             workflow, inputs, concurrency=concurrency, order=order, id=id, key=key, delay=delay, deadline=deadline,
-            queue=queue, priority=priority, attributes=attributes, if_exists=if_exists,
+            queue=queue, priority=priority, attributes=attributes, if_exists=if_exists, share=share,
         )  # fmt: skip
         return Batch(self._portal.call(made), self._portal)
 

@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "follow": "Follow a run as it happens.",
         "read": "Read what a run sends to a stream.",
         "workers": "List workers and what they serve.",
+        "queues": "List queues; pause and resume them, change their rules.",
         "schedules": "List schedules; pause, resume, trigger, backfill and remove them.",
         "limits": "List limits on steps; set, reset, pause and resume them.",
         "manifest": "Show what an app can run.",

@@ -1,4 +1,4 @@
-"""Batches, schedules and questions for plain `def` code: each call is handed to an event loop and waited for here."""
+"""Batches, schedules, queues and questions for plain `def` code: each call goes to an event loop and is waited for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from holdfast.client import batches, schedules
     from holdfast.client.items import Item
     from holdfast.client.questions import Questions
+    from holdfast.client.queues import QueueView
     from holdfast.client.schedules import ScheduleView, Slot
+    from holdfast.client.verbs import QueueVerbs
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -208,3 +210,26 @@ class BlockingQuestions:
                 at_most=at_most,
             )
         )
+
+
+class BlockingQueues:
+    """What a blocking app does with queues."""
+
+    def _asked_of_queues(self) -> tuple[QueueVerbs, Portal]:
+        """Whom to ask, and the way there."""
+        raise NotImplementedError
+
+    def queues(self) -> list[QueueView]:
+        """Every queue that has rules, runs or workers, by name."""
+        app, portal = self._asked_of_queues()
+        return portal.call(app.queues())
+
+    def pause_queue(self, name: str, reason: str = "") -> None:
+        """From now on no run of the queue begins. Those that have begun continue."""
+        app, portal = self._asked_of_queues()
+        portal.call(app.pause_queue(name, reason))
+
+    def resume_queue(self, name: str) -> None:
+        """Runs of the queue begin again."""
+        app, portal = self._asked_of_queues()
+        portal.call(app.resume_queue(name))

@@ -131,17 +131,16 @@ class Client:
         connection: object | None = None,
         if_exists: IfExists | None = None,
         unique: str | None = None,
+        share: str | None = None,
         brings: Mapping[str, bytes] | None = None,
         needs: tuple[str, ...] = (),
         by_hand: bool = False,
     ) -> Run[R]:
-        """Starts a run; it is durable when this returns. The same id, key within 24 h, or unique value of an open run
-        with the same input returns the existing run; see `App.start`.
+        """Starts a run; it is durable when this returns. See `App.start`.
 
         With `connection` it is made in the open transaction of that, and is there when the caller commits. `brings`:
         blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored before.
-        `BlobNotFound` if one of these has been collected meanwhile. `by_hand`: the journal says who starts it.
-        """
+        `BlobNotFound` if one of these has been collected meanwhile. `by_hand`: the journal says who starts it."""
         spec, now = _checked(call, if_exists), self.store.clock.now()
         run_id = check_id(id, "run id") if id is not None else secrets.token_hex(12)
         blobs: dict[str, bytes] = dict(brings or {})
@@ -163,6 +162,7 @@ class Client:
             blob=blob,
             refs=refs,
             trace="" if self.current_trace is no_trace else trace_now(self.current_trace),
+            share=check_name(share, "share") if share is not None else "",
         )
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
@@ -191,7 +191,8 @@ class Client:
         started, key_since = new.started, turn.at - KEY_WINDOW
         if connection is not None:
             return self.store.create_within(connection, new, key_since=key_since)
-        local = self.local if started.available_at == turn.at else None  # a delayed run is not begun at once
+        # A run that is delayed, or waits for the turn of its share, is not begun at once.
+        local = self.local if started.available_at == turn.at and not started.share else None
         if local is not None and local.wants(started.workflow, started.version, started.queue):
             run.expect()
             return local.make(new, turn, key_since=key_since, is_named=is_named)

@@ -1,4 +1,4 @@
-"""Verbs of an app that are a client's own: batches and schedules. What they need is imported when they are used."""
+"""Verbs of an app that are a client's own: batches, schedules and queues. What they need is imported when used."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from holdfast.core.durations import Duration
 if TYPE_CHECKING:
     from holdfast.client.batches import Batch
     from holdfast.client.client import Client, IfExists
+    from holdfast.client.queues import QueueView
     from holdfast.client.schedules import ScheduleHandle, ScheduleView
 
 R = TypeVar("R")
@@ -42,6 +43,7 @@ class BatchVerbs(ABC):
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         if_exists: IfExists | None = None,
+        share: str | None = None,
     ) -> Batch[R]:
         """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time.
 
@@ -67,6 +69,7 @@ class BatchVerbs(ABC):
             priority=priority,
             attributes=attributes,
             if_exists=if_exists,
+            share=share,
         )
 
     @overload
@@ -113,3 +116,29 @@ class ScheduleVerbs(ABC):
         from holdfast.client.schedules import get
 
         return await get(await self.client(), name, workflow)
+
+
+class QueueVerbs(ABC):
+    """The part of an app that is about queues."""
+
+    @abstractmethod
+    async def client(self) -> Client:
+        """The client of its store."""
+
+    async def queues(self) -> list[QueueView]:
+        """Every queue that has rules, runs or workers, by name."""
+        from holdfast.client.queues import queue_views
+
+        return await queue_views(await self.client())
+
+    async def pause_queue(self, name: str, reason: str = "") -> None:
+        """From now on no run of the queue begins. Those that have begun continue."""
+        from holdfast.client.queues import pause_queue
+
+        await pause_queue(await self.client(), name, reason)
+
+    async def resume_queue(self, name: str) -> None:
+        """Runs of the queue begin again."""
+        from holdfast.client.queues import resume_queue
+
+        await resume_queue(await self.client(), name)

@@ -139,6 +139,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     in_rounds: bool = False  # its parent gives the rounds, see `core.rounds`
     actor: str = ""  # who started it, if a person did, by hand
     trace: str = ""  # the trace it belongs to, see `core.trace`; so for messages
+    share: str = ""  # what it competes as in its queue, see `core.gate`; "": its workflow
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

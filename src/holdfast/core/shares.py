@@ -20,10 +20,21 @@ def share_of(workflow: str) -> Share:
     return workflow
 
 
+def queue_share(queue: str) -> Share:
+    """What the runs that wait at the gate of a queue compete as with all others. No workflow has such a name."""
+    return f"\x01{queue}"
+
+
 def fair_order(
-    candidates: Iterable[T], *, share: Callable[[T], Share], place: Callable[[T], Any], ahead: Mapping[Share, int]
+    candidates: Iterable[T],
+    *,
+    share: Callable[[T], Share],
+    place: Callable[[T], Any],
+    ahead: Mapping[Share, int],
+    lines: Mapping[Share, Iterable[T]] | None = None,
 ) -> list[T]:
-    """The order of a claim: by turns of the shares, within a turn and within a share by `place`."""
+    """The order of a claim: by turns of the shares, within a turn and within a share by `place`. `lines`: further
+    shares, each in an order of its own (`core.gate`)."""
     turns: dict[Share, int] = {}
     keyed: list[tuple[int, Any, T]] = []
     for candidate in sorted(candidates, key=place):
@@ -31,6 +42,8 @@ def fair_order(
         turn = turns.get(its, ahead.get(its, 0))
         turns[its] = turn + 1
         keyed.append((turn, place(candidate), candidate))
+    for its, runs in (lines or {}).items():
+        keyed += ((turn, place(run), run) for turn, run in enumerate(runs, ahead.get(its, 0)))
     keyed.sort(key=lambda each: each[:2])
     return [candidate for _, _, candidate in keyed]
 

@@ -11,7 +11,7 @@
     │   └── DefinitionError           an invalid definition of a step, workflow, signal, machine or app
     │       └── InvalidFlow           everything that is wrong with a flow, each with file, line and column
     ├── InvalidInput (ValueError)     a value was rejected before anything was written
-    │   ├── InvalidDuration · InvalidId · InvalidRetry · InvalidArguments · InvalidSchedule
+    │   ├── InvalidDuration · InvalidId · InvalidRetry · InvalidArguments · InvalidSchedule · InvalidQueue
     │   ├── InvalidExpression         an expression of a flow that does not parse; carries its place in the text
     │   ├── InvalidItem               an input of a batch was rejected; carries its index and path
     │   ├── InvalidConfig             names the file or variable, and the key
@@ -121,6 +121,7 @@ from holdfast.errors.value import (
     InvalidId,
     InvalidInput,
     InvalidItem,
+    InvalidQueue,
     InvalidRetry,
     InvalidSchedule,
     NotDecodable,
@@ -149,6 +150,7 @@ __all__ = [
     "InvalidId",
     "InvalidInput",
     "InvalidItem",
+    "InvalidQueue",
     "InvalidRetry",
     "InvalidSchedule",
     "InvalidState",

@@ -25,6 +25,10 @@ class InvalidSchedule(InvalidInput):
     """A schedule that does not make sense: a cron expression that never comes, an unknown zone, a period of zero."""
 
 
+class InvalidQueue(InvalidInput):
+    """A queue that does not make sense: no place at once, a weight of zero, a rate that cannot be read."""
+
+
 class InvalidArguments(InvalidInput):
     """Arguments that do not fit the signature of a step or workflow."""
 

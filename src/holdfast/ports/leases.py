@@ -104,12 +104,14 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Claims(msgspec.Struct, frozen=True, gc=False):
     """What a claim took, and when the next run of these queues comes due (None: none is known).
 
-    `put_off` are the runs it put off for want of a definition, each with the note that says so.
+    `put_off` are the runs it put off for want of a definition, each with the note that says so. `is_held_back`: it took
+    fewer than it might, and runs still wait at the gate of a queue: the end of any run may let them in.
     """
 
     runs: list[RunRow]
     next_due: datetime | None
     put_off: tuple[tuple[str, str], ...] = ()
+    is_held_back: bool = False
 
 
 class Heart(Protocol):
@@ -156,6 +158,9 @@ class Leases(Protocol):
         other share at most, however small the limit is. What an instance took is remembered by the store that it claims
         from, for as long as that is open. Runs that are made already claimed, or are taken, count too.
 
+        Runs that wait at the gate of a queue come in the order of that gate, and no more of them than it lets in
+        (`ports.queues`); among all others they take turns as one share. `next_due` says when a rate lets in more.
+
         At most one of them is a suspect, the first by priority and time, and none if the instance holds a suspect; the
         other suspects have no place in the order. A run whose
         claims without progress have reached `max_claims` is taken too, with its count; the engine quarantines it. A run
@@ -169,7 +174,8 @@ class Leases(Protocol):
 
     async def due(self, request: ClaimRequest) -> Claims:
         """What `claim` would take now, in its order, and nothing is taken or counted: for a worker that must ask
-        another service first whether it may try (`ports.grants`), and then claims `only` those."""
+        another service first whether it may try (`ports.grants`), and then claims `only` those. It keeps no claim from
+        a run: what it found is not locked."""
         ...
 
     async def acquit(self, run: int, *, epoch: int) -> bool:

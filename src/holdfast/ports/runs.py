@@ -24,7 +24,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `blobs` come with the run; `needs` names others that were stored before it and must still be there; `references` are
     those that the first row refers to. `watcher` is for children: (run id, key) of the parent, told when an adopted run
-    ends. `unique`: at most one open run of the workflow has this value; "" is none.
+    ends. `unique`: at most one open run of the workflow has this value; "" is none. `rides`: a child on the place that
+    its parent has in their queue: it does not wait at the gate (`ports.queues`).
     """
 
     row: Row
@@ -36,6 +37,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     references: tuple[str, ...] = ()
     watcher: tuple[str, str] | None = None
     unique: str = ""
+    rides: bool = False
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -211,8 +213,9 @@ class Runs(Protocol):
         that is not stored gives `Lacking` and writes nothing; if all are stored, those that the run, or a blob that
         comes with it, refers to are kept from then on. Any number of concurrent callers get one run. With `instance`
         the run is made already claimed by that worker instance (status stays pending until its first turn, epoch 1),
-        unless it is not yet due. `first` is that turn (its `no` does not count): applied like any commit, in the
-        transaction that makes the run, and only if the run is made already claimed.
+        unless it is not yet due or waits at the gate of its queue (`ports.queues`). `first` is that turn (its `no` does
+        not count): applied like any commit, in the transaction that makes the run, and only if the run is made already
+        claimed.
 
         The same rules hold for children made by a commit, with two differences: an id in use by a run of the same
         workflow is adopted (the `watcher` is told of its end, at once if it has ended), and one of another workflow

@@ -13,6 +13,7 @@ from holdfast.ports.leases import Leases
 from holdfast.ports.limits import Limits
 from holdfast.ports.overview import Overview
 from holdfast.ports.parts import Streams
+from holdfast.ports.queues import Queues
 from holdfast.ports.runs import Runs
 from holdfast.ports.schedules import Schedules
 from holdfast.ports.transactions import Transactions
@@ -24,7 +25,20 @@ OTHERS = ""
 
 
 class Store(
-    Journal, Runs, Schedules, Limits, Streams, Overview, Inbox, Answers, Leases, Blobs, Upkeep, Transactions, Protocol
+    Journal,
+    Runs,
+    Schedules,
+    Queues,
+    Limits,
+    Streams,
+    Overview,
+    Inbox,
+    Answers,
+    Leases,
+    Blobs,
+    Upkeep,
+    Transactions,
+    Protocol,
 ):
     """Everything durable, behind one door."""
 

@@ -34,6 +34,7 @@ from holdfast.config import RecoverySettings
 from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.plurals import counted
+from holdfast.core.queue import QueueRules
 from holdfast.core.schedule import Definition
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
 from holdfast.core.status import Status
@@ -94,8 +95,10 @@ class Sim:
         self._telemetry: Telemetry = logged()
         self._resources: list[Resource[Any]] = []
         self._steps: dict[Any, StepSpec] = {}
+        self._steps_by_name: dict[str, Callable[[StepSpec], StepSpec]] = {}
         self._values: dict[int, Any] = {}
         self._schedules: dict[str, Definition] = {}
+        self._queues: dict[str, QueueRules] = {}
         self._faked: dict[tuple[str, str], WorkflowSpec] = {}
         self._numbers: dict[str, Iterator[int]] = {}
         self._told_stuck: set[str] = set()
@@ -104,7 +107,7 @@ class Sim:
             inner = app.app if isinstance(app, sync.App) else app
             self._settings, self._resources = inner.settings, list(inner.resources)
             self._hooks, self._telemetry = inner.hooks, inner.telemetry
-            self._schedules = inner.declared
+            self._schedules, self._queues = inner.declared, inner.queue_rules
             self._registry.components.update(inner.registry.components)
             self._learn(list(inner.registry))
 
@@ -125,7 +128,9 @@ class Sim:
         """Replaces steps, resources and workflows with fakes from now on."""
         for fake in fakes:
             real = fake.real
-            if isinstance(real, AnyStep):
+            if real is None:
+                self._steps_by_name[fake.name] = fake.in_place_of
+            elif isinstance(real, AnyStep):
                 self._steps[real.function] = fake.step_spec()
             elif isinstance(real, AnyWorkflow):
                 self._fake_workflow(fake)
@@ -165,6 +170,7 @@ class Sim:
         attributes: Mapping[str, str] | None = None,
         if_exists: IfExists | None = None,
         unique: str | None = None,
+        share: str | None = None,
     ) -> SimRun[R]:
         """Starts a run and runs it as far as possible without time passing. The ids are `run-1`, `run-2`, …"""
         self._check()
@@ -186,6 +192,7 @@ class Sim:
             attributes=attributes,
             if_exists=if_exists,
             unique=unique,
+            share=share,
         )
         return SimRun(self.call(made), self)
 
@@ -299,6 +306,7 @@ class Sim:
             id="sim",
             is_configured=True,
             instance=self._instance,
+            queues=tuple(dict.fromkeys(("default", *self._queues))),
             ttl=NEVER,
             poll=NEVER,
             look=NEVER,
@@ -309,7 +317,7 @@ class Sim:
         )
         worker = self._hired(options)
         worker.engine.chance = _no_jitter
-        worker.engine.bodies.stand_ins = self._steps
+        worker.engine.bodies.stand_ins, worker.engine.bodies.stand_ins_by_name = self._steps, self._steps_by_name
         self._loop.is_busy = lambda: len(worker.engine.bodies) > 0
         self._loop.finish(worker.start(), "starting the worker")
         resources = [*self._resources, *self._named_resources(self._registry)]
@@ -340,6 +348,7 @@ class Sim:
             telemetry=self._telemetry,
             hooks=self._hooks,
             schedules=self._schedules,
+            queues=self._queues,
         )
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:

@@ -27,6 +27,7 @@ def new_run(
     watcher: tuple[str, str] | None = None,
     adopted: e.Adopted | None = None,
     unique: str = "",
+    rides: bool = False,
 ) -> tuple[NewRun, Turn]:
     """A run to be made: its first row, and what its row says. `references`: what is to be kept for it besides what its
     first facts refer to."""
@@ -48,6 +49,7 @@ def new_run(
         references=tuple(dict.fromkeys((*references_of(events), *references))),
         watcher=watcher,
         unique=unique,
+        rides=rides,
     )
     return new, turn
 

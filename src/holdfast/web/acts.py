@@ -50,6 +50,7 @@ class StartBody(Body, frozen=True):
     attributes: dict[str, str] = {}
     if_exists: Literal["return", "reject"] | None = None
     unique: str | None = None
+    share: str | None = None
 
 
 class SignalBody(Body, frozen=True):
@@ -136,6 +137,7 @@ async def start(call: Call) -> Any:
         attributes=given.attributes,
         if_exists=given.if_exists,
         unique=given.unique,
+        share=given.share,
         by_hand=True,
     )
     view = await run.view()

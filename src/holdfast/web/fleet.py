@@ -1,4 +1,4 @@
-"""Workflows, workers, queues, and what is wrong."""
+"""Workflows, workers, and what is wrong."""
 
 from __future__ import annotations
 
@@ -134,41 +134,6 @@ async def leases(call: Call) -> dict[str, Any]:
         return shown
 
     return await call.service.kept("leases", ask)
-
-
-async def queues(call: Call) -> dict[str, Any]:
-    """`GET queues`."""
-
-    async def ask() -> dict[str, Any]:
-        client = call.client
-        backlog = await _backlog(client)
-        live = [worker for worker in await client.store.workers() if worker.is_live]
-        names = {"default", *(one.queue for one in backlog), *(queue for worker in live for queue in worker.queues)}
-        return {"queues": [await _queue(client, name, backlog, live) for name in sorted(names)]}
-
-    return await call.service.kept("queues", ask)
-
-
-async def _queue(client: Client, name: str, backlog: Sequence[Backlog], live: Sequence[WorkerRow]) -> dict[str, Any]:
-    waiting = [one for one in backlog if one.queue == name]
-    serving = [worker for worker in live if name in worker.queues]
-    oldest = min(waiting, key=lambda one: one.since, default=None)
-    counts = await client.store.tally(Filter(queue=name, statuses=(Status.RUNNING, Status.PAUSED)), at_most=CAP)
-    return {
-        "name": name,
-        "waiting": sum(one.count for one in waiting),
-        "oldest": oldest.oldest if oldest is not None else "",
-        "since": oldest.since if oldest is not None else None,
-        "running": counts[Status.RUNNING],
-        "paused": counts[Status.PAUSED],
-        "capped": [status.value for status, count in counts.items() if count >= CAP],
-        "workers": [worker.worker for worker in serving],
-        "unserved": [
-            {"workflow": one.workflow, "version": one.version, "count": one.count}
-            for one in waiting
-            if not any((one.workflow, one.version) in worker.definitions for worker in serving)
-        ],
-    }
 
 
 async def _backlog(client: Client) -> Sequence[Backlog]:

@@ -19,7 +19,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Response | dict[str, Any]]]
 Method: TypeAlias = Literal["GET", "POST", "DELETE"]
 
 BASE = "/api/v1"
-_SINGULAR = {"runs": "run", "batches": "batch", "schedules": "schedule", "limits": "limit"}
+_SINGULAR = {"runs": "run", "batches": "batch", "schedules": "schedule", "limits": "limit", "queues": "queue"}
 
 
 @dataclass(frozen=True)

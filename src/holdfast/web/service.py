@@ -35,6 +35,10 @@ class Service:
         """The client of the app."""
         return await self.app.client()
 
+    def forget(self, key: Any) -> None:
+        """An answer that is kept does not hold any more."""
+        self._kept.pop(key, None)
+
     async def kept(self, key: Any, ask: Callable[[], Awaitable[T]], seconds: float = KEPT) -> T:
         """An answer, at most some seconds old. Many who ask at the same time share one question."""
         known = self._kept.get(key)

@@ -48,7 +48,7 @@ async def claim_until_stopped(worker: Seat) -> None:
                 await asyncio.sleep(LONGEST_PAUSE)
                 continue
             pause = FIRST_PAUSE
-            worker.admission.passed(len(claims.runs), limit)
+            worker.admission.passed(len(claims.runs), limit, is_held_back=claims.is_held_back)
             if worker.admission.has_line or is_recovery:  # what else is due was not asked for
                 await asyncio.sleep(0)
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -58,7 +59,8 @@ def worker_options(
     *,
     id: str | None = None,
     concurrency: int = 100,
-    queues: tuple[str, ...] | list[str] = ("default",),
+    queues: tuple[str, ...] | list[str] | None = None,
+    declared: Iterable[str] = (),
     ttl: Duration = "15s",
     poll: Duration = "1s",
     grace: Duration = "30s",
@@ -67,9 +69,11 @@ def worker_options(
     on_loss: Literal["store", "stop"] = "store",
 ) -> WorkerOptions:
     """Options from what a user wrote. A configured `id` promises that one live worker uses it; `{hostname}` in it is
-    the name of this host."""
+    the name of this host. Without `queues` it serves "default" and those that its app declares."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidInput(f"concurrency={concurrency!r}: a worker needs at least one slot")
+    if queues is None:
+        queues = tuple(dict.fromkeys(("default", *declared)))
     if isinstance(queues, str):
         raise InvalidInput(f"queues={queues!r}: a list of names, such as [{queues!r}]")
     if not queues:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from holdfast.core.queue import QueueRules
 from holdfast.core.recovery import Kind
 from holdfast.core.schedule import Definition
 from holdfast.engine.engine import Engine
@@ -40,6 +41,7 @@ class Seat(Protocol):
     own_runs: list[str]
     telemetry: Telemetry
     schedules: Mapping[str, Definition]
+    queues: Mapping[str, QueueRules]
     has_declared: bool
     is_stopping: bool
     is_stopped: bool

@@ -17,6 +17,8 @@ class Admission:
         self.has_line: bool = False
         """Whether runs may be due that the last pass did not take: it took as many as it could."""
         self.waits_for_slots: bool = False
+        self.waits_at_gate: bool = False
+        """Whether the last pass left runs at the gate of a queue: the end of any run may let them in."""
 
     def limit(self, busy: int) -> int:
         """How many runs a pass of the claim loop may take now."""
@@ -24,9 +26,10 @@ class Admission:
         self.waits_for_slots = limit <= 0
         return limit
 
-    def passed(self, taken: int, limit: int) -> None:
-        """What a pass took. One that is not full left no run waiting."""
+    def passed(self, taken: int, limit: int, *, is_held_back: bool = False) -> None:
+        """What a pass took. One that is not full left no run waiting, but for those at a gate."""
         self.has_line = taken >= limit
+        self.waits_at_gate = is_held_back
 
     def begins(self, busy: int) -> bool:
         """Whether a run that is started here may begin at once."""

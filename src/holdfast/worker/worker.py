@@ -18,6 +18,7 @@ from holdfast.authoring.script.resources import Health, Resource, resources_name
 from holdfast.config import RecoverySettings
 from holdfast.core.durations import format_duration
 from holdfast.core.events import ChildEnded
+from holdfast.core.queue import QueueRules, QueueState
 from holdfast.core.recovery import Kind, Recovery, encode_recovery
 from holdfast.core.schedule import Definition
 from holdfast.core.specs import Settings, WorkflowSpec
@@ -41,12 +42,14 @@ from holdfast.ports.leases import Beat, ClaimRequest, Claims, TakeOver, WorkerRo
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
+from holdfast.queues.rulebook import declare_queues
 from holdfast.worker.claim_loop import claim_until_stopped
 from holdfast.worker.granted_claims import Granted
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.hints import Hints
 from holdfast.worker.line_loop import rules_of, tend_until_stopped
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.queues import settle_until_stopped
 from holdfast.worker.schedules import fire_until_stopped
 from holdfast.worker.slots import Admission
 from holdfast.worker.sweep_loop import sweep_until_stopped
@@ -76,6 +79,7 @@ class Worker:
         telemetry: Telemetry | None = None,
         hooks: Sequence[Hook] = (),
         schedules: Mapping[str, Definition] | None = None,
+        queues: Mapping[str, QueueRules] | None = None,
     ) -> None:
         self.store = store
         self.telemetry: Telemetry = logged() if telemetry is None else telemetry
@@ -104,6 +108,7 @@ class Worker:
         self.own_runs: list[str] = []
         """Runs of its earlier instance that it has not yet tried to take back."""
         self.schedules: Mapping[str, Definition] = schedules or {}
+        self.queues: Mapping[str, QueueRules] = queues or {}
         self.has_declared: bool = False
         """Whether the store knows what this worker declares."""
         self.granted: Granted | None = None if grants is None else Granted(grants, self)
@@ -163,6 +168,7 @@ class Worker:
             self._loop.create_task(fire_until_stopped(self), name="holdfast-schedules"),
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
             self._loop.create_task(sweep_until_stopped(self), name="holdfast-sweeping"),
+            self._loop.create_task(settle_until_stopped(self), name="holdfast-queues"),
             self._loop.create_task(tend_until_stopped(self, rules), name="holdfast-lines"),
         ]
         if self.granted is not None:
@@ -186,6 +192,7 @@ class Worker:
         most = self.options.recovery.max_startup_recovery
         takes_over: TakeOver = "none" if not most else "all" if self.options.is_configured else "gone"
         freed = await self.store.register(self.row, self.options.ttl, takes_over=takes_over)
+        await declare_queues(self.store, self.queues, instance=self.options.instance, by=self.options.id)
         self.own_runs = sorted(freed)[:most]  # the same order on every store
         if freed:
             self.telemetry.tell(RunsFreed(self.options.id, len(freed), were_own=True))
@@ -285,6 +292,7 @@ class Worker:
             and threading.get_ident() == self._thread
             and self.admission.begins(self.engine.busy)
             and queue in self.options.queues
+            and not (queue in self.queues and QueueState(rules=self.queues[queue]).gate.is_shut)  # it waits at a gate
             and self.registry.find(workflow, version) is not None
         )
 
@@ -354,7 +362,7 @@ class Worker:
             self.granted.freed()
         if self.is_stopping:
             self._all_quiet.set()
-        elif self.admission.waits_for_slots or not is_over:
+        elif self.admission.waits_for_slots or self.admission.waits_at_gate or not is_over:
             self.work_hinted.set()
 
     def _beaten(self, beat: Beat) -> None:
@@ -375,6 +383,7 @@ class Worker:
         registering recalls them. Others may have taken what we held."""
         try:
             await self.store.register(self.row, self.options.ttl, takes_over="none")
+            await declare_queues(self.store, self.queues, instance=self.options.instance, by=self.options.id)
             self.has_declared = False
             await self._report_namesake()
         except StoreError as error:

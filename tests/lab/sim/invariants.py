@@ -17,7 +17,8 @@ S13                    after every row: timers, deadlines, times that never go b
                        by the first of them
 S14                    in the end, of every fifth seed: the journal replays
 S15                    after every row
-S16                    after every row; at every claim: whoever had the run gave it back or lost it (`holding`)
+S16                    after every row; at every claim: whoever had the run gave it back or lost it (`holding`), and no
+                       queue has let in more than its rules say (`places`)
 S17                    after every row: children that are to end with the run, and clean-ups
 S18                    after every row that names a blob, and every collection
 S21                    every fortieth seed, on SQLite too (`campaign`)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.status import Status
 from holdfast.ports.runs import RunRow
+from tests.lab.sim.places import is_held_back
 
 if TYPE_CHECKING:
     from tests.lab.sim.world import Process, World
@@ -82,6 +83,7 @@ class Liveness:
                 continue
             is_tried_later = row.suspicion.is_suspect and instances.keys() <= on_trial
             is_due = not row.instance and row.available_at is not None and not is_tried_later
+            is_due = is_due and not is_held_back(world.scenario, row, rows)
             if is_due and is_free and row.available_at is not None and self._is_left(now - row.available_at):
                 yield "L1", row, f"is due since {row.available_at}, and nobody claims it at {now}"
             if row.instance and row.instance not in instances:

@@ -57,6 +57,8 @@ class RunPlan:
     signals: list[float] = field(default_factory=list[float])
     rumours: list[float] = field(default_factory=list[float])
     """When its client publishes, to whoever waits."""
+    questions: list[float] = field(default_factory=list[float])
+    """When its client asks it something."""
     cancels_at: float = -1.0
     cancels_again_at: float = -1.0
     calls_off_at: list[float] = field(default_factory=list[float])
@@ -65,6 +67,8 @@ class RunPlan:
     pauses_at: float = -1.0
     is_read: bool = False
     """Its client reads what it sends to a stream, as it comes."""
+    share: str = ""
+    """What it competes as at the gate of its queue."""
 
     @property
     def is_disturbed(self) -> bool:
@@ -92,6 +96,9 @@ class Scenario:
     """The share of its answers that get lost."""
     knocks: float = 0.0
     """How often a signal arrives just before an end."""
+    at_once: int = 0
+    """How many runs may have begun and not ended; 0: any number. Children ride on the places of their parents."""
+    share_at_once: int = 0
 
 
 def draw(rng: random.Random) -> Scenario:
@@ -118,8 +125,20 @@ def draw(rng: random.Random) -> Scenario:
     )
     _draw_endings(rng, scenario)
     _draw_streams(rng, scenario)
+    _draw_queue(rng, scenario, verbs)
+    _draw_questions(rng, scenario)
     _draw_limits(rng, scenario)
     return scenario
+
+
+def _draw_queue(rng: random.Random, scenario: Scenario, verbs: list[str]) -> None:
+    """The rules of the queue. Drawn last. Runs that wait for others must not hold the places that those need."""
+    if rng.random() < 0.3 and not {"topic", "publish", "talk"} & set(verbs):
+        scenario.at_once = rng.choice((1, 2, 3, 8))
+        scenario.share_at_once = rng.choice((0, 0, 1, 2))
+    if scenario.at_once or rng.random() < 0.1:
+        for run in scenario.runs:
+            run.share = rng.choice(("", "a", "b", "c"))
 
 
 def _draw_endings(rng: random.Random, scenario: Scenario) -> None:
@@ -140,6 +159,13 @@ def _draw_streams(rng: random.Random, scenario: Scenario) -> None:
             times = (rng.choice((1, 3, 8, 20)), rng.choice((0, 0, 3, 20, 60)), rng.choice((0, 0, 0, 1, 2)))
             run.plan.insert(0, ["tell", f"{number}.told", *times])
             run.is_read = rng.random() < 0.4
+
+
+def _draw_questions(rng: random.Random, scenario: Scenario) -> None:
+    """Who is asked something, and when. Drawn last, likewise."""
+    for run in scenario.runs:
+        if run.plan and not run.items and not run.key and rng.random() < 0.3:
+            run.questions = sorted(rng.random() * 3 for _ in range(rng.randint(1, 5)))
 
 
 def _draw_limits(rng: random.Random, scenario: Scenario) -> None:

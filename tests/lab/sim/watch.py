@@ -43,6 +43,7 @@ from tests.lab.sim.invariants import (
 from tests.lab.sim.knocks import has_once_in_flight
 from tests.lab.sim.meeting import met_in
 from tests.lab.sim.place_ledger import PlaceLedger
+from tests.lab.sim.places import s16_places
 from tests.lab.sim.workflows import inside, leave, rumour
 
 if TYPE_CHECKING:
@@ -350,6 +351,8 @@ class Watch:
             for problem in self.holding.l5_counted(run):
                 self.wrong("L5", run.id, problem)
             self._granted(actor, run)
+        for problem in await s16_places(self._store, self._world.scenario, claims.runs):
+            self.wrong("S16", claims.runs[0].id, problem)
 
     async def _taken(self, actor: int, taking: Taking, args: Args, kwargs: Kwargs, before: object) -> None:
         if isinstance(taking, Taken):

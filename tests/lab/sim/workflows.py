@@ -29,6 +29,8 @@ from holdfast import (
     StepFailed,
     Stream,
     Topic,
+    Update,
+    UpdateRefused,
     continue_as,
     current,
     each,
@@ -44,6 +46,7 @@ Node: TypeAlias = list[Any]
 
 news = Signal[int]("news")
 rumour = Topic[int]("rumour")
+question = Update[int, int]("question", check=lambda n: "negative" if n < 0 else None)
 whisper = Stream[str]("whisper")
 FEW = Retry(6, first="100ms", factor=2, ceiling="1s")
 BIG = 140_000
@@ -108,6 +111,25 @@ async def deaf(milliseconds: int) -> None:
         while (left := until - loop.time()) > 0:
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(left)
+
+
+@step(retry=FEW)
+async def ponder(n: int) -> int:
+    """Twice as much, after a while."""
+    async with STAGE.body():
+        await asyncio.sleep(n / 100)
+        return 2 * n
+
+
+async def consider(n: int) -> int:
+    """Answers a question: at once, after a step, or not at all."""
+    match n % 4:
+        case 0:
+            return 2 * n
+        case 1:
+            raise UpdateRefused("odd")
+        case _:
+            return await ponder(n)
 
 
 @step(retry=FEW)
@@ -193,7 +215,8 @@ async def leave(milliseconds: int) -> None:
 
 @workflow
 async def play(plan: list[Node], rounds: int = 0) -> list[Any]:
-    """Plays a plan; `rounds` times it begins anew."""
+    """Plays a plan, and answers questions meanwhile; `rounds` times it begins anew."""
+    question.serve(consider)
     heard = [await play_node(node, index) for index, node in enumerate(plan)]
     if rounds:
         continue_as(play(plan, rounds - 1))

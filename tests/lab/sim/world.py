@@ -33,6 +33,7 @@ from tests.lab.sim.grants import LyingGrants
 from tests.lab.sim.knocks import Knocks
 from tests.lab.sim.liveness import Liveness
 from tests.lab.sim.loop import ACTOR, HEART, SeededLoop, SimulatedClock, Stuck, context_of
+from tests.lab.sim.places import rule
 from tests.lab.sim.scenario import Scenario
 from tests.lab.sim.watch import Watch
 from tests.lab.sim.wire import Wire, is_write
@@ -347,6 +348,7 @@ class World:
         )
 
     async def _play(self) -> None:
+        await rule(self.store, self.scenario)
         for number in range(self.scenario.workers):
             self.begin_worker(f"worker-{number + 1}")
         for fault in self.faults.values():

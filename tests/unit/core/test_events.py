@@ -29,6 +29,7 @@ TAGS = {
     e.MessageDropped: "dropped",
     e.StepScheduled: "step", e.StepAbandoned: "abandoned", e.SleepStarted: "sleep", e.WaitStarted: "wait",
     e.WaitEnded: "wait_ended", e.ChildStarted: "child", e.MessageSent: "sent", e.Exposed: "exposed",
+    e.Streamed: "streamed",
     e.Patched: "patched", e.Entered: "entered", e.Kept: "kept", e.Completed: "completed", e.Failed: "failed",
     e.Cancelled: "cancelled",
     e.RetryPlanned: "retry", e.Continued: "continued",

@@ -116,6 +116,8 @@ class _HousedStore:
         self.expired, self.remove, self.held_only_by = inner.expired, inner.remove, inner.held_only_by
         self.contents, self.space = inner.contents, inner.space
         self.schedule, self.schedules, self.due_schedules = inner.schedule, inner.schedules, inner.due_schedules
+        self.queue, self.queues = inner.queue, inner.queues
+        self.change_queue, self.queue_load = inner.change_queue, inner.queue_load
         self.limit, self.limits, self.put_limit = inner.limit, inner.limits, inner.put_limit
         self.move_places, self.tend_limits = inner.move_places, inner.tend_limits
         self.lines, self.places_of = inner.lines, inner.places_of

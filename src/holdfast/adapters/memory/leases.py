@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
 import msgspec
 
 from holdfast.adapters.memory.blob_store import Keeping
+from holdfast.adapters.memory.queues import Admitted, admitted, let_in, waiting_at
 from holdfast.adapters.memory.tables import Registration
 from holdfast.adapters.system.process import is_gone, process_mark
 from holdfast.core.backoff import put_off
-from holdfast.core.shares import fair_order, share_of
+from holdfast.core.shares import Share, fair_order, queue_share, share_of
 from holdfast.core.status import Status
+from holdfast.core.turn import instant
 from holdfast.ports.admission import may_begin
 from holdfast.ports.leases import (
     Beat,
@@ -77,27 +79,42 @@ class Leases(Keeping):
             expiries = (self._expiry(x, write.now) if self._is_live(x) else write.now for x in holders)
             quiet_until = None
             if own is not None:
-                due = (run.available_at for run in self._waiting(own.worker.queues) if run.available_at)
+                due = [run.available_at for run in self._waiting(own.worker.queues) if run.available_at]
+                if any(waiting_at(self._tables, queue, write.now) for queue in own.worker.queues):
+                    due.append(write.now)
                 quiet_until = max(write.now, min([write.now + ttl, *due]))
             return Beat(write.now, has_lapsed, freed, min(expiries, default=None), quiet_until)
 
     async def claim(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
-        claims = self._go_through(request, is_taking=True)
-        self._claimers[request.worker.instance].took(share_of(run.workflow) for run in claims.runs)
+        claims, shares = self._go_through(request, is_taking=True)
+        self._claimers[request.worker.instance].took(shares)
         return claims
 
     async def due(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`."""
-        return self._go_through(request, is_taking=False)
+        return self._go_through(request, is_taking=False)[0]
 
-    def _go_through(self, request: ClaimRequest, *, is_taking: bool) -> Claims:
+    def _go_through(self, request: ClaimRequest, *, is_taking: bool) -> tuple[Claims, list[Share]]:
         worker = request.worker
         taken: list[RunRow] = []
         bounced: list[tuple[str, str]] = []
         with self._writing() as write:
             elsewhere = self._live_definitions()
-            for run in self._in_order(request, write.now):
+
+            def put_off_all(runs: Sequence[RunRow]) -> None:
+                for run in runs:
+                    write.bounce(run, write.now + put_off(run.bounces), _missing(run))
+                    bounced.append((run.id, _missing(run)))
+
+            gates = {
+                queue: admitted(
+                    self._tables, request, queue, write.now, place=_place, put_off=put_off_all, elsewhere=elsewhere
+                )
+                for queue in dict.fromkeys(worker.queues)
+            }
+            shares = {pick.run.no: queue_share(queue) for queue, gate in gates.items() for pick in gate.picks}
+            for run in self._in_order(request, write.now, gates):
                 definition = (run.workflow, run.version)
                 if len(taken) == request.limit:
                     break
@@ -106,22 +123,30 @@ class Leases(Keeping):
                         run = write.hold(run, worker.instance, worker.worker, is_claim=True)  # noqa: PLW2901
                     taken.append(run)
                 elif definition not in elsewhere:
-                    write.bounce(run, write.now + put_off(run.bounces), _missing(run))
-                    bounced.append((run.id, _missing(run)))
+                    put_off_all([run])
             seen = {run.no for run in taken}
-            next_due = min(
-                (
-                    run.available_at
-                    for run in self._waiting(worker.queues)
-                    if run.available_at and run.no not in seen
-                    if run.available_at > write.now
-                    or ((run.workflow, run.version) in worker.definitions and not run.suspicion.is_suspect)
-                ),
-                default=None,
-            )
-        return Claims(taken, next_due, tuple(bounced))
+            for queue, gate in gates.items() if is_taking else ():
+                let_in(self._tables, queue, [pick for pick in gate.picks if pick.run.no in seen], write.now)
+            left = [
+                queue for queue in gates if any(x.no not in seen for x in waiting_at(self._tables, queue, write.now))
+            ]
+            times = [instant(gates[queue].next_at or 0) for queue in left if gates[queue].next_at is not None]
+            times += [run.available_at for run in self._left(worker, write.now, seen) if run.available_at]
+        is_held_back = bool(left) and len(taken) < request.limit
+        claims = Claims(taken, min(times, default=None), tuple(bounced), is_held_back)
+        return claims, [shares.get(run.no) or share_of(run.workflow) for run in taken]
 
-    def _in_order(self, request: ClaimRequest, now: datetime) -> list[RunRow]:
+    def _left(self, worker: WorkerRow, now: datetime, seen: Collection[int]) -> list[RunRow]:
+        """What may be claimed later, or now by a claim with more places."""
+        return [
+            run
+            for run in self._waiting(worker.queues)
+            if run.available_at and run.no not in seen
+            if run.available_at > now
+            or ((run.workflow, run.version) in worker.definitions and not run.suspicion.is_suspect)
+        ]
+
+    def _in_order(self, request: ClaimRequest, now: datetime, gates: Mapping[str, Admitted]) -> list[RunRow]:
         """The runs that may begin, in the order of claims. Of suspects that the worker could have, one at most."""
         worker, only = request.worker, request.only
         may = [run for run in self._waiting(worker.queues) if may_begin(run, now) and (not only or run.id in only)]
@@ -135,6 +160,7 @@ class Leases(Keeping):
             share=lambda run: share_of(run.workflow),
             place=_place,
             ahead=self._claimers[worker.instance].ahead,
+            lines={queue_share(queue): [pick.run for pick in gate.picks] for queue, gate in gates.items()},
         )
 
     async def acquit(self, run: int, *, epoch: int) -> bool:
@@ -225,10 +251,17 @@ class Leases(Keeping):
     # -- the lock is held in all of these ------------------------------------------------------------------------------
 
     def _waiting(self, queues: Sequence[str]) -> list[RunRow]:
+        """Runs without a holder that do not wait at a gate, or not yet."""
+        standings, now = self._tables.standings, self._clock.now()
         return [
             run
             for run in self._tables.runs.values()
             if run.queue in queues
+            and (
+                run.no not in standings
+                or standings[run.no].how != "waits"
+                or (run.available_at is not None and run.available_at > now)
+            )
             and not run.instance
             and not run.status.is_terminal
             and run.status is not Status.PAUSED

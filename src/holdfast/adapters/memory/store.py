@@ -14,9 +14,9 @@ from typing import TypeAlias
 from holdfast.adapters.memory.leases import Leases
 from holdfast.adapters.memory.limits import Limiting
 from holdfast.adapters.memory.overview import Looking
+from holdfast.adapters.memory.queues import Queued
 from holdfast.adapters.memory.run_list import cursor, matches, place, position
 from holdfast.adapters.memory.streams import Streaming
-from holdfast.adapters.memory.transaction import watching
 from holdfast.adapters.memory.updates import Asked
 from holdfast.core.checksums import checked_shown
 from holdfast.core.status import Status
@@ -31,7 +31,7 @@ __all__ = ["MemoryStore"]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore(Leases, Looking, Limiting, Streaming, Asked):
+class MemoryStore(Leases, Looking, Queued, Limiting, Streaming, Asked):
     """A `ports.store.Store` in memory."""
 
     # -- journal -------------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class MemoryStore(Leases, Looking, Limiting, Streaming, Asked):
         """See `ports.inbox`; oldest first."""
         with self._lock:
             runs = self._tables.runs
-            return [Watcher(runs[watch.no].id, watch.key, watch.since) for watch in watching(self._tables, topic)]
+            return [Watcher(runs[watch.no].id, watch.key, watch.since) for watch in self._tables.watching(topic)]
 
     async def unread(self, runs: Mapping[int, int]) -> UnreadOf:
         """See `ports.inbox`."""

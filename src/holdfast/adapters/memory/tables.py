@@ -16,11 +16,24 @@ from holdfast.ports.inbox import Kind
 from holdfast.ports.leases import WorkerRow
 from holdfast.ports.limits import StoredLimit
 from holdfast.ports.parts import StoredParts, StoredSpan
+from holdfast.ports.queues import StoredQueue
 from holdfast.ports.runs import RunRow
 from holdfast.ports.schedules import StoredSchedule
 from holdfast.ports.updates import StoredAnswer
 
-__all__ = ["Adoption", "Blob", "Duty", "Letter", "LimitTables", "Registration", "Source", "Tables", "Watch"]
+__all__ = [
+    "Adoption",
+    "Blob",
+    "Duty",
+    "Letter",
+    "LimitTables",
+    "Line",
+    "Registration",
+    "Source",
+    "Standing",
+    "Tables",
+    "Watch",
+]
 
 Source: TypeAlias = tuple[Literal["row", "message", "value", "answer", "snapshot"], int | str]
 """What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, the
@@ -95,6 +108,25 @@ class Duty:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a run stands to the gate of its queue: it waits there, is called out of line for a cancel or a pause, or has
+    its place. `share`: what it competes as."""
+
+    share: str
+    how: Literal["waits", "called", "begun"]
+
+
+@dataclass(slots=True)
+class Line:
+    """Who waits at the gate of a queue: the virtual time that it has reached, that of each share with runs waiting, and
+    up to when its rate is used up (microseconds)."""
+
+    time: int = 0
+    until: int = 0
+    shares: dict[str, int] = field(default_factory=dict[str, int])
+
+
 @dataclass(slots=True)
 class LimitTables:
     """What a memory store keeps of limits. A place is a line and a slot, a waiter a run and a step."""
@@ -133,6 +165,10 @@ class Tables:
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
     duties: dict[str, Duty] = field(default_factory=dict[str, Duty])
     schedules: dict[str, StoredSchedule] = field(default_factory=dict[str, StoredSchedule])
+    queues: dict[str, StoredQueue] = field(default_factory=dict[str, StoredQueue])
+    lines: dict[str, Line] = field(default_factory=dict[str, Line])
+    standings: dict[int, Standing] = field(default_factory=dict[int, Standing])
+    """Of each run that its queue counts."""
     limits: LimitTables = field(default_factory=LimitTables)
     workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
     freed: dict[int, tuple[str, Weight]] = field(default_factory=dict[int, tuple[str, Weight]])
@@ -151,6 +187,10 @@ class Tables:
     def referred(self, no: int) -> set[str]:
         """All blobs that the run refers to."""
         return {name for names in self.references.get(no, {}).values() for name in names}
+
+    def watching(self, topic: str) -> list[Watch]:
+        """The current waits on a topic, oldest first."""
+        return [watch for watch in self.watches if watch.topic == topic]
 
     def tree(self, root: str) -> list[int]:
         """Numbers of the runs of that root; an id that is no root has none."""

@@ -11,6 +11,7 @@ from datetime import datetime
 
 import msgspec
 
+from holdfast.adapters.memory import standing
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
 from holdfast.core.checksums import answer_checksum, message_checksum, parts_checksum, shown_checksum
@@ -30,7 +31,7 @@ from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
 from holdfast.ports.updates import StoredAnswer, UpdateAnswer
 
-__all__ = ["Transaction", "watching"]
+__all__ = ["Transaction"]
 
 
 @dataclass(slots=True)
@@ -71,13 +72,15 @@ class Transaction:
         tables, started = self.tables, new.started
         no, available_at = tables.last_no + 1, started.available_at or self.now
         run = row_of(new, no, available_at)
-        if instance and may_begin(run, self.now):
+        share = standing.share_at_gate(tables, new)
+        if instance and not share and may_begin(run, self.now):
             run = row_of(new, no, available_at, instance, worker)
         tables.last_no = run.no
         tables.numbers[run.id] = run.no
         tables.runs[run.no] = run
         tables.rows[run.no] = []
         tables.inbox[run.no] = {}
+        standing.wait(tables, run, share, self.now)
         if new.unique:
             tables.uniques[started.workflow, new.unique] = run.no
         if started.keep is not None:
@@ -164,7 +167,8 @@ class Transaction:
             return Ended(run.status)
         no = run.inbox_last + 1
         letters[message.id] = Letter(no, message.id, message.kind, message.body, message.checksum)
-        self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
+        woken = self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
+        standing.wake(self.tables, woken, message.kind, self.now)
         self.keep_blobs(message.blobs)
         self.refer(run.no, ("message", no), message.references)
         if message.asks:
@@ -225,7 +229,7 @@ class Transaction:
 
     def publish(self, publication: Publication) -> list[str]:
         """To every current watcher. A run that waits twice on the topic is sent a message for each wait."""
-        found = watching(self.tables, publication.topic)
+        found = self.tables.watching(publication.topic)
         for watch in found:
             self.send(
                 Message(
@@ -260,6 +264,7 @@ class Transaction:
         self.keep_blobs(commit.blobs.items())
         seq = self._append(run.no, row, commit.references)
         self.tables.runs[run.no] = after
+        standing.give_place_back(self.tables, run.no, self.now)
         if commit.is_consuming:
             self._consume(commit)
         for child in commit.children:
@@ -358,6 +363,7 @@ class Transaction:
     def hold(self, run: RunRow, instance: str, worker: str, *, is_claim: bool) -> RunRow:
         """The lease, with the next epoch. Only claims are counted, and only they wipe what kept the run waiting."""
         held = self._change(run.no, instance=instance, worker=worker, epoch=run.epoch + 1)
+        standing.begin(self.tables, run.no)
         return self._change(run.no, claims=held.claims + 1, bounces=0, note="") if is_claim else held
 
     def reinstate(self, run: RunRow, instance: str) -> None:
@@ -375,7 +381,7 @@ class Transaction:
         for run in list(self.tables.runs.values()):
             is_open = run.status in {Status.PENDING, Status.RUNNING}
             if run.bounces and is_open and not run.instance and (run.workflow, run.version) in held:
-                self._change(run.no, available_at=self.now, bounces=0, note="")
+                standing.line_up(self.tables, self._change(run.no, available_at=self.now, bounces=0, note=""), self.now)
                 self.hints[run.id] = None
 
     def release(self, run: RunRow, until: datetime | None, inbox_seen: int, note: str | None = None) -> None:
@@ -386,6 +392,7 @@ class Transaction:
         self._suspect(run.no, NONE)
         available_at = self.now if run.inbox_last > inbox_seen else until
         self._change(run.no, instance="", available_at=available_at)
+        standing.give_place_back(self.tables, run.no, self.now)
         if available_at is not None:
             self.hints[run.id] = None
 
@@ -393,8 +400,3 @@ class Transaction:
         run = msgspec.structs.replace(self.tables.runs[no], **columns)
         self.tables.runs[no] = run
         return run
-
-
-def watching(tables: Tables, topic: str) -> list[Watch]:
-    """The current waits on a topic, oldest first."""
-    return [watch for watch in tables.watches if watch.topic == topic]

@@ -130,6 +130,7 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
         for table in (*kept, tables.streams, tables.spans):
             table.pop(run.no, None)
         tables.watches = [watch for watch in tables.watches if watch.no != run.no]
+        tables.standings.pop(run.no, None)
         tables.uniques = {value: no for value, no in tables.uniques.items() if no != run.no}
         write.lose(tables.referred(run.no))
         tables.references.pop(run.no, None)

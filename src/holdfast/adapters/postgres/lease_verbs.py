@@ -12,7 +12,7 @@ from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.sql.rows import maybe_micros
-from holdfast.core.shares import Claimers, share_of
+from holdfast.core.shares import Claimers
 from holdfast.ports.leases import ClaimRequest, Claims, Held, Lease, Taken, Taking, WorkerRow
 
 T = TypeVar("T")
@@ -37,14 +37,15 @@ class LeaseVerbs(ABC):
         """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
         shares = self._claimers[request.worker.instance]
         ahead = shares.ahead
-        claims = await self._run(lambda link: leases.claim(link, self._moments, request, ahead))
-        shares.took(share_of(run.workflow) for run in claims.runs)
+        claims, taken = await self._run(lambda link: leases.claim(link, self._moments, request, ahead))
+        shares.took(taken)
         return claims
 
     async def due(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`."""
         ahead = self._claimers[request.worker.instance].ahead
-        return await self._run(lambda link: leases.claim(link, self._moments, request, ahead, takes=False))
+        claims, _ = await self._run(lambda link: leases.claim(link, self._moments, request, ahead, takes=False))
+        return claims
 
     async def acquit(self, run: int, *, epoch: int) -> bool:
         """See `ports.leases`."""

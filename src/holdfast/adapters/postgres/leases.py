@@ -63,9 +63,10 @@ def register(
 
 def claim(
     link: Link, moments: Moments, request: ClaimRequest, ahead: Mapping[Share, int], *, takes: bool = True
-) -> Claims:
-    """What the worker may advance now. Asked again after a lost answer, it would take different runs, and leave
-    the first ones held unknown: the caller hears of the loss, and asks what it holds."""
+) -> tuple[Claims, list[Share]]:
+    """What the worker may advance now, and what each of these runs competed as. Asked again after a lost answer, it
+    would take different runs, and leave the first ones held unknown: the caller hears of the loss, and asks what it
+    holds."""
     worker = request.worker
     values = (
         moments.wall(),
@@ -85,9 +86,9 @@ def claim(
     )
     first, *taken = link.ask(sql.CLAIM, values, bears_repeating=not takes)
     delayed = iter(first[1] or ())
-    return Claims(
-        [run_row(row[2:]) for row in taken], maybe_instant(first[0]), tuple(zip(delayed, delayed, strict=True))
-    )
+    put_off = tuple(zip(delayed, delayed, strict=True))
+    claims = Claims([run_row(row[4:]) for row in taken], maybe_instant(first[0]), put_off, first[2])
+    return claims, [row[3] for row in taken]
 
 
 def take(link: Link, moments: Moments, run: str, instance: str, *, steal: bool) -> Taking:

@@ -67,7 +67,8 @@ SELECT code, is_ours, first_seq, first_inbox, hints, (run).*
 FROM {s}.create_runs(%b::bigint, %b::text::jsonb, %b::boolean, %b::text::jsonb)
 """
 # create plain: a run without key, blobs, attributes or anything else that others know of, due at once; begun with its
-# first turn if there is one. No row: the id is in use, or it is not due yet. Locks nothing that is there.
+# first turn if there is one. No row: the id is in use, or it is not due yet, or waits at the gate of its queue. Locks
+# nothing that is there.
 CREATE_PLAIN = """
 /* create_plain */ WITH made AS (
     INSERT INTO {s}.runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready,
@@ -77,7 +78,7 @@ CREATE_PLAIN = """
         coalesce($9::bigint, moment), $10::integer, $11::text, $12::bigint, $13::text, '', $14::text, '', '', '',
         $15::text, $16::text, $17::bigint, $18::bigint, $19::bigint, $20::bigint, $21::bigint, $22::bytea
     FROM (SELECT coalesce($23::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS moment) AS now
-    WHERE coalesce($9 <= moment, true)
+    WHERE coalesce($9 <= moment, true) AND NOT EXISTS (SELECT 1 FROM {s}.queues WHERE name = $11 AND is_gated)
     ON CONFLICT (id) DO NOTHING RETURNING *),
 written AS (
     INSERT INTO {s}.events (seq, run, ordinal, epoch, at, format, checksum, body)
@@ -104,7 +105,7 @@ SELECT moment, has_lapsed, orphaned, next_expiry, quiet_until, hints FROM {s}.be
     %b::bigint, %b::text, %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::integer, %b::boolean)
 """
 CLAIM = """
-SELECT next_due, delayed, (run).* FROM {s}.claim(
+SELECT next_due, delayed, is_held_back, share, (run).* FROM {s}.claim(
     %b::bigint, %b::text, %b::bigint, %b::text, %b::text, %b::text[], %b::text[], %b::text[], %b::integer, %b::text[],
     %b::integer, %b::integer, %b::boolean, %b::text[], %b::integer[])
 """
@@ -234,12 +235,12 @@ OPEN_RUNS = """
 SELECT * FROM {s}.run_rows WHERE no > %b::bigint AND status NOT IN ('completed', 'failed', 'cancelled')
 ORDER BY no LIMIT %b::bigint
 """
-# backlog: who waits for a worker now, by definition and queue. Reads every unheld run that may be claimed, from two
+# backlog: who waits for a worker now, by definition and queue. Reads every unheld run that may be claimed, from the
 # partial indexes and the rows behind them; locks nothing.
 BACKLOG = """
 SELECT workflow, version, queue, count(*), (array_agg(id ORDER BY since, no))[1], min(since) FROM (
     SELECT *, CASE WHEN bounces > 0 THEN updated_at ELSE available_at END AS since FROM {s}.runs
-    WHERE (ready = 1 OR ready = 0) AND (available_at <= %b::bigint OR bounces > 0)) AS waiting
+    WHERE (ready = 1 OR ready = 0 OR ready = 2) AND (available_at <= %b::bigint OR bounces > 0)) AS waiting
 GROUP BY workflow, version, queue ORDER BY min(since)
 """
 

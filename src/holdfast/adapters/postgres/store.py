@@ -30,6 +30,7 @@ from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrations import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.overview import Looking
+from holdfast.adapters.postgres.queues import Queued
 from holdfast.adapters.postgres.read_batches import Gathered
 from holdfast.adapters.postgres.shared_transactions import Lending
 from holdfast.adapters.postgres.streams import Streaming
@@ -106,7 +107,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(LeaseVerbs, Keeping, Looking, Limiting, Streaming, Asked, Lending):
+class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, Asked, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(

@@ -79,6 +79,10 @@ def new_run(
         wire["attributes"] = started.attributes
     if new.unique:
         wire["unique"] = new.unique
+    if started.share:
+        wire["share"] = started.share
+    if new.rides:
+        wire["rides"] = True
     _add_blobs(wire, new.blobs, new.references)
     if new.needs:
         wire["needs"] = sorted(set(new.needs))
@@ -95,7 +99,7 @@ def plain_run(
     """The values of a run that nobody else knows of, due at once, begun with its first turn or not; None of any other.
     `given`: the time, if it is not the server's."""
     row, started = new.row, new.started
-    has_more = new.blobs or new.needs or new.references or new.watcher is not None or new.unique
+    has_more = new.blobs or new.needs or new.references or new.watcher is not None or new.unique or started.share
     if has_more or started.attributes or started.key or started.parent or started.root not in ("", row.run):
         return None
     facts: tuple[Any, ...] = (0, 2, Status.PENDING.value, started.workflow, started.version, 0)

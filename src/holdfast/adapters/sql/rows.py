@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.core.doing import decode_doing
+from holdfast.core.gate import Gate
 from holdfast.core.instants import LONGEST_WAIT, nearest_instant, span_micros
 from holdfast.core.recovery import check_recovery
 from holdfast.core.status import Status
 from holdfast.core.turn import UNREADABLE, instant, micros
 from holdfast.ports.condition import Backlog
 from holdfast.ports.leases import WorkerRow
+from holdfast.ports.queues import StoredQueue
 from holdfast.ports.row import Due
 from holdfast.ports.runs import RunRow
 
@@ -24,6 +26,7 @@ T = TypeVar("T")
 _encoder = msgspec.json.Encoder()
 _attributes = msgspec.json.Decoder(dict[str, str])
 _names = msgspec.json.Decoder(tuple[str, ...])
+_gate = msgspec.json.Decoder(Gate)
 _pairs = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 _STATUSES = {status.value: status for status in Status}
 _UNREADABLE = (*UNREADABLE, KeyError, TypeError, ValueError)
@@ -263,6 +266,23 @@ def decoded_names(text: str) -> tuple[str, ...]:
 def decoded_pairs(text: str) -> tuple[tuple[str, str], ...]:
     """The inverse of `encoded` for definitions; none if they cannot be read."""
     return _Reading()("definitions", text, _pairs.decode, ())
+
+
+def encoded_gate(gate: Gate) -> bytes:
+    """The rules that a store enforces, as stored."""
+    return _encoder.encode(gate)
+
+
+def decoded_gate(data: bytes) -> Gate:
+    """The inverse of `encoded_gate`. Rules that cannot be read let nothing in: they were there for a reason."""
+    return _Reading()("gate", data, _gate.decode, Gate(is_paused=True))
+
+
+def queue_of(row: Any) -> StoredQueue:
+    """A row of a statement that asks for queues: name, revision, body, gate."""
+    name, revision, body, gate = row
+    rules = decoded_gate(gate.encode() if isinstance(gate, str) else gate)
+    return StoredQueue(name=name, revision=revision, body=bytes(body), gate=rules)
 
 
 def backlog_row(row: Any) -> Backlog:

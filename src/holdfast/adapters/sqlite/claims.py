@@ -7,7 +7,9 @@ claim dearer. What has come due is promoted from one index to the other, a bound
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,9 +19,10 @@ from holdfast.adapters.sqlite import raw_statements as raw
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite.connection import NotText, is_text
+from holdfast.adapters.sqlite.gate import Candidate, Chosen, Definition, QueueGate
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.backoff import put_off
-from holdfast.core.shares import Share, fair_order, share_of
+from holdfast.core.shares import Share, fair_order, queue_share, share_of
 from holdfast.ports.clock import Clock
 from holdfast.ports.leases import ClaimRequest, Claims, WorkerRow
 from holdfast.ports.runs import RunRow
@@ -28,8 +31,6 @@ PROMOTED_A_CLAIM = 500
 BOUNCED_A_CLAIM = 100
 
 Ask: TypeAlias = Callable[[str, tuple[Any, ...]], list[Any]]
-Definition: TypeAlias = tuple[str, str]
-Candidate: TypeAlias = tuple[int, int, int, Definition]  # minus priority, available_at, no: its place in its share
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -41,23 +42,26 @@ class Prospect(msgspec.Struct):
     homeless: list[tuple[str, Definition]]
     due: list[str]
     next_due: int | None
+    gated: list[str]
     elsewhere: Collection[Definition] = ()
 
     @property
     def is_empty(self) -> bool:
         """Nothing to claim, promote or put off."""
-        return not (self.mine or self.homeless or self.due)
+        return not (self.mine or self.homeless or self.due or self.gated)
 
 
 def survey(ask: Ask, worker: WorkerRow, clock: Clock, now: int) -> Prospect:
     """Looks without writing: an idle worker's poll costs no transaction."""
-    prospect = Prospect([], [], [], None)
+    prospect = Prospect([], [], [], None, [])
     foreign: list[tuple[str, Definition]] = []
     held = frozenset(worker.definitions)
     for queue in dict.fromkeys(worker.queues):
         for definition in _ready_definitions(ask, queue):
             (prospect.mine if definition in held else foreign).append((queue, definition))
-        (first,) = ask(sql.NEXT_DUE, (queue,))[0]
+        first, has_line = ask(sql.NEXT_DUE, (queue,))[0]
+        if has_line:
+            prospect.gated.append(queue)
         if first is not None:
             if first <= now:
                 prospect.due.append(queue)
@@ -71,6 +75,8 @@ def survey(ask: Ask, worker: WorkerRow, clock: Clock, now: int) -> Prospect:
 class ClaimRuns:
     """`Leases.claim` as an operation of the writer. It remembers what it took, in case the answer is lost."""
 
+    _takes = True
+
     def __init__(self, request: ClaimRequest, ahead: Mapping[Share, int]) -> None:
         self._worker = request.worker
         self._limit = request.limit
@@ -79,14 +85,18 @@ class ClaimRuns:
         self._taken: list[RunRow] = []
         self._put_off: list[tuple[str, str]] = []
         self._suspects: set[int] = set()
+        self._request = request
+        self._gates: dict[str, QueueGate] = {}
+        self.shares: list[Share] = []
+        """What the runs it took competed as, in their order."""
 
     def __call__(self, transaction: Transaction) -> Claims:
         """Promotes what is due, takes what is ready, puts off what no worker can run."""
         if transaction.is_again and (kept := self._taken_before(transaction)):
             return Claims(kept, None)
         if self._only:
-            taken = self._claim_these(transaction)
-            return Claims(taken, self._next_due(transaction, []), tuple(self._put_off))
+            self._claim_these(transaction)
+            return self._answer(transaction, [])
         now = transaction.now
         prospect = self._prospect(transaction)
         for queue in prospect.due:
@@ -98,24 +108,54 @@ class ClaimRuns:
             candidates += self._ready(transaction, queue, definition, self._limit + 1)
         for queue, definition in prospect.homeless:
             candidates += self._ready(transaction, queue, definition, BOUNCED_A_CLAIM)
-        left = self._go_through(transaction, candidates, prospect.elsewhere)
-        return Claims(self._taken, self._next_due(transaction, left), tuple(self._put_off))
+        self._taken, self._put_off = [], []
+        self._gates = self._open_gates(transaction, prospect.gated)
+        return self._answer(transaction, self._go_through(transaction, candidates, prospect.elsewhere))
+
+    def _gate(self, transaction: Transaction, queue: str, chosen: Chosen | None = None) -> QueueGate:
+        def put_off(no: int, definition: Definition) -> None:
+            self._put_off.append(_put_off(transaction, no, definition))
+
+        elsewhere = cache(lambda: _leased_definitions(transaction.rows, transaction.clock))
+        return QueueGate(transaction, self._request, queue, put_off, elsewhere, chosen)
+
+    def _answer(self, transaction: Transaction, left: list[Candidate]) -> Claims:
+        taken = {run.no for run in self._taken}
+        if self._takes:
+            for gate in self._gates.values():
+                gate.let_in(taken)
+        shares = {no: queue_share(queue) for queue, gate in self._gates.items() for _, _, no, _ in gate.runs}
+        self.shares = [shares.get(run.no) or share_of(run.workflow) for run in self._taken]
+        lines = [gate for gate in self._gates.values() if gate.has_line]
+        is_held_back = bool(lines) and len(taken) < self._limit
+        times = [gate.next_at for gate in lines if gate.next_at is not None]
+        return Claims(self._taken, self._next_due(transaction, left, times), tuple(self._put_off), is_held_back)
 
     def _prospect(self, transaction: Transaction) -> Prospect:
         """What is there. Runs whose definition is not a text cannot be looked for, and are set aside."""
         try:
             return survey(transaction.rows, self._worker, transaction.clock, transaction.now)
         except NotText:
-            for no, *names in transaction.rows(raw.CLAIMED_BY):
-                if not all(map(is_text, names)):
-                    transaction.run(raw.SET_ASIDE, ("damaged: its definition is no text", no))
+            _set_unreadable_aside(transaction)
             return survey(transaction.rows, self._worker, transaction.clock, transaction.now)
+
+    def _open_gates(self, transaction: Transaction, queues: list[str]) -> dict[str, QueueGate]:
+        """The gates of these queues. Runs that cannot be looked for are set aside; if that does not help, the queue
+        waits, and no other."""
+        gates: dict[str, QueueGate] = {}
+        for queue in queues:
+            try:
+                gates[queue] = self._gate(transaction, queue)
+            except NotText:
+                _set_unreadable_aside(transaction)
+                with suppress(NotText):
+                    gates[queue] = self._gate(transaction, queue)
+        return gates
 
     def _go_through(
         self, transaction: Transaction, candidates: list[Candidate], elsewhere: Collection[Definition]
     ) -> list[Candidate]:
         """Takes or puts off the candidates in their order until the limit is reached; returns what it left."""
-        self._taken, self._put_off = [], []
         ordered = self._in_order(transaction, candidates)
         for place, (_, _, no, definition) in enumerate(ordered):
             if len(self._taken) == self._limit:
@@ -138,18 +178,25 @@ class ClaimRuns:
             share=lambda each: share_of(each[3][0]),
             place=lambda each: each[:3],
             ahead=self._ahead,
+            lines={queue_share(queue): gate.runs for queue, gate in self._gates.items()},
         )
 
-    def _claim_these(self, transaction: Transaction) -> list[RunRow]:
+    def _claim_these(self, transaction: Transaction) -> None:
         candidates: list[Candidate] = []
+        at_gates: dict[str, Chosen] = {}
+        self._taken, self._put_off = [], []
         for run in dict.fromkeys(self._only):
             found = transaction.row(sql.CLAIMABLE, (run, transaction.now))
             if found is not None and found[5] in self._worker.queues:
-                priority, available_at, no, workflow, version, _, is_suspect = found
+                priority, available_at, no, workflow, version, queue, is_suspect, share = found
                 self._suspects |= {no} if is_suspect else set()
-                candidates.append((-priority, available_at, no, (workflow, version)))
+                candidate = (-priority, available_at, no, (workflow, version))
+                if share is None or (workflow, version) not in self._worker.definitions:
+                    candidates.append(candidate)
+                else:
+                    at_gates.setdefault(queue, {}).setdefault(share, []).append(candidate)
+        self._gates = {queue: self._gate(transaction, queue, chosen) for queue, chosen in at_gates.items()}
         self._go_through(transaction, candidates, _leased_definitions(transaction.rows, transaction.clock))
-        return self._taken
 
     def _ready(self, transaction: Transaction, queue: str, definition: Definition, limit: int) -> list[Candidate]:
         values = (queue, *definition, transaction.now, limit)
@@ -169,16 +216,18 @@ class ClaimRuns:
             if (run.instance, run.epoch) == (before.instance, before.epoch)
         ]
 
-    def _next_due(self, transaction: Transaction, left: list[Candidate]) -> Any:
-        times = [available_at for _, available_at, _, definition in left if definition in self._worker.definitions]
+    def _next_due(self, transaction: Transaction, left: list[Candidate], times: list[int]) -> Any:
+        times += [available_at for _, available_at, _, definition in left if definition in self._worker.definitions]
         for queue in self._worker.queues:
-            (first,) = transaction.row(sql.NEXT_DUE, (queue,))
+            first, _ = transaction.row(sql.NEXT_DUE, (queue,))
             times += () if first is None else (first,)
         return maybe_instant(min(times, default=None))
 
 
 class DueRuns(ClaimRuns):
     """`Leases.due`: a claim that takes nothing. (It promotes, and puts off what no worker can run.)"""
+
+    _takes = False
 
     def _take(self, transaction: Transaction, no: int) -> RunRow:
         return run_row(transaction.row(sql.RUN_BY_NO, (no,)))
@@ -191,6 +240,12 @@ def _ready_definitions(ask: Ask, queue: str) -> Iterator[Definition]:
         workflow, version = found[0]
         found = ask(sql.NEXT_VERSION_READY, (queue, workflow, version))
         found = found or ask(sql.NEXT_WORKFLOW_READY, (queue, workflow))
+
+
+def _set_unreadable_aside(transaction: Transaction) -> None:
+    for no, *names in transaction.rows(raw.CLAIMED_BY):
+        if not all(map(is_text, names)):
+            transaction.run(raw.SET_ASIDE, ("damaged: its definition or share is no text", no))
 
 
 def _put_off(transaction: Transaction, no: int, definition: Definition) -> tuple[str, str]:

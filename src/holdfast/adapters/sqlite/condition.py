@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 
+from holdfast.adapters.sql.rows import backlog_row
+from holdfast.adapters.sql.run_list import PIECE, damaged_of
+from holdfast.adapters.sqlite import condition_statements
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connection import Durability, open_writable, run
-from holdfast.ports.condition import Condition
+from holdfast.core.turn import micros
+from holdfast.ports.clock import Clock
+from holdfast.ports.condition import Backlog, Condition
+from holdfast.ports.runs import RunRow
 
 SOUND = (3, 51, 3)
 """Before it, connections that write and checkpoint together could corrupt the file (the WAL-reset bug)."""
@@ -28,6 +37,28 @@ LONG_LOG = 64 * 1024 * 1024
 LONG_WAIT, PATIENCE = 0.5, 1.0
 """Seconds for which a write waits for its turn: from which on it is reported, and for which this looks. A transaction
 of ours takes milliseconds."""
+
+
+class Examined(ABC):
+    """The part of a SQLite store that says what is wrong with its rows, and who waits."""
+
+    @abstractmethod
+    def _rows(self, statement: str, *values: object) -> Any: ...
+
+    @property
+    @abstractmethod
+    def clock(self) -> Clock:
+        """The clock of the store."""
+
+    async def backlog(self) -> Sequence[Backlog]:
+        """See `ports.condition`. Off the event loop."""
+        rows = await asyncio.to_thread(self._rows, condition_statements.BACKLOG, micros(self.clock.now()))
+        return [backlog_row(row) for row in rows]
+
+    async def damaged(self, *, limit: int) -> Sequence[RunRow]:
+        """See `ports.condition`. Off the event loop."""
+        rows = condition_statements.OPEN_RUNS
+        return await asyncio.to_thread(damaged_of, lambda after: self._rows(rows, after, PIECE), limit)
 
 
 def condition_of(durability: Durability, version: str | None = None, *, path: Path | None = None) -> Condition:

@@ -7,6 +7,7 @@ from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer, row_references
 from holdfast.adapters.sqlite.connection import run
 from holdfast.adapters.sqlite.messages import send
+from holdfast.adapters.sqlite.queue_statements import IS_GATED
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core import events as e
 from holdfast.core.instants import span_micros
@@ -68,15 +69,26 @@ def insert_run(
             row.at if facts is None else micros(facts.updated_at),
             None if started.keep is None else span_micros(started.keep),
             new.doing if facts is None else facts.doing,
+            is_claimed,
+            started.share,
+            new.rides,
         ),
     )
     if not connection.changes():
-        return None
+        return insert_run(transaction, new) if is_claimed and _waits(transaction, new) else None
     no = connection.last_insert_rowid()
     _insert_what_it_brings(transaction, no, new, first)
     if not is_claimed:
         transaction.hint(row.run)
     return row_of(new, no, started.available_at or instant(available_at), holder, held_by)
+
+
+def _waits(transaction: Transaction, new: NewRun) -> bool:
+    """Whether the run waits at the gate of its queue before it begins."""
+    started = new.started
+    if new.rides:
+        return False
+    return bool(started.share) or transaction.row(IS_GATED, (started.queue,)) is not None
 
 
 def _insert_what_it_brings(transaction: Transaction, no: int, new: NewRun, first: Commit | None) -> None:

@@ -137,7 +137,9 @@ class Renew(msgspec.Struct, frozen=True):
         for queue in decoded_names(known[0]):
             if transaction.row(sql.IS_READY, (queue,)) is not None:
                 return transaction.now
-            (first,) = transaction.row(sql.NEXT_DUE, (queue,))
+            first, has_line = transaction.row(sql.NEXT_DUE, (queue,))
+            if has_line:
+                return transaction.now
             times += () if first is None else (first,)
         return max(transaction.now, min(times))
 

@@ -12,6 +12,9 @@ from holdfast.core.messages import undelivered_id, with_key, with_status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
 from holdfast.ports.journal import Commit
 
+CALLS = frozenset({"cancel", "pause"})
+"""Messages that a run at the gate of its queue gets at once."""
+
 
 def send(transaction: Transaction, message: Message) -> Delivery:
     """Stores the message under the run's next number and wakes the run. The same id again changes nothing."""
@@ -28,7 +31,7 @@ def send(transaction: Transaction, message: Message) -> Delivery:
         return Ended(status)
     now = transaction.now
     transaction.run(sql.DELIVER, (no, last + 1, message.id, message.kind, message.body, now, message.checksum))
-    transaction.run(sql.WAKE, (last + 1, now, no))
+    transaction.run(sql.WAKE, (last + 1, now, no, message.kind in CALLS))
     keep_blobs(transaction, message.blobs)
     refer(transaction, no, ("message", last + 1, ""), message.references)
     if message.asks:
@@ -48,7 +51,7 @@ def tell_sender(transaction: Transaction, commit: Commit, message: Message, refu
     if commit.is_terminal:
         transaction.run(sql.NUMBER, (last, commit.no))
     else:
-        transaction.run(sql.WAKE, (last, transaction.now, commit.no))
+        transaction.run(sql.WAKE, (last, transaction.now, commit.no, False))
         transaction.hint(commit.row.run)
 
 
@@ -71,7 +74,7 @@ def replace(transaction: Transaction, message: Message, place: int) -> Delivery:
     keep_blobs(transaction, message.blobs)
     forget(transaction, no, ("message", place, ""))
     refer(transaction, no, ("message", place, ""), message.references)
-    transaction.run(sql.WAKE, (last, now, no))
+    transaction.run(sql.WAKE, (last, now, no, False))
     transaction.hint(message.run)
     return Accepted()
 

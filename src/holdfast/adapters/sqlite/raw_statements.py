@@ -3,6 +3,7 @@ they are stored as. A statement is never put together from values; each has its 
 
 from __future__ import annotations
 
+from holdfast.adapters.sqlite import condition_statements as condition_sql
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite import suspect_statements as suspects_sql
 from holdfast.adapters.sqlite import upkeep_statements as upkeep_sql
@@ -49,7 +50,7 @@ _BACKLOG = """
 SELECT CAST(workflow AS BLOB), CAST(version AS BLOB), CAST(queue AS BLOB), count(*), CAST(id AS BLOB),
     min(CASE WHEN bounces > 0 THEN updated_at ELSE available_at END) AS since
 FROM runs
-WHERE (ready = 1 OR ready = 0) AND (available_at <= ?1 OR bounces > 0)
+WHERE (ready = 1 OR ready = 0 OR ready = 2) AND (available_at <= ?1 OR bounces > 0)
 GROUP BY workflow, version, queue ORDER BY since
 """
 _ENDED_ROOTS = """
@@ -68,7 +69,7 @@ SHOWN: dict[str, tuple[str, tuple[int, ...]]] = {
     sql.EXPOSURES: (_EXPOSURES, (0, 2)),
     sql.TARGET: (_TARGET, (1,)),
     sql.ID_OF_RUN: (_ID_OF_RUN, (0,)),
-    sql.BACKLOG: (_BACKLOG, (0, 1, 2, 4)),
+    condition_sql.BACKLOG: (_BACKLOG, (0, 1, 2, 4)),
     upkeep_sql.ENDED_ROOTS: (_ENDED_ROOTS, (0,)),
 }
 """Those whose texts are shown as far as they can be, and which columns are texts."""
@@ -78,7 +79,10 @@ DONE = frozenset((suspects_sql.FREE, suspects_sql.FREE_SUSPECTS, sql.RELEASE, sq
 finds them."""
 
 # unreadable ready: texts by which claims look for runs. Reads every run that may be claimed.
-CLAIMED_BY = "SELECT no, CAST(workflow AS BLOB), CAST(version AS BLOB) FROM runs WHERE ready = 1 OR ready = 0"
+CLAIMED_BY = """
+SELECT no, CAST(workflow AS BLOB), CAST(version AS BLOB), CAST(share AS BLOB) FROM runs
+WHERE ready = 1 OR ready = 0 OR ready = 2
+"""
 # set aside: not claimed again until the run is written to. Locks runs.
 SET_ASIDE = "UPDATE runs SET ready = NULL, note = ? WHERE no = ?"
 # holders: who holds runs, by their stored bytes. Reads every run that is held.

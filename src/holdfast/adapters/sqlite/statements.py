@@ -56,12 +56,14 @@ RETURNING inbox_last
 
 # leave: a turn that gives the lease back, for a while or for good. Locks runs. ?13: what it has seen of the inbox.
 # ?14, ?15: when the run is due and where a claim looks for it, if that is all; ?16, ?17: if it is not. ?18: it is taken
-# with messages unread, which the caller tells from a fence by reading the row. ?19: it ends the run; says whether that
+# with messages unread, which the caller tells from a fence by reading the row. ?10 null: it has not begun, and waits at
+# the gate of its queue again, if that has one. ?19: it ends the run; says whether that
 # watches a topic, and whether another adopted it: most do not.
 LEAVE = """
 UPDATE runs SET next_ordinal = next_ordinal + 1, doing = ?1, updated_at = ?2, claims = 0, deaths = 0, instance = '',
     inbox_read = max(inbox_read, ?3), status = ?7, workflow = ?8, version = ?9, started_at = ?10, ended_at = ?12,
-    available_at = iif(inbox_last > ?13, ?16, ?14), ready = iif(inbox_last > ?13, ?17, ?15)
+    available_at = iif(inbox_last > ?13, ?16, ?14), gated = iif(gated = 2 AND ?10 IS NULL, 1, gated),
+    ready = iif(inbox_last > ?13, ?17, ?15) * iif(gated > 0 AND ?10 IS NULL, 2, 1)
 WHERE no = ?4 AND epoch = ?5 AND next_ordinal = ?6 AND ended_at IS NULL
     AND coalesce((SELECT checksum FROM events WHERE run = ?4 AND ordinal = ?6 - 1), x'') = ?11
     AND (?18 OR inbox_last <= ?13)
@@ -109,12 +111,16 @@ REFER_BLOB = "INSERT INTO blob_blobs (holder, blob) SELECT ?, name FROM blobs WH
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
-# insert run: nothing if the id is in use. Locks runs. A run begun with its start is as its first turn leaves it.
+# insert run: nothing if the id is in use, or if it is claimed (?28) and would wait at the gate of its queue. Locks
+# runs. A run begun with its start is as its first turn leaves it. ?29: its share; ?30: it rides on its parent's place.
 INSERT_RUN = """
 INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, started_at, inbox_last, inbox_read, claims,
     instance, available_at, ready, queue, priority, worker, bounces, note, key, input_hash, parent, parent_key, root,
-    code, codec, deadline, created_at, updated_at, keep, doing)
-VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    code, codec, deadline, created_at, updated_at, keep, doing, gated, share)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?10, ?11, ?12 + (?12 AND gated), ?13, ?14, ?15, 0, '', ?16, ?17, ?18, ?19,
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, gated, iif(gated AND ?29 = '', ?5, ?29)
+FROM (SELECT NOT ?30 AND (?29 <> '' OR EXISTS (SELECT 1 FROM queues WHERE name = ?13 AND is_gated)) AS gated)
+WHERE NOT (?28 AND gated)
 ON CONFLICT (id) DO NOTHING
 """
 INSERT_ATTRIBUTE = "INSERT INTO attributes (run, name, value) VALUES (?, ?, ?)"
@@ -204,11 +210,14 @@ TARGET = "SELECT no, status, inbox_last FROM runs WHERE id = ?"
 HAS_MESSAGE = "SELECT 1 FROM inbox WHERE run = ? AND id = ?"
 
 # deliver and wake: one transaction. Locks inbox and runs. The run becomes claimable now unless a worker holds it (and
-# learns of the message from its next commit) or it is paused.
+# learns of the message from its next commit) or it is paused. At the gate of a queue it stays, unless called out (?4).
 DELIVER = "INSERT INTO inbox (run, no, id, kind, body, at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)"
 WAKE = """
 UPDATE runs SET inbox_last = ?1, available_at = min(coalesce(available_at, ?2), ?2),
-    ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
+    ready = CASE
+        WHEN instance <> '' OR status NOT IN ('pending', 'running') THEN ready
+        WHEN gated = 1 AND NOT ?4 AND ready IS NOT 1 THEN 2
+        ELSE 1 END
 WHERE no = ?3
 """
 NUMBER = "UPDATE runs SET inbox_last = ? WHERE no = ?"  # of a message to a run that has ended: it is not woken
@@ -255,21 +264,27 @@ WHERE ready = 1 AND queue = ? AND workflow = ? AND version = ? AND available_at 
 ORDER BY priority DESC, available_at, no LIMIT ?
 """
 CLAIMABLE = """
-SELECT priority, available_at, no, workflow, version, queue, deaths > 0 FROM runs
+SELECT priority, available_at, no, workflow, version, queue, deaths > 0, iif(gated = 1 AND ready IS NOT 1, share, NULL)
+FROM runs
 WHERE id = ? AND instance = '' AND status NOT IN ('paused', 'completed', 'failed', 'cancelled') AND available_at <= ?
 """
-NEXT_DUE = "SELECT min(available_at) FROM runs INDEXED BY runs_due WHERE ready = 0 AND queue = ?"
+# next due: and whether runs wait at the gate of the queue.
+NEXT_DUE = """
+SELECT min(available_at), EXISTS (SELECT 1 FROM runs INDEXED BY runs_at_gate WHERE ready = 2 AND queue = ?1)
+FROM runs INDEXED BY runs_due WHERE ready = 0 AND queue = ?1
+"""
 
 # promote: moves what has come due from one partial index to the other, a bounded number at a time. Locks runs.
 PROMOTE = """
-UPDATE runs SET ready = 1 WHERE no IN (
+UPDATE runs SET ready = 1 + (gated = 1) WHERE no IN (
     SELECT no FROM runs INDEXED BY runs_due WHERE ready = 0 AND queue = ? AND available_at <= ?
     ORDER BY available_at LIMIT ?)
 """
 
 # claim: raises the epoch, so the previous holder's commits are fenced from here on. Locks runs.
 CLAIM = """
-UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = ?, worker = ?, ready = NULL, bounces = 0, note = ''
+UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = ?, worker = ?, ready = NULL, bounces = 0, note = '',
+    gated = iif(gated = 1, 2, gated)
 WHERE no = ?
 """
 # bounce: no worker holds the definition; later, with a note. Locks runs.
@@ -278,7 +293,7 @@ BOUNCES = "SELECT id, bounces FROM runs WHERE no = ?"
 
 # take: an operator's claim, not counted. Locks runs. An end that is not an instant is cleared, so that the run can end.
 TAKE = """
-UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL,
+UPDATE runs SET epoch = epoch + 1, instance = ?, worker = ?, ready = NULL, gated = iif(gated = 1, 2, gated),
     ended_at = CASE WHEN ended_at BETWEEN -62135596800000000 AND 253402300799999999 THEN ended_at END
 WHERE no = ?
 """
@@ -286,16 +301,18 @@ WHERE no = ?
 # recall: runs that waited for this definition are available again. Locks runs. Claims take bounces back
 # to 0, so none of these is held.
 RECALL = """
-UPDATE runs SET available_at = ?1, ready = 1, bounces = 0, note = ''
+UPDATE runs SET available_at = ?1, ready = 1 + (gated = 1), bounces = 0, note = ''
 WHERE bounces > 0 AND workflow = ?2 AND version = ?3 AND status IN ('pending', 'running') AND instance = ''
 RETURNING id
 """
 
-# release: fenced by epoch. Locks runs. A worker that releases was not killed by the run, so the claim is not counted.
+# release: fenced by epoch. Locks runs. A worker that releases was not killed by the run, so the claim is not counted. A
+# run that has not begun waits at the gate of its queue again, if that has one.
 RELEASE = """
 UPDATE runs SET instance = '', claims = max(0, claims - 1), deaths = 0, note = ?1, bounces = bounces + (?1 <> ''),
     available_at = CASE WHEN inbox_last > ?2 THEN ?4 ELSE ?3 END,
-    ready = CASE
+    gated = iif(gated = 2 AND started_at IS NULL, 1, gated),
+    ready = iif(gated > 0 AND started_at IS NULL, 2, 1) * CASE
         WHEN status = 'paused' THEN NULL
         WHEN inbox_last > ?2 THEN 1
         WHEN ?3 IS NULL THEN NULL
@@ -305,7 +322,8 @@ RETURNING id
 """
 RELEASE_ALL = """
 UPDATE runs SET instance = '', claims = max(0, claims - 1), deaths = 0, available_at = ?1,
-    ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
+    gated = iif(gated = 2 AND started_at IS NULL, 1, gated),
+    ready = iif(gated > 0 AND started_at IS NULL, 2, 1) * CASE WHEN status = 'paused' THEN NULL ELSE 1 END
 WHERE instance = ?2 AND instance <> ''
 RETURNING id
 """
@@ -377,20 +395,3 @@ WITH_ROOT = """
 AND no IN (SELECT no FROM runs WHERE id = ? AND root = '' UNION ALL SELECT no FROM runs WHERE root = ? AND root <> '')
 """
 WITH_ATTRIBUTE = "AND no IN (SELECT run FROM attributes WHERE name = ? AND value = ?)"
-
-# -- condition ---------------------------------------------------------------------------------------------------------
-
-# open runs: of any status but an end, also of one that there is not. Reads the rows of all runs, a piece at a time.
-OPEN_RUNS = """
-SELECT * FROM run_rows WHERE no > ? AND status NOT IN ('completed', 'failed', 'cancelled') ORDER BY no LIMIT ?
-"""
-
-# backlog: who waits for a worker now (?1), by definition and queue. Reads every unheld run that may be claimed, from
-# two partial indexes and the rows behind them; locks nothing. `id` is of the row with the least `since`, as SQLite
-# promises for a bare column beside one min().
-BACKLOG = """
-SELECT workflow, version, queue, count(*), id, min(CASE WHEN bounces > 0 THEN updated_at ELSE available_at END) AS since
-FROM runs
-WHERE (ready = 1 OR ready = 0) AND (available_at <= ?1 OR bounces > 0)
-GROUP BY workflow, version, queue ORDER BY since
-"""

@@ -17,14 +17,13 @@ from typing import Any, TypeAlias, TypeVar
 import apsw
 
 from holdfast.adapters.sql.listeners import Listeners
-from holdfast.adapters.sql.rows import backlog_row, counted, maybe_instant, maybe_micros, run_row, worker_row
-from holdfast.adapters.sql.run_list import PIECE, damaged_of
+from holdfast.adapters.sql.rows import counted, maybe_instant, maybe_micros, run_row, worker_row
 from holdfast.adapters.sqlite import audit, caller_transaction, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blob_store import Keeping
 from holdfast.adapters.sqlite.board import Board
 from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
-from holdfast.adapters.sqlite.condition import condition_of
+from holdfast.adapters.sqlite.condition import Examined, condition_of
 from holdfast.adapters.sqlite.connection import Durability, NotText, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.adapters.sqlite.lent_transaction import LentTransaction
@@ -33,6 +32,7 @@ from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.location import Location
 from holdfast.adapters.sqlite.open_checks import discard, prepare
 from holdfast.adapters.sqlite.overview import Looking
+from holdfast.adapters.sqlite.queues import Queued
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.run_list import page
 from holdfast.adapters.sqlite.starts import CreateRun
@@ -46,12 +46,12 @@ from holdfast.adapters.system.forked import belongs_to_this_process
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.core.checksums import checked_shown
 from holdfast.core.instants import nearest_instant
-from holdfast.core.shares import Claimers, share_of
+from holdfast.core.shares import Claimers
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
 from holdfast.errors import NotAllowedHere, StoreRefused
 from holdfast.ports.clock import Clock
-from holdfast.ports.condition import Backlog, Condition
+from holdfast.ports.condition import Condition
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict, answered
 from holdfast.ports.leases import ClaimRequest, Claims, Held, Lease, Taken, TakeOver, Taking, WorkerRow
@@ -87,7 +87,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), chosen, max_connections, tell)
 
 
-class SqliteStore(Keeping, Looking, Limiting, Streaming, Asked):
+class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
@@ -268,8 +268,9 @@ class SqliteStore(Keeping, Looking, Limiting, Streaming, Asked):
                 prospect = self._read(lambda connection: survey(partial(fetch, connection), worker, self._clock, now))
                 if limit <= 0 or prospect.is_empty:
                     return Claims([], maybe_instant(prospect.next_due))
-        claims = await self._write(ClaimRuns(request, shares.ahead), is_large=limit > _MANY)
-        shares.took(share_of(run.workflow) for run in claims.runs)
+        claim = ClaimRuns(request, shares.ahead)
+        claims = await self._write(claim, is_large=limit > _MANY)
+        shares.took(claim.shares)
         return claims
 
     async def due(self, request: ClaimRequest) -> Claims:
@@ -340,15 +341,6 @@ class SqliteStore(Keeping, Looking, Limiting, Streaming, Asked):
     async def condition(self) -> Condition:
         """See `ports.condition`. Off the event loop."""
         return await asyncio.to_thread(condition_of, self._durability, path=self._location.path)
-
-    async def backlog(self) -> Sequence[Backlog]:
-        """See `ports.condition`. Off the event loop."""
-        rows = await asyncio.to_thread(self._rows, sql.BACKLOG, micros(self._clock.now()))
-        return [backlog_row(row) for row in rows]
-
-    async def damaged(self, *, limit: int) -> Sequence[RunRow]:
-        """See `ports.condition`. Off the event loop."""
-        return await asyncio.to_thread(damaged_of, lambda after: self._rows(sql.OPEN_RUNS, after, PIECE), limit)
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

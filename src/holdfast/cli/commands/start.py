@@ -46,7 +46,8 @@ from holdfast.errors import HoldfastError, InvalidInput
 @click.option("--delay", type=duration, help="Start later.")
 @click.option("--deadline", type=moment, metavar="DURATION|INSTANT", help="Latest time for the run to end.")
 @click.option("--queue", default="default", show_default=True, metavar="NAME")
-@click.option("--priority", type=int, default=0, show_default=True, help="Higher runs first within its queue.")
+@click.option("--priority", type=int, default=0, show_default=True, help="Higher runs first within its share.")
+@click.option("--share", metavar="SHARE", help="What it competes as in its queue, such as a tenant. [its workflow]")
 @click.option(
     "--attribute",
     "attributes",

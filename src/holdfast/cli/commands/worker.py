@@ -45,7 +45,13 @@ THREADS_END = 1.0
 
 @click.command("worker", cls=HoldfastCommand)
 @click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Queue to serve. Repeatable. [default]")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME",
+    help="Queue to serve. Repeatable. [default, and those the app declares]",
+)
 @click.option(
     "-c", "--concurrency", type=click.IntRange(min=1), metavar="N", help="Maximum number of runs at a time. [100]"
 )
@@ -165,7 +171,7 @@ async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | 
     async with app.worker(
         id=worker_settings.id or None,
         concurrency=worker_settings.concurrency,
-        queues=worker_settings.queues,
+        queues=worker_settings.queues if loaded.is_given("worker.queues") else None,
         ttl=settings.leases.ttl,
         poll=worker_settings.poll,
         grace=worker_settings.grace,

@@ -24,8 +24,8 @@ except ImportError as _missing:  # pragma: no cover - the suite itself runs unde
 
 MODULES = (
     "blob_home blobs checksums children claims damage deletion grants hints inbox journal leases limits machine_logs "
-    "overview ownership parking receipts references runs schedules shares snapshots streams suite suspects "
-    "transactions trees turn_rows turn_table uniques updates upkeep world"
+    "overview ownership parking queue_load queue_shares queues receipts references runs schedules shares snapshots "
+    "streams suite suspects transactions trees turn_rows turn_table uniques updates upkeep world"
 ).split()
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in MODULES))
 
@@ -47,6 +47,9 @@ from holdfast.testing.conformance.machine_logs import MachineLogSuite  # noqa: E
 from holdfast.testing.conformance.overview import OverviewSuite  # noqa: E402
 from holdfast.testing.conformance.ownership import OwnershipSuite  # noqa: E402
 from holdfast.testing.conformance.parking import ParkingSuite  # noqa: E402
+from holdfast.testing.conformance.queue_load import QueueLoadSuite  # noqa: E402
+from holdfast.testing.conformance.queue_shares import QueueSharesSuite  # noqa: E402
+from holdfast.testing.conformance.queues import QueuesSuite  # noqa: E402
 from holdfast.testing.conformance.receipts import ReceiptsSuite  # noqa: E402
 from holdfast.testing.conformance.references import ReferencesSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
@@ -82,6 +85,9 @@ __all__ = [
     "OverviewSuite",
     "OwnershipSuite",
     "ParkingSuite",
+    "QueueLoadSuite",
+    "QueueSharesSuite",
+    "QueuesSuite",
     "ReceiptsSuite",
     "ReferencesSuite",
     "RunsSuite",
@@ -114,6 +120,9 @@ class StoreSuite(
     RunsSuite,
     UniquesSuite,
     SchedulesSuite,
+    QueuesSuite,
+    QueueSharesSuite,
+    QueueLoadSuite,
     LimitsSuite,
     StreamsSuite,
     OverviewSuite,

@@ -74,6 +74,7 @@ def new_run(
     needs: tuple[str, ...] = (),
     watcher: tuple[str, str] | None = None,
     unique: str = "",
+    rides: bool = False,
     **started: Any,
 ) -> NewRun:
     """A run to be made; further arguments are those of `Started`."""
@@ -90,6 +91,7 @@ def new_run(
         references=references_of([first]),
         watcher=watcher,
         unique=unique,
+        rides=rides,
     )
 
 

@@ -113,7 +113,7 @@ BEGIN
         mark = excluded.mark, started_at = excluded.started_at, seen_at = excluded.seen_at,
         lease_boot = excluded.lease_boot, expires = excluded.expires, has_ended = false, progress = excluded.progress;
     WITH awake AS (
-        UPDATE runs SET available_at = moment, ready = 1, bounces = 0, note = ''
+        UPDATE runs SET available_at = moment, ready = 1 + (gated = 1)::int, bounces = 0, note = ''
         WHERE no = ANY (waiting) AND bounces > 0 AND status IN ('pending', 'running') AND instance = '' RETURNING id)
     SELECT coalesce(array_agg(id), '{}') INTO recalled FROM awake;
 END
@@ -122,7 +122,7 @@ $$;
 -- beat: renews an instance, then frees a bounded number of runs whose holder is not alive, and says when the first lease
 -- of the other holders runs out: now, if some of the dead still hold runs. Locks one row of workers; holders are met one
 -- by one over their index, so ten thousand held runs cost as many steps as there are holders. `quiet_until` is the first
--- of what the two indexes of claims hold for its queues, a lease from now at most.
+-- of what the indexes of claims hold for its queues, a lease from now at most.
 CREATE OR REPLACE FUNCTION beat(
     given bigint, given_boot text, given_second bigint, own text, ttl bigint, new_progress text,
     new_recovery text, most integer, takes_back boolean,
@@ -171,6 +171,8 @@ BEGIN
         FROM jsonb_array_elements_text(queues) AS q(name) CROSS JOIN LATERAL (
             (SELECT moment AS at FROM runs WHERE ready = 1 AND queue = q.name LIMIT 1)
             UNION ALL
+            (SELECT moment FROM runs WHERE ready = 2 AND queue = q.name LIMIT 1)
+            UNION ALL
             (SELECT available_at FROM runs WHERE ready = 0 AND queue = q.name ORDER BY available_at LIMIT 1)) AS first;
     END IF;
 END
@@ -203,14 +205,16 @@ $$;
 -- within a turn and within a share it is by priority and time. A share is a workflow. Of suspects the first by priority and
 -- time has a place in the order, the others have none. Runs that come before those taken and that no live worker can run are
 -- put off. Answers with one row that says when the next run comes due and what was put off (ids and notes in turn), then
--- the runs taken, in order. Locks exactly the rows it takes or puts off; what others have locked it passes over. Raises the
--- epoch: the previous holder's commits are fenced from here on. `takes` false: only says what it would take, and locks none
--- of it: a worker that has asked its lease manager claims the run in that very moment, and would pass over it.
+-- the runs taken, in order, each with what it competed as. Runs at the gate of a queue come in its order (`_admitted`), and
+-- take turns with all others as one share. Locks the rows of queues that have a gate, then exactly the rows it takes or puts
+-- off; what others have locked it passes over. Raises the epoch: the previous holder's commits are fenced from here on.
+-- `takes` false: only says what it would take, and locks none of it: a worker that has asked its lease manager claims the run
+-- in that very moment, and would pass over it.
 CREATE OR REPLACE FUNCTION claim(
     given bigint, given_boot text, given_second bigint, own text, own_worker text, queues text[], workflows text[],
     versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean, shares text[],
     ahead integer[])
-RETURNS TABLE (next_due bigint, delayed text[], run run_rows)
+RETURNS TABLE (next_due bigint, delayed text[], is_held_back boolean, share text, run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
 DECLARE
@@ -220,24 +224,54 @@ DECLARE
     are_suspects boolean[];
     times bigint[];
     kinds text[];
+    priorities bigint[];
     taken bigint[] := '{}';
+    gated_queues text[];
+    gate record;
+    at_gates text[] := '{}';  -- of each run that a gate lets in the queue; then the run, its share and its times
+    admitted bigint[] := '{}';
+    picked text[] := '{}';
+    starts bigint[] := '{}';
+    finishes bigint[] := '{}';
+    opens_at bigint;
     suspect bigint;  -- the one that this claim may take
     last_place integer;
     window_size integer := most + 50;  -- more than is wanted: others may be taking the first ones just now
 BEGIN
+    -- The queues with a gate that runs wait at or come to now, in order, before any run is locked.
+    gated_queues := ARRAY(
+        SELECT q.name FROM queues AS q WHERE q.name = ANY (queues) AND (
+            EXISTS (SELECT 1 FROM runs WHERE ready = 2 AND queue = q.name)
+            OR EXISTS (SELECT 1 FROM runs WHERE ready = 0 AND queue = q.name AND available_at <= moment))
+        ORDER BY q.name FOR NO KEY UPDATE);
     IF only_ids IS NULL THEN
         WITH due AS MATERIALIZED (
             SELECT no FROM unnest(queues) AS q(name) CROSS JOIN LATERAL (
                 SELECT no FROM runs WHERE ready = 0 AND queue = q.name AND available_at <= moment
                 ORDER BY available_at LIMIT promoted FOR NO KEY UPDATE SKIP LOCKED) AS found)
-        UPDATE runs SET ready = 1 FROM due WHERE runs.no = due.no;
+        UPDATE runs SET ready = 1 + (gated = 1)::int FROM due WHERE runs.no = due.no;
     END IF;
+    delayed := '{}';
+    FOR gate IN
+        SELECT q.name, a.* FROM unnest(gated_queues) AS q(name) CROSS JOIN LATERAL _admitted(
+            moment, coalesce(given_boot, ''), _second(given_second), own, q.name, workflows, versions, most, only_ids,
+            put_off) AS a
+    LOOP
+        at_gates := at_gates || array_fill(gate.name, ARRAY[cardinality(gate.nos)]);
+        admitted := admitted || gate.nos;
+        picked := picked || gate.picked;
+        starts := starts || gate.starts;
+        finishes := finishes || gate.finishes;
+        opens_at := least(opens_at, gate.next_at);
+        delayed := delayed || gate.delayed;
+    END LOOP;
     SELECT array_agg(c.no ORDER BY c.priority DESC, c.available_at, c.no),
         array_agg(c.mine ORDER BY c.priority DESC, c.available_at, c.no),
         array_agg(c.is_suspect ORDER BY c.priority DESC, c.available_at, c.no),
         array_agg(c.available_at ORDER BY c.priority DESC, c.available_at, c.no),
-        array_agg(c.workflow ORDER BY c.priority DESC, c.available_at, c.no)
-    INTO candidates, is_mine, are_suspects, times, kinds
+        array_agg(c.workflow ORDER BY c.priority DESC, c.available_at, c.no),
+        array_agg(c.priority ORDER BY c.priority DESC, c.available_at, c.no)
+    INTO candidates, is_mine, are_suspects, times, kinds, priorities
     FROM _candidates(
         moment, coalesce(given_boot, ''), _second(given_second), queues, workflows, versions, window_size, put_off,
         only_ids) AS c;
@@ -257,16 +291,22 @@ BEGIN
             ORDER BY c.place LIMIT 1;
         END IF;
     END IF;
-    SELECT array_agg(o.no ORDER BY o.turn, o.place), array_agg(o.mine ORDER BY o.turn, o.place),
-        array_agg(o.available_at ORDER BY o.turn, o.place)
+    SELECT array_agg(o.no ORDER BY o.turn, o.priority DESC, o.available_at, o.no),
+        array_agg(o.mine ORDER BY o.turn, o.priority DESC, o.available_at, o.no),
+        array_agg(o.available_at ORDER BY o.turn, o.priority DESC, o.available_at, o.no)
     INTO candidates, is_mine, times
     FROM (
-        SELECT c.no, c.mine, c.available_at, c.place,
+        SELECT c.no, c.mine, c.available_at, c.priority,
             coalesce(lead.turns, 0) + row_number() OVER (PARTITION BY c.workflow ORDER BY c.place) AS turn
-        FROM unnest(candidates, is_mine, are_suspects, times, kinds) WITH ORDINALITY
-            AS c(no, mine, is_suspect, available_at, workflow, place)
+        FROM unnest(candidates, is_mine, are_suspects, times, kinds, priorities) WITH ORDINALITY
+            AS c(no, mine, is_suspect, available_at, workflow, priority, place)
         LEFT JOIN unnest(shares, ahead) AS lead(share, turns) ON lead.share = c.workflow
-        WHERE NOT (c.mine AND c.is_suspect) OR c.no = suspect) AS o;
+        WHERE NOT (c.mine AND c.is_suspect) OR c.no = suspect
+        UNION ALL
+        SELECT g.no, true, r.available_at, r.priority,
+            coalesce(lead.turns, 0) + row_number() OVER (PARTITION BY g.queue ORDER BY g.place)
+        FROM unnest(admitted, at_gates) WITH ORDINALITY AS g(no, queue, place) JOIN runs AS r ON r.no = g.no
+        LEFT JOIN unnest(shares, ahead) AS lead(share, turns) ON lead.share = chr(1) || g.queue) AS o;
     IF takes THEN
         taken := ARRAY(
             SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place) JOIN runs ON runs.no = c.no
@@ -286,7 +326,7 @@ BEGIN
         WHEN cardinality(taken) = most THEN coalesce(array_position(candidates, taken[most]), 0)
         ELSE cardinality(candidates) + 1 END;
     IF false = ANY (is_mine) THEN
-        delayed := ARRAY(SELECT unnest(ARRAY[d.id, d.note]) FROM _put_off(moment, ARRAY(
+        delayed := delayed || ARRAY(SELECT unnest(ARRAY[d.id, d.note]) FROM _put_off(moment, ARRAY(
             SELECT runs.no FROM unnest(candidates, is_mine) WITH ORDINALITY AS c(no, mine, place)
             JOIN runs ON runs.no = c.no
             WHERE NOT c.mine AND c.place < last_place AND ready IS NOT NULL AND runs.available_at <= moment
@@ -294,10 +334,23 @@ BEGIN
     END IF;
     IF takes AND taken <> '{}' THEN
         UPDATE runs SET epoch = epoch + 1, claims = claims + 1, instance = own, worker = own_worker, ready = NULL,
-            bounces = 0, note = ''
+            bounces = 0, note = '', gated = CASE WHEN gated = 1 THEN 2 ELSE gated END
         WHERE no = ANY (taken);
+        PERFORM _let_in(moment, g.queue, array_agg(g.share ORDER BY g.place), array_agg(g.start), array_agg(g.finish ORDER BY g.place))
+        FROM unnest(admitted, at_gates, picked, starts, finishes) WITH ORDINALITY
+            AS g(no, queue, share, start, finish, place)
+        WHERE g.no = ANY (taken) GROUP BY g.queue;
+    END IF;
+    is_held_back := false;
+    IF gated_queues <> '{}' THEN
+        is_held_back := EXISTS (
+            SELECT 1 FROM unnest(gated_queues) AS q(name) CROSS JOIN LATERAL (
+                SELECT 1 FROM runs WHERE ready = 2 AND queue = q.name LIMIT 1) AS one);
+        opens_at := CASE WHEN is_held_back THEN opens_at END;
+        is_held_back := is_held_back AND cardinality(taken) < most;
     END IF;
     SELECT least(
+        opens_at,
         (SELECT min(t.at) FROM unnest(times, is_mine, candidates) WITH ORDINALITY AS t(at, mine, no, place)
          WHERE mine AND place > last_place AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.no = t.no AND deaths > 0)),
         (SELECT min(first.at) FROM unnest(queues) AS q(name) CROSS JOIN LATERAL (
@@ -309,6 +362,7 @@ BEGIN
     FOR run IN
         SELECT r.* FROM unnest(taken) WITH ORDINALITY AS t(no, place) JOIN run_rows AS r ON r.no = t.no ORDER BY t.place
     LOOP
+        share := coalesce(chr(1) || at_gates[array_position(admitted, run.no)], run.workflow);
         RETURN NEXT;
     END LOOP;
 END
@@ -334,6 +388,7 @@ BEGIN
                 ON own_kind.workflow = r.workflow AND own_kind.version = r.version
             WHERE r.id = ANY (only_ids) AND r.queue = ANY (queues) AND r.instance = ''
                 AND r.status NOT IN ('paused', 'completed', 'failed', 'cancelled') AND r.available_at <= moment
+                AND NOT (own_kind.workflow IS NOT NULL AND r.gated = 1 AND r.ready IS DISTINCT FROM 1)
                 AND (own_kind.workflow IS NOT NULL
                     OR (r.workflow, r.version) NOT IN (SELECT * FROM _held_definitions(boot, second)));
         RETURN;
@@ -402,7 +457,7 @@ BEGIN
         expires_at := _now(given) + lease.expires - _second(given_second);
     ELSE
         code := 0;
-        UPDATE runs SET epoch = epoch + 1, instance = own, ready = NULL,
+        UPDATE runs SET epoch = epoch + 1, instance = own, ready = NULL, gated = CASE WHEN gated = 1 THEN 2 ELSE gated END,
             -- What is no instant is no end, or nobody could end the run.
             ended_at = CASE WHEN ended_at BETWEEN -62135596800000000 AND 253402300799999999 THEN ended_at END,
             worker = coalesce((SELECT workers.worker FROM workers WHERE workers.instance = own), '')
@@ -413,7 +468,7 @@ END
 $$;
 
 -- release: gives a run back without a turn, fenced by epoch. Locks its row. A worker that can release was not killed by the
--- run, so the claim is not counted.
+-- run, so the claim is not counted. A run that has not begun waits at the gate of its queue again, if that has one.
 CREATE OR REPLACE FUNCTION release(given bigint, run_no bigint, run_epoch bigint, until bigint, seen bigint, new_note text) RETURNS text
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
@@ -423,10 +478,11 @@ BEGIN
     UPDATE runs SET instance = '', claims = greatest(0, claims - 1), deaths = 0, note = new_note,
         bounces = bounces + (new_note <> '')::int,
         available_at = CASE WHEN inbox_last > seen THEN moment ELSE until END,
+        gated = CASE WHEN gated = 2 AND started_at IS NULL THEN 1 ELSE gated END,
         ready = CASE
             WHEN status = 'paused' THEN NULL
             WHEN inbox_last > seen THEN 1
-            ELSE (until <= moment)::int END
+            ELSE (until <= moment)::int END * CASE WHEN gated > 0 AND started_at IS NULL THEN 2 ELSE 1 END
     WHERE no = run_no AND epoch = run_epoch AND status NOT IN ('completed', 'failed', 'cancelled')
     RETURNING id INTO released;
     RETURN released;
@@ -444,7 +500,9 @@ BEGIN
     held := ARRAY(SELECT no FROM runs WHERE instance = own AND instance <> '' ORDER BY no FOR NO KEY UPDATE);
     WITH freed AS (
         UPDATE runs SET instance = '', claims = greatest(0, claims - 1), deaths = 0, available_at = moment,
+            gated = CASE WHEN gated = 2 AND started_at IS NULL THEN 1 ELSE gated END,
             ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END
+                * CASE WHEN gated > 0 AND started_at IS NULL THEN 2 ELSE 1 END
         WHERE no = ANY (held) AND instance = own RETURNING id)
     SELECT coalesce(array_agg(id), '{}') INTO released FROM freed;
     UPDATE workers SET has_ended = true, seen_at = moment WHERE instance = own;

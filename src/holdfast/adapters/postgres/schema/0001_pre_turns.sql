@@ -122,7 +122,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- A message: stored under the run's next number, and the run woken, unless a worker holds it (and learns of the message
--- from its next commit) or it is paused. Locks the run's row. Says: accepted, repeat, missing, or the status it ended in.
+-- from its next commit) or it is paused; at the gate of a queue it stays, unless it is cancelled or paused. Locks the run's row. Says: accepted, repeat, missing, or the status it ended in.
 -- `given_sum`: its checksum by the sender; null if it was filled in here.
 CREATE OR REPLACE FUNCTION _deliver(
     at bigint, target text, message text, message_kind text, message_body bytea, given_sum bytea, blobs jsonb, names jsonb)
@@ -145,7 +145,10 @@ BEGIN
     VALUES (run.no, run.inbox_last + 1, message, message_kind, message_body, _deliver.at,
         coalesce(given_sum, _checksum(target, message, message_kind, message_body)));
     UPDATE runs SET inbox_last = run.inbox_last + 1, available_at = least(coalesce(available_at, _deliver.at), _deliver.at),
-        ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
+        ready = CASE
+            WHEN instance <> '' OR status NOT IN ('pending', 'running') THEN ready
+            WHEN gated = 1 AND message_kind NOT IN ('cancel', 'pause') AND ready IS DISTINCT FROM 1 THEN 2
+            ELSE 1 END
     WHERE no = run.no;
     IF blobs IS NOT NULL THEN
         PERFORM _keep_blobs(at, blobs, 'payload');
@@ -193,6 +196,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     it record;
     is_due boolean;
+    is_gated boolean;
     is_claimed boolean;
     goes_on boolean;
     first_seq bigint;
@@ -200,26 +204,34 @@ BEGIN
     SELECT * INTO it FROM jsonb_to_record(new) AS x(
         id text, at bigint, format integer, checksum text, body text, doing text, input_hash text, workflow text,
         version text, code text, codec text, queue text, priority bigint, key text, available_at bigint, deadline bigint,
-        parent text, parent_key text, root text, keep bigint, attributes jsonb, blobs jsonb, names jsonb);
+        parent text, parent_key text, root text, keep bigint, attributes jsonb, blobs jsonb, names jsonb, share text,
+        rides boolean);
+    LOCK TABLE runs IN ROW EXCLUSIVE MODE;  -- from here on no queue gets its first rules (`change_queue`)
+    is_gated := it.rides IS NULL
+        AND (it.share IS NOT NULL OR EXISTS (SELECT 1 FROM queues WHERE name = it.queue AND queues.is_gated));
     is_due := coalesce(it.available_at <= _insert_run.at, true);
-    is_claimed := is_due AND new_instance <> '';
+    IF is_gated AND NOT is_due AND NOT EXISTS (SELECT 1 FROM queues WHERE name = it.queue) THEN
+        INSERT INTO queues (name) VALUES (it.queue) ON CONFLICT DO NOTHING;  -- claims look there for who comes to a gate
+    END IF;
+    is_claimed := is_due AND new_instance <> '' AND NOT is_gated;
     goes_on := coalesce(
         is_claimed AND turn -> 18 = 'null' AND (turn ->> 15)::integer & 27 = 16
         AND (turn ->> 1, turn ->> 2) = ('1', '2'), false);
     INSERT INTO runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready, queue,
         priority, worker, key, input_hash, parent, parent_key, root, code, codec, deadline, created_at, started_at,
-        updated_at, ended_at, keep, doing)
+        updated_at, ended_at, keep, doing, gated, share)
     VALUES (it.id, is_claimed::int, 2 + goes_on::int, CASE WHEN goes_on THEN turn ->> 9 ELSE 'pending' END,
         CASE WHEN goes_on THEN turn ->> 7 ELSE it.workflow END, CASE WHEN goes_on THEN turn ->> 8 ELSE it.version END,
         (is_claimed AND NOT (goes_on AND (turn ->> 15)::integer & 4 > 0))::int,
         CASE WHEN is_claimed THEN new_instance ELSE '' END, coalesce(it.available_at, _insert_run.at),
-        CASE WHEN is_claimed THEN NULL ELSE is_due::int END, it.queue, it.priority,
+        CASE WHEN is_claimed THEN NULL ELSE is_due::int * (1 + is_gated::int) END, it.queue, it.priority,
         CASE WHEN is_claimed THEN new_worker ELSE '' END, it.key, it.input_hash, it.parent, it.parent_key,
         CASE WHEN it.root = it.id THEN '' ELSE it.root END, it.code, it.codec, it.deadline, it.at,
         CASE WHEN goes_on THEN (turn ->> 11)::bigint END,
         CASE WHEN goes_on THEN (turn ->> 12)::bigint ELSE it.at END,
         CASE WHEN goes_on THEN (turn ->> 13)::bigint END, it.keep,
-        decode(CASE WHEN goes_on THEN turn ->> 10 ELSE it.doing END, 'base64'))
+        decode(CASE WHEN goes_on THEN turn ->> 10 ELSE it.doing END, 'base64'), is_gated::int,
+        CASE WHEN is_gated THEN coalesce(it.share, it.workflow) ELSE coalesce(it.share, '') END)
     ON CONFLICT (id) DO NOTHING RETURNING no INTO made;
     IF made IS NULL THEN
         RETURN;
@@ -387,7 +399,7 @@ $$;
 -- What a turn makes of its run's row is said in `ports.row`, not here. This sets the values of its two outcomes, and
 -- chooses between them by `inbox_last`: given back, the run is due at `until` if everything was seen, at once if not.
 -- flags: 1 consumes the inbox · 2 ends the run, and is refused with messages unread · 4 clears the claims and what stands
--- against the run · 8 gives the lease back · 16 the run may be claimed, which it is if it is not held and is due.
+-- against the run · 8 gives the lease back (a run that has not begun waits at the gate of its queue again) · 16 the run may be claimed, which it is if it is not held and is due.
 CREATE OR REPLACE FUNCTION _turn(
     at bigint, turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_at bigint, turn_format integer,
     turn_checksum bytea, turn_body bytea, new_workflow text, new_version text, new_status text, new_doing bytea,
@@ -407,6 +419,7 @@ BEGIN
         deaths = CASE WHEN flags & 4 > 0 THEN 0 ELSE deaths END,
         inbox_read = CASE WHEN flags & 1 > 0 THEN greatest(inbox_read, seen) ELSE inbox_read END,
         instance = CASE WHEN flags & 8 > 0 THEN '' ELSE instance END,
+        gated = CASE WHEN flags & 8 > 0 AND gated = 2 AND new_started IS NULL THEN 1 ELSE gated END,
         available_at = CASE
             WHEN flags & 8 = 0 THEN available_at
             WHEN inbox_last > seen THEN _turn.at
@@ -414,6 +427,7 @@ BEGIN
         ready = CASE
             WHEN flags & 16 = 0 THEN NULL
             WHEN flags & 8 > 0 THEN CASE WHEN inbox_last > seen THEN 1 ELSE (until <= _turn.at)::int END
+                * CASE WHEN gated > 0 AND new_started IS NULL THEN 2 ELSE 1 END
             WHEN ready IS NULL AND instance = '' AND available_at IS NOT NULL THEN 0
             ELSE ready END
     WHERE no = turn_no AND epoch = turn_epoch AND next_ordinal = turn_ordinal AND ended_at IS NULL
@@ -528,6 +542,9 @@ BEGIN
         SELECT run FROM watchers WHERE topic IN (
             SELECT one ->> 'topic' FROM jsonb_path_query(extras, '$[*].publications[*]') AS one))
     ORDER BY no FOR NO KEY UPDATE;
+    IF extras @? '$[*].children' THEN
+        PERFORM _line_up(jsonb_path_query_array(extras, '$[*].children[*]'));
+    END IF;
     IF extras @? '$.**.blobs' THEN
         PERFORM _lock_blobs(extras);
     END IF;
@@ -688,6 +705,9 @@ BEGIN
     IF news @? '$[*].first[18] ? (@ != null)' OR news @? '$[*].blobs' THEN
         PERFORM _lock_for('{}', NULL, news || jsonb_path_query_array(news, '$[*].first[18]'));
     END IF;
+    IF jsonb_array_length(news) > 1 THEN
+        PERFORM _line_up(news);
+    END IF;
     moment := _now(given);
     FOR new IN SELECT * FROM jsonb_array_elements(news) LOOP
         is_ours := true;
@@ -826,7 +846,10 @@ BEGIN
     END IF;
     PERFORM _refer_only(_now(given), run.no, 'message', place, '', one -> 'names');
     UPDATE runs SET available_at = least(coalesce(available_at, _now(given)), _now(given)),
-        ready = CASE WHEN instance = '' AND status IN ('pending', 'running') THEN 1 ELSE ready END
+        ready = CASE
+            WHEN instance <> '' OR status NOT IN ('pending', 'running') THEN ready
+            WHEN gated = 1 AND ready IS DISTINCT FROM 1 THEN 2
+            ELSE 1 END
     WHERE no = run.no;
     RETURN 'accepted';
 END

@@ -1,0 +1,22 @@
+"""The queue loop: five times for each sweep it looks whether the workers have gone whose rules count."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from holdfast.errors import HoldfastError
+from holdfast.ports.facts import Trouble
+from holdfast.queues.rulebook import settle_queues
+from holdfast.worker.seat import Seat
+
+
+async def settle_until_stopped(worker: Seat) -> None:
+    """One look after another, as long as the worker takes work; none if it declares no queue."""
+    look = worker.options.sweep.total_seconds() / 5
+    while worker.queues and not worker.is_stopping:
+        await asyncio.sleep(look * random.uniform(0.9, 1.1))
+        try:
+            await settle_queues(worker.store, worker.queues)
+        except HoldfastError as error:
+            worker.telemetry.tell(Trouble(f"looking at queues failed, retrying in {look:.0f} s", error))
