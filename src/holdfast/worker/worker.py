@@ -109,8 +109,7 @@ class Worker:
         """Runs of its earlier instance that it has not yet tried to take back."""
         self.schedules: Mapping[str, Definition] = schedules or {}
         self.queues: Mapping[str, QueueRules] = queues or {}
-        self.has_declared: bool = False
-        """Whether the store knows what this worker declares."""
+        self.has_declared: bool = False  # whether the store knows what this worker declares
         self.granted: Granted | None = None if grants is None else Granted(grants, self)
         self.is_stopping: bool = False
         self.is_stopped: bool = False
