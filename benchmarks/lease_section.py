@@ -28,9 +28,10 @@ _WORKLOADS: Final = {
 }
 
 _CLOSING = """\
-A claim asks the manager once for up to a hundred runs, so W1 and W3 pay little. W2 keeps its run, and pays nothing but
-noise. In W4 the run cannot begin together with its start: it is made, found due, granted and claimed, and its grant is
-given back afterwards. When to use a manager is told in [the guide](../guides/leases.md).
+A claim asks the manager once for up to a hundred runs, and each grant is given back. Runs of one step (W1) pay for that
+with each step, longer ones (W3) with one of many, and W2 keeps its run: what differs there is noise. In W4 the run
+cannot begin together with its start: it is made, found due, granted and claimed, and its grant is given back
+afterwards. When to use a manager is told in [the guide](../guides/leases.md).
 
 The grants of {runs:,} runs of {workers} workers, and what one worker had, taken over by another after it gave all of it
 back:

@@ -104,7 +104,8 @@ NOTES: dict[str, str] = {
     "W7": (
         "An idle worker looks for what other processes wrote, asks for due runs once a second, and beats "
         "every five seconds. SQLite cannot tell one process of another's commit, so latency between processes "
-        "is bought with looks. A look is a timer and one statement, without a task or a thread."
+        "is bought with looks, eight a second. A look is a timer and the state of the log's file; SQLite is asked "
+        "only when that has changed. What is left is mostly that a process wakes up at all."
     ),
 }
 """By workload: what holds a missed figure back, and what was tried. Shown only where a target is missed."""

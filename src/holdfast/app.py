@@ -24,6 +24,7 @@ from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.client import Client, IfExists
+from holdfast.client.client_run import ClientRun
 from holdfast.client.holder import ClientHolder
 from holdfast.client.questions import Questions
 from holdfast.client.verbs import BatchVerbs, QueueVerbs, ScheduleVerbs
@@ -53,6 +54,9 @@ __all__ = ["App", "open_store", "schema_of"]
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+
+KEPT_END = "The run ended so before this call: a run keeps its outcome, also when the code has changed since."
 
 
 class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs, QueueVerbs):
@@ -247,7 +251,13 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs, QueueVerbs):
             )
         async with self.worker():
             run = await self.start(call, id=id)
-            return await run.result(timeout)
+            was_over = isinstance(run, ClientRun) and not run.is_new and (await run.status()).is_terminal
+            try:
+                return await run.result(timeout)
+            except Exception as error:
+                if was_over:
+                    error.add_note(f"{KEPT_END} To try again: holdfast retry {run.id}, or a different id.")
+                raise
 
     async def start(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from holdfast.ports.facts import (
     AttemptFailed,
-    BlobHomeWarned,
     BodyLeftBehind,
     CheckpointFailed,
     CheckpointWorks,
@@ -58,7 +57,6 @@ from holdfast.ports.facts import (
 
 __all__ = [
     "AttemptFailed",
-    "BlobHomeWarned",
     "BodyLeftBehind",
     "CheckpointFailed",
     "CheckpointWorks",

@@ -21,6 +21,7 @@ from holdfast.app import App as AsyncApp
 from holdfast.authoring.handle import JournalEvent, Part, RunView
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
+from holdfast.authoring.limit import Limit
 from holdfast.authoring.queue import Queue
 from holdfast.authoring.schedule import Schedule
 from holdfast.authoring.script.ask import Ask
@@ -66,6 +67,7 @@ __all__ = [
     "Ask",
     "Batch",
     "Hook",
+    "Limit",
     "Receipt",
     "Retry",
     "Run",

@@ -14,14 +14,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
 
-from holdfast import App, step, workflow
+from holdfast import App, current, step, workflow
 from holdfast.adapters.s3 import S3Home
 from tests.support.ledger import append
 
 
-def payload(number: int, size: int) -> str:
-    """Text of that many characters, different for each number."""
-    block = sha256(f"{number}".encode()).hexdigest()
+def payload(number: int, attempt: int, size: int) -> str:
+    """Text of that many characters, different for each number and attempt: what a killed attempt uploaded is of
+    no use to the next one."""
+    block = sha256(f"{number} {attempt}".encode()).hexdigest()
     return (block * (size // len(block) + 1))[:size]
 
 
@@ -31,7 +32,7 @@ def digest(text: str) -> str:
 
 @step
 async def made(number: int, size: int) -> str:
-    return payload(number, size)
+    return payload(number, current().attempt, size)
 
 
 @step
@@ -70,7 +71,7 @@ async def main(url: str, blobs: str, ledger: str, every: str) -> None:
         die_after_uploads(int(every), ledger)
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    async with bucket_app(url, blobs).worker(ttl="3s", poll="200ms", concurrency=4, grace="0s"):
+    async with bucket_app(url, blobs).worker(ttl="3s", poll="200ms", concurrency=8, grace="0s"):
         await stopped.wait()
 
 

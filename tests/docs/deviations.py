@@ -389,8 +389,9 @@ CANO: dict[str, Deviation] = {
         "decorators declare it, and a second handler of a state is an error",
     ),
     "cano.T21": Deviation(
-        "rate limiters are part of the library",
-        "there are none yet: `concurrency`, queues and priorities bound what runs at once",
+        "rate limiters count in windows or in tiers, in one process",
+        "a `Limit` counts over all workers of a store, by one rule: a rate with a burst, or a number at once "
+        "(docs/guides/limits.md)",
     ),
 }
 

@@ -106,7 +106,7 @@ async def message_is_wrong(app: App) -> None:
 
 
 async def orders_are_approved(app: App) -> None:
-    """Somebody approves whatever waits, for as long as the scene lasts."""
+    """Whatever waits is approved, for as long as the scene lasts."""
 
     async def approve() -> None:
         while True:
@@ -212,6 +212,7 @@ SCENES: Mapping[str, Scene] = {
     "docs/guides/flows.md": Scene("app:app", {"orders.jsonl": '{"id": 1, "items": ["a"]}\n'}, is_told=True),
     "docs/guides/batches.md": Scene("prices:app", {"skus.jsonl": '{"sku": "sku-1"}\n'}),
     "docs/guides/lint.md": Scene(files=FILES),
+    "docs/guides/limits.md": Scene("pricing:app", {"holdfast.toml": 'app = "pricing:app"\n'}, is_told=True),
     "docs/guides/http.md": Scene(files=FILES, is_told=True),
     "docs/guides/schedules.md": Scene(prepare={"schedules list": once_is_scheduled}, is_told=True),
     "docs/guides/signals.md": Scene(files=FILES, prepare={"": message_is_wrong, "resume": order_is_paused}),

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,8 +49,10 @@ def is_run(block: Block) -> bool:
 
 
 def lines_of(block: Block) -> list[str]:
-    """The commands of a block, without their comments."""
+    """The commands of a block. In a `console` those with a prompt: the others are what they print."""
     whole = block.text.replace("\\\n", " ").split("\n")
+    if block.info[0] == "console":
+        whole = [line for line in whole if line.startswith("$ ")]
     return [line.removeprefix("$ ").strip() for line in whole if line.strip() and not line.startswith("#")]
 
 
@@ -156,16 +160,24 @@ def _served(words: Sequence[str]) -> tuple[int, str]:
 
 
 def _bash(text: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-e", "-c", text],
+    """What the commands do; nothing that they started in the background outlives them."""
+    argv = ["bash", "-e", "-c", text]
+    with subprocess.Popen(
+        argv,
         cwd=folder,
         env=environment(),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+        start_new_session=True,
+    ) as shell:
+        try:
+            out, err = shell.communicate(timeout=SECONDS)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(argv, shell.returncode, out, err)
 
 
 def test_the_readme_makes_a_project(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ async def test_a_limit_of_one_finishes_items_that_wait_for_a_child(world: World)
         assert ledger.most == 1
 
 
-@pytest.mark.spec("stepflow.X9")
+@pytest.mark.spec("stepflow.X9", "stepflow.M21")
 async def test_depth_first_items_begin_in_order_and_at_most_so_many_are_open(world: World) -> None:
     """Promise: an item keeps its place until it has ended; the next begins then."""
     async with world.serving(*WORKFLOWS) as app:

@@ -185,8 +185,8 @@ class Heard(Hook):
         self.warnings: list[str] = []
 
     def on(self, fact: Fact) -> None:
-        if isinstance(fact, facts.BlobHomeWarned):
-            self.warnings.append(fact.warning)
+        if isinstance(fact, facts.StoreTrouble):
+            self.warnings.append(str(fact.error))
 
 
 async def test_versions_that_came_later_are_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -245,6 +245,7 @@ async def test_a_list_by_statuses_root_and_time(still: World) -> None:
     assert recent[-1] == "d2"
 
 
+@pytest.mark.spec("openworkflow.O101")
 async def test_counts_by_status(still: World) -> None:
     """Promise: the runs that a list would show, counted by status, each up to a limit."""
     app = still.app(double, waits)
@@ -314,6 +315,27 @@ async def test_following_a_run(world: World) -> None:
     assert rest == [entry for entry in seen if entry[0] > middle]
     with pytest.raises(RunNotFound):
         _ = [x async for x in (await _ghost(app)).follow()]
+
+
+async def test_following_continues_within_a_turn(world: World) -> None:
+    """Promise: a follower that stopped in the middle of a turn continues with its rest, after any event; nothing is
+    lost and nothing comes twice."""
+
+    @step
+    async def one(number: int) -> int:
+        return number
+
+    @workflow
+    async def work() -> list[int]:
+        return list(await asyncio.gather(one(1), one(2), one(3)))
+
+    async with world.serving(work) as app:
+        run = await app.start(work())
+        assert await run.result("10s") == [1, 2, 3]
+        whole = [event async for event in run.follow()]
+        assert len({event.seq for event in whole}) < len(whole), "a turn of several events"
+        for number, event in enumerate(whole):
+            assert [x async for x in run.follow(after=event)] == whole[number + 1 :]
 
 
 async def _ghost(app: App) -> ClientRun[int]:

@@ -91,7 +91,7 @@ def nothing_ran() -> None:
     ran.clear()
 
 
-@pytest.mark.spec("stepflow.W1", "stepflow.W2", "stepflow.J13")
+@pytest.mark.spec("stepflow.W1", "stepflow.W2", "stepflow.J13", "traps.A6")
 @BOTH
 async def test_a_start_is_there_whole_or_not_at_all(still: World, when: When) -> None:
     """Promise: before the commit there is no run, and the same start again makes it; after it, the run is found."""
@@ -140,7 +140,7 @@ async def test_a_child_is_made_with_its_parents_turn_or_not_at_all(still: World,
     assert len({row.run for row in await still.store.read_tree("r")}) == 2
 
 
-@pytest.mark.spec("stepflow.W4", "stepflow.W5", "traps.A5")
+@pytest.mark.spec("stepflow.W4", "stepflow.W5", "traps.A5", "traps.A6")
 @BOTH
 async def test_an_end_is_there_whole_or_not_at_all(still: World, when: When) -> None:
     """Promise: terminal event, status and result are all there, or none is; an ended run is found by nobody."""

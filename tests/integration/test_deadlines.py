@@ -68,7 +68,7 @@ async def test_a_deadline_wakes_the_waiting_parent(still: World) -> None:
         assert await unbegun.result("10s") == DEADLINE
 
 
-@pytest.mark.spec("openworkflow.O81")
+@pytest.mark.spec("openworkflow.O81", "traps.B3", "openworkflow.O55")
 async def test_a_deadline_caps_a_wait(still: World) -> None:
     """Promise: a run parked for long is available at its deadline, and fails then, warm or cold."""
     app = still.app(waits)
@@ -136,6 +136,19 @@ async def test_a_retry_beyond_the_deadline_fails_with_the_original_error(still: 
         run = await app.start(work(), deadline="1h")
         with pytest.raises(RunFailed, match="the original"):
             await run.result("10s")
+
+
+@pytest.mark.spec("openworkflow.O55", "traps.B3")
+async def test_a_run_that_sleeps_past_its_deadline_is_available_at_the_deadline(still: World) -> None:
+    """Promise: of a timer and the deadline the earlier one wakes the run."""
+
+    @workflow
+    async def work() -> None:
+        await sleep("3h")
+
+    async with still.serving(work) as app:
+        run = await app.start(work(), deadline="1h")
+        assert (await still.until_parked(run)).available_at == START + timedelta(hours=1)
 
 
 @pytest.mark.spec("openworkflow.O81", "openworkflow.O83")

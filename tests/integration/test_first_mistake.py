@@ -71,3 +71,16 @@ async def test_the_error_shows_the_frames_of_the_step() -> None:
     assert frames.index("in pay") < frames.index("direct cause") < frames.index("in shop")
     assert "in pay" in caught.value.__notes__[0]
     assert caught.value.__notes__[1] == "More: holdfast show r"
+
+
+def test_a_run_that_failed_before_says_how_to_try_again(tmp_path: Path) -> None:
+    """Promise: a user who corrects the typo and runs the script again learns that the run kept its outcome, and what
+    to do. The first time it does not say so."""
+    script = tmp_path / "shop.py"
+    script.write_text(SCRIPT.replace("memory://", f"sqlite:///{tmp_path}/shop.db"), encoding="utf-8")
+    first, second = (
+        subprocess.run([sys.executable, script], capture_output=True, text=True, check=False).stderr for _ in range(2)
+    )
+    told = "The run ended so before this call: a run keeps its outcome, also when the code has changed since."
+    assert told not in first
+    assert f"{told} To try again: holdfast retry first, or a different id." in second

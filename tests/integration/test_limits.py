@@ -118,6 +118,23 @@ async def test_the_author_cannot_catch_the_limit(world: World) -> None:
         assert await run.wait("10s") is Status.FAILED
 
 
+async def test_a_workflow_has_a_limit_of_its_own(world: World) -> None:
+    """Promise: `@workflow(step_limit=…)` counts instead of the app's, upwards and downwards, and None is no limit."""
+    few = workflow(step_limit=2, name="few")(_ticks)
+    many = workflow(step_limit=None, name="many")(_ticks)
+    async with world.serving(few, many, ticks, step_limit=3) as app:
+        assert await (await app.start(few(2))).result("10s") == 2
+        assert await (await app.start(many(9))).result("10s") == 9
+        for call in (few(3), ticks(4)):
+            with pytest.raises(RunFailed) as failed:
+                await (await app.start(call)).result("10s")
+            assert LIMIT in failed.value.type
+
+
+async def _ticks(count: int) -> int:
+    return sum([await tick() for _ in range(count)])
+
+
 async def test_the_limit_can_be_lifted(world: World) -> None:
     """Promise: `step_limit=None` has none; less than one is refused."""
     async with world.serving(ticks, step_limit=None) as app:

@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from holdfast import Retry, RunFailed, current, step, workflow
+from holdfast import Retry, RunFailed, Signal, current, step, workflow
 from holdfast.client.inspect.story import read_story
 from tests.support.world import World, crash
 
 LEASE = "15s"
+approved = Signal[bool]("approved")
 packing = asyncio.Event()
 
 
@@ -51,6 +52,25 @@ async def test_a_run_whose_worker_has_gone_says_so(still: World) -> None:
     assert (await (await app.get("r")).view()).waiting == said
     assert [view.waiting async for view in app.runs()] == [said]
     assert (await read_story(await app.client(), "r")).view.waiting == said
+
+
+async def test_a_signal_that_no_worker_has_taken_is_told(still: World) -> None:
+    """Promise: no bare "waiting for signal approved" after the signal was sent, while no worker is there."""
+
+    @workflow
+    async def asks() -> bool:
+        return await approved.wait()
+
+    app = still.app(asks)
+    async with still.worker(app):
+        run = await app.start(asks(), id="r")
+        await still.until_parked(run)
+    assert (await run.view()).waiting == "waiting for signal approved"
+    await run.signal(approved, True)
+    told = "waiting for signal approved (1 message has arrived; no worker is live. Start one: holdfast worker)"
+    assert (await run.view()).waiting == told
+    async with still.worker(app):
+        assert await run.result("10s")
 
 
 async def test_an_attempt_has_one_number(still: World) -> None:

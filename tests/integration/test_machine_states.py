@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 
@@ -185,6 +186,87 @@ async def test_an_error_under_an_app_says_which_attempt_failed(world: World) -> 
     async with world.serving(machine) as app:
         with pytest.raises(RunFailed, match="state A failed at attempt 3"):
             await (await app.start(machine(A()))).result("30s")
+
+
+@pytest.mark.spec("cano.T2")
+async def test_each_attempt_of_a_state_under_an_app_has_a_time_limit_of_its_own(world: World) -> None:
+    """Promise: an attempt that hangs is cut off, and the next one has the whole time again."""
+    tries: list[int] = []
+    machine = Machine[A, End]("hangs", retry=Retry(2, first=0))
+
+    @machine.state(timeout="50ms")
+    async def a(s: A) -> End:
+        tries.append(1)
+        await asyncio.Event().wait()
+        return End()
+
+    async with world.serving(machine) as app:
+        with pytest.raises(RunFailed, match="attempt 2: TimeoutError"):
+            await (await app.start(machine(A()))).result("30s")
+    assert len(tries) == 2
+
+
+@pytest.mark.spec("cano.S9")
+async def test_a_cancel_does_not_cut_the_rollback_of_a_machine_under_an_app(world: World) -> None:
+    """Promise: what is being undone when the cancel comes is undone to its end, and so is the rest."""
+    undoing, leave = asyncio.Event(), asyncio.Event()
+    undone: list[str] = []
+    machine = Machine[A, End]("back", retry=ONCE)
+
+    @machine.state
+    async def a(s: A) -> B:
+        return B()
+
+    @a.undo
+    async def back_a(left: B, s: A) -> None:
+        undone.append("A")
+
+    @machine.state
+    async def b(s: B) -> C:
+        return C()
+
+    @b.undo
+    async def back_b(left: C, s: B) -> None:
+        undoing.set()
+        await leave.wait()
+        undone.append("B")
+
+    @machine.state
+    async def c(s: C) -> End:
+        raise Boom
+
+    async with world.serving(machine) as app:
+        run = await app.start(machine(A()))
+        await undoing.wait()
+        await run.cancel()
+        await world.until_waiting(run, "cleaning up after a cancel")
+        leave.set()
+        assert await run.wait("30s") is Status.CANCELLED
+    assert undone == ["B", "A"]
+
+
+@pytest.mark.spec("cano.S6")
+async def test_a_result_under_an_app_that_cannot_be_stored_is_undone(world: World) -> None:
+    """Promise: the state has acted and nothing will know of it, so it is undone at once."""
+    undone: list[object] = []
+    machine = Machine[A, End]("odd", retry=ONCE)
+
+    @machine.state
+    async def a(s: A) -> B:
+        return B(cast("int", object()))
+
+    @a.undo
+    async def back(left: B, s: A) -> None:
+        undone.append(s)
+
+    @machine.state
+    async def b(s: B) -> End:
+        return End()
+
+    async with world.serving(machine) as app:
+        with pytest.raises(RunFailed):
+            await (await app.start(machine(A(7)))).result("30s")
+    assert undone == [A(7)]
 
 
 @pytest.mark.spec("cano.T9")

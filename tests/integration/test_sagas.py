@@ -122,6 +122,7 @@ async def test_an_inner_saga_that_fails_is_undone_alone(world: World, shop: Shop
     assert shop.done == ["book a", "book b", "undo B b", "book instead"]
 
 
+@pytest.mark.spec("cano.S3")
 async def test_a_failing_undo_does_not_stop_the_others(world: World, shop: Shop) -> None:
     """Promise: each undo is tried by its own policy; failures are collected, the others run, all is reported."""
 

@@ -31,7 +31,13 @@ async def two() -> str:
 
 
 @pytest.mark.spec(
-    "openworkflow.O95", "openworkflow.O97", "openworkflow.O60", "vectorbea.V8", "vectorbea.V15", "traps.B10"
+    "openworkflow.O95",
+    "openworkflow.O97",
+    "openworkflow.O60",
+    "vectorbea.V8",
+    "vectorbea.V15",
+    "traps.B10",
+    "vectorbea.V9",
 )
 async def test_two_versions_live_side_by_side(world: World) -> None:
     """Promise: runs are pinned to the version they began with; the new one serves new runs; both in one worker."""

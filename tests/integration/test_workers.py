@@ -406,11 +406,13 @@ async def test_a_warm_program_of_a_run_that_moved_elsewhere_is_not_used(still: W
                 return row.inbox_read == 1 and not row.instance
 
             await still.until(taken)
-        first.is_stopping = False
-        first._tasks[0] = asyncio.create_task(claim_until_stopped(first))
         await run.signal(go, 2)
         await run.signal(go, 3)
+        claims = (await still.row(run)).epoch
+        first.is_stopping = False
+        first._tasks[0] = asyncio.create_task(claim_until_stopped(first))
         assert await run.result("10s") == [1, 2, 3]
+    assert (await still.row(run)).epoch == claims + 1, "used, it would have been fenced and claimed again"
 
 
 async def test_a_run_that_cannot_be_opened_keeps_no_slot(still: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from holdfast import Retry, RunFailed, Signal, Status, current, sleep, step, workflow
-from tests.support.world import World, events, types
+from tests.support.world import START, World, events, types
 
 go = Signal[int]("go")
 
@@ -107,6 +108,7 @@ async def test_a_workflow_policy_waits_and_gives_up(still: World) -> None:
         assert "pass 1" in text
         row = await still.until_parked(run)
         assert row.available_at is not None
+        assert START + timedelta(minutes=30) <= row.available_at <= START + timedelta(hours=1)
         await still.advance(row.available_at - still.clock.now())
         with pytest.raises(RunFailed, match="pass 2"):
             await run.result("10s")
@@ -134,7 +136,7 @@ async def test_spent_step_retries_fail_the_run_whatever_the_workflow_policy(worl
     assert ran == [1, 1]
 
 
-@pytest.mark.spec("openworkflow.O77")
+@pytest.mark.spec("openworkflow.O77", "traps.B6")
 async def test_sleeps_and_claims_cost_a_workflow_no_budget(still: World) -> None:
     """Promise: the budget of a workflow counts passes that failed; a run that was parked and claimed again and again
     has all of it left."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ def main(given: Sequence[str]) -> int:
     for problem in problems:
         print(f"   {problem}")
     if asked.write:
-        command = " ".join(["python3 dev.py lab", *(word for word in given if word != "--write")])
+        command = shlex.join(["python3", "dev.py", "lab", *(word for word in given if word != "--write")])
         figures = merged(command, {name: figures_of(known[name], r) for name, r in reports.items()}, asked.only)
         FIGURES.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         write_page(figures)

@@ -26,6 +26,7 @@ MODULES = (
     "tests.lab.damage.campaign",
     "tests.lab.disk.campaign",
     "tests.lab.crowds.campaign",
+    "tests.lab.limits.campaign",
     "tests.lab.bits.campaign",
     "tests.lab.chaos.campaign",
     "tests.lab.leases.campaign",

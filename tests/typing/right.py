@@ -14,6 +14,7 @@ import apsw
 from holdfast import (
     Again,
     App,
+    Ask,
     BlobRef,
     Breaker,
     Call,
@@ -23,8 +24,10 @@ from holdfast import (
     FlowBuilder,
     Hook,
     Join,
+    Limit,
     Machine,
     More,
+    Part,
     Permanent,
     Queue,
     QueueView,
@@ -38,7 +41,9 @@ from holdfast import (
     ScheduleView,
     Signal,
     Status,
+    Stream,
     Topic,
+    Update,
     continue_as,
     current,
     each,
@@ -54,6 +59,7 @@ from holdfast import (
     resource,
     rng,
     saga,
+    set_attributes,
     sleep,
     start,
     step,
@@ -88,6 +94,7 @@ either = Signal[int | None]("either")
 choice = Signal[Literal["yes", "no"]]("choice")
 paid = Topic[Order]("orders.paid")
 progress = RunVar[str]("progress")
+tokens = Stream[str]("tokens")
 
 
 @resource
@@ -157,6 +164,7 @@ async def fulfil(order: Order) -> str:
     async with saga():
         payment = assert_type(await charge(order), str)
         progress.set(f"charged {payment}")
+        assert_type(tokens.send(payment), None)
         if not assert_type(await approved.wait(timeout="3d", default=False), bool):
             raise NotApproved(order.id)
         assert_type(await approved.wait(), bool)
@@ -205,7 +213,7 @@ async def elsewhere(order: Order) -> int:
     raise NotImplementedError
 
 
-made = step(charge.function, name="mail")
+made = step(charge.function, name="mail", compare=False, input="hash")
 call: Call[str] = fulfil(Order("1", 2))
 app = App("memory://", workflows=[fulfil, ship, reprice, forever])
 
@@ -216,9 +224,16 @@ async def main(order: Order) -> None:
     await run.signal(approved, True)
     assert_type(await run.status(), Status)
     assert_type(await run.get(progress), str | None)
+    async for part in run.read(tokens, after=3, only="completed"):
+        assert_type(part, Part[str])
+        assert_type(part.value, str)
+        assert_type((part.step, part.attempt, part.offset), tuple[str, int, int])
+    async for part in run.read(tokens, after=Part("x", "", 1, 0)):
+        assert_type(part.state, Literal["open", "completed", "superseded"])
     assert_type(await run.result(timeout="1m"), str)
     await run.cancel(reason="customer left")
     same = assert_type(await app.get("order-42", fulfil), Run[str])
+    assert_type(await app.get("order-42"), Run[Any])
     assert_type(await same.result(), str)
 
 
@@ -279,6 +294,8 @@ def test_order(sim: Sim) -> None:
     assert assert_type(run.result(), str) == "shipped"
     assert assert_type(run.status(), Status) is Status.COMPLETED
     assert_type(run.get(progress), str | None)
+    for part in run.read(tokens):
+        assert_type(part, Part[str])
     assert_type(sim.now, datetime)
     assert_type(sim.publish(paid, Order("1", 2)), list[str])
     assert_type(sim.start(nightly.call(pages=3)), SimRun[int])
@@ -366,6 +383,27 @@ async def use_machines(order: Order) -> None:
     assert_type(parcel.diagram("svg"), str)
 
 
+api = Limit("api", rate="50/s", burst=10)
+customers = Limit("customer", at_once=5)
+
+
+@step(limits=[api, customers.by("name")], limit_wait="10m")
+async def look_up(name: str) -> int:
+    if not name:
+        raise RetryAfter("1m", limit=api)
+    return len(name)
+
+
+@look_up.limit(customers)
+def key_of_look_up(name: str) -> str:
+    return name.lower()
+
+
+async def use_limits() -> None:
+    assert_type(await look_up("ann"), int)
+    assert_type(key_of_look_up("ann"), str)
+
+
 @workflow
 async def charge_all(count: int) -> str:
     return str(count)
@@ -442,3 +480,46 @@ class Scopes(Hook):
 
 hooked = App(hooks=[Spans(), Scopes()])
 hooked_sync = sync.App(hooks=(Spans(),))
+
+
+# -- updates, watched values, attributes -------------------------------------------------------------------------------
+
+double = Update[int, str]("double", check=lambda n: "negative" if n < 0 else None)
+plain_double = sync.Update[int, str]("double")
+percent = RunVar[int]("percent")
+
+
+@workflow(accepts=(double,))
+async def asked() -> str:
+    set_attributes({"tenant-id": "7"}, tier=None, approver="bob")
+    async with double.take() as ask:
+        assert_type(ask, Ask[int, str])
+        assert_type(ask.value, int)
+        ask.answer(str(2 * ask.value))
+    async with double.take(timeout="1h", default=None) as late:
+        assert_type(late, Ask[int, str] | None)
+        if late is not None:
+            late.refuse("no more")
+
+    async def answer(n: int) -> str:
+        return str(n)
+
+    double.serve(answer, check=lambda n: None if n else "zero")
+    return current().attributes["tier"]
+
+
+@workflow
+def asked_plainly() -> str:
+    with plain_double.take(timeout="1h", default="none") as ask:
+        assert_type(ask, Ask[int, str] | str)
+    plain_double.serve(str)
+    return "over"
+
+
+async def asks(run: Run[str], blocking: sync.Run[str]) -> None:
+    assert_type(await run.update(double, 2, id="q", timeout="5s"), str)
+    assert_type(blocking.update(plain_double, 2), str)
+    async for value in run.watch(percent):
+        assert_type(value, int)
+    for value in blocking.watch(percent):
+        assert_type(value, int)

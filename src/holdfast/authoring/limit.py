@@ -7,7 +7,7 @@ A definition that knows no app and no store; what it says is checked when it is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -131,8 +131,14 @@ class LimitUse:
         what = f"{self._where}: {'.'.join(path)}, the key of limit {name!r},"
         value: Any = bound[path[0]]
         for part in path[1:]:
-            value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+            value = _part(value, part)
         return key_text(value, what)
+
+
+def _part(value: Any, name: str) -> Any:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value).get(name)
+    return getattr(value, name, None)
 
 
 def check_path(hint: Any, path: tuple[str, ...], what: str) -> None:

@@ -16,6 +16,7 @@ from holdfast.authoring.batch.batch_plan import CHUNKS, INDEX, Chunk, Plan, inde
 from holdfast.client.client_run import end_error
 from holdfast.core import events as e
 from holdfast.core.messages import ended
+from holdfast.core.plurals import counted
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, decode_row, last_turn
@@ -114,7 +115,7 @@ class Items(Generic[R]):
         async for indexes in self._pages():
             if index in indexes:
                 return (await self._look([index], is_over=await self._is_over()))[index]
-        raise InvalidInput(f"batch {self._batch} has no item {index!r}: it has {self._plan.total} items")
+        raise InvalidInput(f"batch {self._batch} has no item {index!r}: it has {counted(self._plan.total, 'item')}")
 
     async def standing(self, after: int) -> AsyncIterator[Item[R]]:
         """By index, as they are now."""

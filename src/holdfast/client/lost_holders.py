@@ -1,19 +1,33 @@
-"""Runs whose worker has gone: their rows say what they were doing when it went, until another one takes them over."""
+"""Runs that need a worker and have none: its worker has gone, or a message waits to be taken. Their rows say what they
+were doing before."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.core.plurals import counted
+from holdfast.core.status import Status
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
 
 async def lost_runs(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
-    """By the run's number, what there is to say of each whose holder no longer lives. Asks only if a run is held."""
+    """By the run's number, what there is to say of each whose holder no longer lives, or that nobody holds although a
+    message came. Asks only if there may be one."""
     held = [row for row in rows if row.instance and not row.status.is_terminal]
-    if not held:
+    unread = [row for row in rows if not row.instance and row.inbox_last > row.inbox_read and _can_run(row)]
+    if not held and not unread:
         return {}
-    workers = await store.workers()
-    live = {worker.instance for worker in workers if worker.is_live}
-    advice = "another one takes it over" if live else "no worker is live. Start one: holdfast worker"
-    return {row.no: f"cut off: worker {row.worker} has gone; {advice}" for row in held if row.instance not in live}
+    live = {worker.instance for worker in await store.workers() if worker.is_live}
+    start = "no worker is live. Start one: holdfast worker"
+    advice = "another one takes it over" if live else start
+    found = {row.no: f"cut off: worker {row.worker} has gone; {advice}" for row in held if row.instance not in live}
+    for row in unread:
+        came = counted(row.inbox_last - row.inbox_read, "message")
+        has = "has" if came == "1 message" else "have"
+        found[row.no] = f"{came} {has} arrived; {'a worker takes it next' if live else start}"
+    return found
+
+
+def _can_run(row: RunRow) -> bool:
+    return not row.status.is_terminal and row.status is not Status.PAUSED

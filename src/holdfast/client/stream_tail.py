@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.ports.parts import StreamPage, Streams
+from holdfast.client.stream_page import SharedPage
+from holdfast.ports.parts import Streams
 
 BACKSTOP = 30.0
 """Seconds after which a reader looks by itself: its run may have been removed."""
@@ -20,20 +21,23 @@ class StreamTail:
         self.readers: int = 0
         self.version: int = 0
         self.end: int = 0
-        self._pages: dict[tuple[int, int], asyncio.Future[StreamPage | None]] = {}
+        self._pages: dict[tuple[int, int], asyncio.Future[SharedPage | None]] = {}
         self._news = asyncio.Event()
 
-    async def page(self, after: int, limit: int) -> StreamPage | None:
+    async def page(self, after: int, limit: int) -> SharedPage | None:
         """See `ports.parts`. Asked for once, for all who are there."""
         place = (after, limit)
         page = self._pages.get(place)
         if page is None:
-            asked = self._store.read_parts(self.run, self.name, after=after, limit=limit)
-            page = self._pages[place] = asyncio.ensure_future(asked)
+            page = self._pages[place] = asyncio.ensure_future(self._ask(after, limit))
             page.add_done_callback(lambda done: self._asked(place, done))
         return await asyncio.shield(page)
 
-    def _asked(self, place: tuple[int, int], done: asyncio.Future[StreamPage | None]) -> None:
+    async def _ask(self, after: int, limit: int) -> SharedPage | None:
+        page = await self._store.read_parts(self.run, self.name, after=after, limit=limit)
+        return None if page is None else SharedPage(self.run, self.name, page)
+
+    def _asked(self, place: tuple[int, int], done: asyncio.Future[SharedPage | None]) -> None:
         if (done.cancelled() or done.exception() is not None) and self._pages.get(place) is done:
             del self._pages[place]
 

@@ -204,17 +204,7 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
     """The event that records a command. Large payloads go to `blobs`."""
     match command:
         case RunStep():
-            value, blob, refs = carry(command.args, blobs)
-            name = command.spec.name
-            return events.StepScheduled(
-                key=command.key,
-                step="" if name == command.key else name,
-                value=value,
-                blob=blob,
-                refs=refs,
-                undo=command.undo,
-                undoes=command.undoes,
-            )
+            return _record_step(command, blobs)
         case AbandonStep():
             return events.StepAbandoned(key=command.key)
         case StartTimer():
@@ -266,6 +256,24 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
             )
         case _:
             assert_never(command)
+
+
+def _record_step(command: RunStep, blobs: dict[str, bytes]) -> events.StepScheduled:
+    name, hashed = command.spec.name, ""
+    if command.spec.input == "hash":
+        value, blob, refs, hashed = events.NULL, "", references_in(command.args), hash_of(command.args)
+    else:
+        value, blob, refs = carry(command.args, blobs)
+    return events.StepScheduled(
+        key=command.key,
+        step="" if name == command.key else name,
+        value=value,
+        blob=blob,
+        refs=refs,
+        undo=command.undo,
+        undoes=command.undoes,
+        hashed=hashed,
+    )
 
 
 def _record_child(command: StartChild, blobs: dict[str, bytes]) -> events.ChildStarted:

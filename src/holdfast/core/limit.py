@@ -97,10 +97,10 @@ def rate_text(rule: Rule) -> str:
     if rule.interval is None:
         return ""
     for unit, size in (("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)):
-        if rule.interval <= size:
-            count = size / rule.interval
-            return f"{round(count)}/{unit}" if abs(count - round(count)) < 0.001 else f"{count:.3g}/{unit}"
-    return f"1/{rule.interval / 86_400_000_000:.3g}d"
+        count = size // rule.interval or 1
+        if -(-size // count) == rule.interval:
+            return f"{count}/{unit}"
+    return f"1/{rule.interval / 1000:.15g}ms"
 
 
 # -- the rate ----------------------------------------------------------------------------------------------------------

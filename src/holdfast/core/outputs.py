@@ -9,12 +9,14 @@ from holdfast.core.failure import Failure
 
 
 class StepScheduled(Carrier, frozen=True, tag="step", kw_only=True):
-    """A step was asked for; its first attempt may begin once this row is durable. `value` holds its arguments."""
+    """A step was asked for; its first attempt may begin once this row is durable. `value` holds its arguments, unless
+    only their hash is kept."""
 
     key: str
     step: str = ""  # empty: the same as the key
     undo: bool = False  # inside a saga, and there is a way back
     undoes: str = ""
+    hashed: str = ""  # the hash of its arguments, which are not kept
 
 
 class StepAbandoned(Event, frozen=True, tag="abandoned", kw_only=True):

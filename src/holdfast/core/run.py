@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core import mailbox
+from holdfast.core.limited_steps import held_back, limited
 from holdfast.core.mailbox import Mailbox
 from holdfast.core.opened import OpenStep, OpenWait
 from holdfast.core.rounds import ROUND, Round, after_signal
@@ -76,32 +77,24 @@ class Run(Mailbox, msgspec.Struct, omit_defaults=True, gc=False):
             raise CorruptJournal(f"run {self.id}: row {self.ordinal + 1} is missing, found {turn.ordinal}")
         if self.end is not None:
             raise CorruptJournal(f"run {self.id}: row {turn.ordinal} follows the run's end in row {self.ordinal}")
-        if self.created_at is None:
-            self.created_at = turn.at
+        self.created_at = self.created_at or turn.at
         self.ordinal = turn.ordinal
         self.epoch = turn.epoch
         self.checksum = turn.checksum
         self.updated_at = turn.at
-        released: e.Released | None = None
-        limited: e.Limited | None = None
+        last: list[e.AnyEvent] = []
         for event in turn.events:
             kind = type(event)
-            if type(event) is e.Released:
-                released = event
-                continue
-            if type(event) is e.Limited:
-                limited = event
+            if kind is e.Released or kind is e.Limited:
+                last.append(event)
                 continue
             handler = _HANDLERS.get(kind)
             if handler is not None:
                 handler(self, event, turn.at)
-            tag = _STATUS_TAGS.get(kind)
-            if tag is not None:
+            if (tag := _STATUS_TAGS.get(kind)) is not None:
                 self._move(tag)
-        if limited is not None:
-            _limited(self, limited, turn.at)
-        if released is not None:
-            _released(self, released)
+        for event in last:
+            _HANDLERS[type(event)](self, event, turn.at)
 
     def _move(self, tag: str) -> None:
         if tag == "resumed" and self.status is Status.PAUSED and self.started_at is None:
@@ -192,7 +185,7 @@ def _claimed(run: Run, event: e.Claimed, at: datetime) -> None:
     run.attempts += len(event.restarted)
 
 
-def _released(run: Run, event: e.Released) -> None:
+def _released(run: Run, event: e.Released, at: datetime) -> None:
     run.worker = ""
     if event.next_round:
         run.round = "due"
@@ -202,22 +195,9 @@ def _released(run: Run, event: e.Released) -> None:
             step.is_unstarted = True
 
 
-def _limited(run: Run, event: e.Limited, at: datetime) -> None:
-    for key in event.begun:
-        step = run.steps.get(key)
-        if step is not None:
-            step.is_unstarted, step.limits, step.limited_at = False, "", None
-    for key, names in event.waiting.items():
-        step = run.steps.get(key)
-        if step is not None:  # as in `_released`
-            step.is_unstarted, step.limits, step.limited_at = True, names, at
-
-
 def _held_back(run: Run, event: e.HeldBack, at: datetime) -> None:
-    step = run.steps.get(event.key)
-    if step is not None:
-        step.attempt, step.is_unstarted, step.limits, step.limited_at = event.attempt + 1, True, event.limit, at
-        run.attempts += 1
+    held_back(run.steps, event, at)
+    run.attempts += 1
 
 
 def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
@@ -377,6 +357,8 @@ _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.StepCompleted: _completed_step,
     e.AttemptFailed: _attempt_failed,
     e.HeldBack: _held_back,
+    e.Limited: lambda run, event, at: limited(run.steps, event, at),
+    e.Released: _released,
     e.AttemptStarted: _attempt_started,
     e.StepFailed: _failed_step,
     e.StepAbandoned: _abandoned,

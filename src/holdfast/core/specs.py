@@ -20,6 +20,10 @@ from holdfast.errors import InvalidInput
 Executor: TypeAlias = Literal["async", "thread", "process"]
 
 
+InputKept: TypeAlias = Literal["keep", "hash"]
+"""What the journal records of the arguments of a step."""
+
+
 class StepSpec(msgspec.Struct, frozen=True, eq=False):
     """A step: what to call, how, and what its outcome means."""
 
@@ -35,6 +39,8 @@ class StepSpec(msgspec.Struct, frozen=True, eq=False):
     raises: tuple[type[Exception], ...] = ()
     where: str = ""
     advice: str = ""  # to a body that uses a workflow's verb
+    compares: bool = True  # a replay compares its arguments with the recorded ones
+    input: InputKept = "keep"
     limits: tuple[str, ...] = ()  # names of the limits it stands under
     demands: Demands | None = None  # what an attempt needs of them
     limit_wait: timedelta | None = None  # how long an attempt waits for its places; None: as long as it takes

@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.core.plurals import counted
+
 ALONE, SOLO = 2, 4
 """The number of deaths that quarantine a run: while its worker held nothing else, and while it was the only suspect
 there."""
@@ -74,7 +76,7 @@ def sentence(suspicion: Suspicion, claims: int) -> str:
     """Why a run is quarantined, and what to do."""
     why = words(suspicion).removeprefix("suspect: ")
     if suspicion.alone < ALONE and suspicion.solo < SOLO:
-        why = f"claimed {claims} times without progress"
+        why = f"claimed {counted(claims, 'time')} without progress"
     return f"{why}: it seems to end its worker. Look at its step in flight, then resume it."
 
 

@@ -161,9 +161,7 @@ class Timeline:
             case e.Limited():
                 self._limit(event)
             case e.HeldBack():
-                held = self._end(event.key, "cut off", detail=f"quiets limit {event.limit}", until=event.until)
-                if held is not None:
-                    self._begin("step", held.name, key=event.key, attempt=event.attempt + 1, of=held.of)
+                self._hold_back(event)
             case e.CancelRequested():
                 self._note("cancel", until=event.grace_until, actor=event.actor, detail=one_line(event.reason, LENGTH))
             case e.DeadlineReached():
@@ -244,6 +242,11 @@ class Timeline:
                 self._change(step, outcome="not begun")
         self._note("released", event.worker)
         self._worker = ""
+
+    def _hold_back(self, event: e.HeldBack) -> None:
+        held = self._end(event.key, "cut off", detail=f"quiets limit {event.limit}", until=event.until)
+        if held is not None:
+            self._begin("step", held.name, key=event.key, attempt=event.attempt + 1, of=held.of)
 
     def _limit(self, event: e.Limited) -> None:
         for key in event.begun:

@@ -127,6 +127,8 @@ class Bodies:
         self._in_threads: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
         """What runs instead of a step's function: fakes, in tests."""
+        self.stand_ins_by_name: dict[str, Callable[[StepSpec], StepSpec]] = {}
+        """The same for every step of a name."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -146,12 +148,15 @@ class Bodies:
 
     def chosen(self, spec: StepSpec) -> StepSpec:
         """What really runs for a step."""
-        return self.stand_ins.get(spec.function, spec)
+        found = self.stand_ins.get(spec.function, spec)
+        if found is spec and self.stand_ins_by_name and spec.name in self.stand_ins_by_name:
+            return self.stand_ins_by_name[spec.name](spec)
+        return found
 
     async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
         body.has_begun = True
         command = body.attempt.command
-        spec = self.chosen(command.spec) if self.stand_ins else command.spec
+        spec = self.chosen(command.spec) if self.stand_ins or self.stand_ins_by_name else command.spec
         outcome: Outcome
         try:
             if spec.executor == "async" and not spec.tx and not self._has_hooks:  # most: without one more coroutine

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+import msgspec
+
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.resources import resources_named_by
@@ -281,14 +283,7 @@ class Engine:
         self.spawn(self._move_places(session, effect))
 
     async def _move_places(self, session: Session, effect: MovePlaces) -> None:
-        move = PlaceMove(
-            no=session.no,
-            epoch=session.epoch,
-            drops=effect.drops,
-            holds=effect.holds,
-            asks=effect.asks,
-            is_parked=effect.is_parked,
-        )
+        move = PlaceMove(no=session.no, epoch=session.epoch, **msgspec.structs.asdict(effect))
         what = f"run {session.run.id}: places under its limits"
         answer = await self.asking.insist(lambda: self.store.move_places(move), what)
         if len(answer.granted) < len(effect.asks):

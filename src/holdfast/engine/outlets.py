@@ -175,7 +175,12 @@ class Outlets:
     async def flush(self, outlet: Outlet) -> None:
         """Returns when everything that was sent so far is durable. CancelledError if it never will be."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        outlet.when_written(lambda: written.done() or written.set_result(None))
+
+        def done() -> None:
+            if not written.done():  # who waits may have given up
+                written.set_result(None)
+
+        outlet.when_written(done)
         self.hurry()
         await written
         if outlet.is_over:

@@ -268,13 +268,6 @@ class StoreLogGrew(_Fact, frozen=True):
     pages: int
 
 
-class BlobHomeWarned(_Fact, frozen=True):
-    """The place outside the store that holds large payloads works, and needs attention. Told once in a process."""
-
-    home: str
-    warning: str
-
-
 # -- workers -----------------------------------------------------------------------------------------------------------
 
 
@@ -400,8 +393,8 @@ Fact: TypeAlias = (
     | RunPaused | RunQuarantined | RunFenced | RunDropped | RunPutOff | RunStray | RunFound | RunDiverged
     | RunCompacted | RunDeleted | BodyLeftBehind | SignalLost | MessageDamaged | StepStarted | StepCompleted
     | AttemptFailed | StepStopped | TurnsCommitted | TurnsGivenUp | StoreUnreachable | StoreReachable | CheckpointFailed
-    | CheckpointWorks | NoticesLost | StoreTrouble | StoreLogGrew | BlobHomeWarned | WorkerStarted | WorkerStopped
-    | WorkerLate | WorkerTwin | FlowServed | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked
-    | ProcessStopped | GrantsLost | GrantsBack | Trouble | HookFailed
+    | CheckpointWorks | NoticesLost | StoreTrouble | StoreLogGrew | WorkerStarted | WorkerStopped | WorkerLate
+    | WorkerTwin | FlowServed | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked | ProcessStopped
+    | GrantsLost | GrantsBack | Trouble | HookFailed
 )  # fmt: skip
 """Something that happened: one of the classes of `holdfast.facts`. Match those you need, and leave the rest alone."""

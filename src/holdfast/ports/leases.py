@@ -174,7 +174,8 @@ class Leases(Protocol):
 
     async def due(self, request: ClaimRequest) -> Claims:
         """What `claim` would take now, in its order, and nothing is taken or counted: for a worker that must ask
-        another service first whether it may try (`ports.grants`), and then claims `only` those."""
+        another service first whether it may try (`ports.grants`), and then claims `only` those. It keeps no claim from
+        a run: what it found is not locked."""
         ...
 
     async def acquit(self, run: int, *, epoch: int) -> bool:

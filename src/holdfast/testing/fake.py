@@ -13,6 +13,7 @@ from holdfast.authoring.machine.machine import MachineWorkflow
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep, step
 from holdfast.authoring.script.workflows import AnyWorkflow
+from holdfast.core.ids import check_name
 from holdfast.core.payload import Arguments
 from holdfast.core.plurals import counted
 from holdfast.core.specs import StepSpec, WorkflowSpec
@@ -48,14 +49,30 @@ class Fake:
             raise DefinitionError(
                 f"Fake({real.name}, …): a machine cannot be faked. Fake the resources and steps of its states"
             )
-        self.real: AnyStep[..., Any] | AnyWorkflow[..., Any] | Resource[Any] = cast("Any", real)
+        self.real: AnyStep[..., Any] | AnyWorkflow[..., Any] | Resource[Any] | None = cast("Any", real)
+        self.name: str = ""
         self.fake: Any = fake
         self.calls: list[dict[str, Any]] = []
         if not isinstance(real, Resource):
             _check_fits(cast("Any", real), fake)
 
+    @classmethod
+    def named(cls, name: str, fake: Callable[..., Any]) -> Fake:
+        """Stands for every step of that name, such as one made on the spot: `step(fn, name="tool-search")(…)`. It gets
+        the arguments that the step is called with."""
+        if not callable(fake):
+            raise DefinitionError(f"Fake.named({name!r}, {fake!r}): give a function that stands for the step")
+        made = cls.__new__(cls)
+        made.real, made.name = None, check_name(name, "the name of a step")
+        made.fake, made.calls = fake, []
+        return made
+
     def __repr__(self) -> str:
-        return f"<Fake of {self.real!r}, {counted(len(self.calls), 'call')}>"
+        return f"<Fake of {self.name or repr(self.real)}, {counted(len(self.calls), 'call')}>"
+
+    def in_place_of(self, spec: StepSpec) -> StepSpec:
+        """That step with the fake as its body."""
+        return replace(spec, function=self._body(spec.arguments), executor="async", tx=False)
 
     def step_spec(self) -> StepSpec:
         """The step with the fake as its body."""

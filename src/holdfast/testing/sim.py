@@ -95,6 +95,7 @@ class Sim:
         self._telemetry: Telemetry = logged()
         self._resources: list[Resource[Any]] = []
         self._steps: dict[Any, StepSpec] = {}
+        self._steps_by_name: dict[str, Callable[[StepSpec], StepSpec]] = {}
         self._values: dict[int, Any] = {}
         self._schedules: dict[str, Definition] = {}
         self._queues: dict[str, QueueRules] = {}
@@ -127,7 +128,9 @@ class Sim:
         """Replaces steps, resources and workflows with fakes from now on."""
         for fake in fakes:
             real = fake.real
-            if isinstance(real, AnyStep):
+            if real is None:
+                self._steps_by_name[fake.name] = fake.in_place_of
+            elif isinstance(real, AnyStep):
                 self._steps[real.function] = fake.step_spec()
             elif isinstance(real, AnyWorkflow):
                 self._fake_workflow(fake)
@@ -314,7 +317,7 @@ class Sim:
         )
         worker = self._hired(options)
         worker.engine.chance = _no_jitter
-        worker.engine.bodies.stand_ins = self._steps
+        worker.engine.bodies.stand_ins, worker.engine.bodies.stand_ins_by_name = self._steps, self._steps_by_name
         self._loop.is_busy = lambda: len(worker.engine.bodies) > 0
         self._loop.finish(worker.start(), "starting the worker")
         resources = [*self._resources, *self._named_resources(self._registry)]

@@ -25,6 +25,9 @@ from holdfast.turn.draft import Draft, is_progress
 from holdfast.turn.settlement import questions, settled
 from holdfast.turn.start import new_run
 
+_SETTLING = frozenset((e.StepCompleted, e.StepFailed, e.AttemptFailed))
+"""What an attempt ends with; each names what the attempt sent to streams."""
+
 
 def finish(
     run: Run, no: int, epoch: int, draft: Draft, inbox_seen: int, park: Park | None, *, is_consuming: bool
@@ -55,6 +58,12 @@ def finish(
         extras["messages"] = (*extras.get("messages", ()), *cancels)
     if in_rounds:
         extras["messages"] = (*extras["messages"], *(_no_more_rounds(run, child) for child in in_rounds))
+    for event in draft.inputs:
+        if type(event) in _SETTLING and event.sent:  # type: ignore[union-attr]
+            extras["spans"] = _spans(draft.inputs)
+            break
+    if draft.parts:
+        extras["parts"] = tuple(draft.parts)
     return Commit(
         no=no,
         row=row,
@@ -68,8 +77,6 @@ def finish(
         blobs=draft.blobs,
         references=references_of(turn.events),
         park=park,
-        parts=tuple(draft.parts),
-        spans=_spans(draft.inputs),
         **extras,
     )
 

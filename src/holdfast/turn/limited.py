@@ -27,6 +27,9 @@ MOST_ASKED = 20
 """Steps of a run that ask together; those that were scheduled first come first."""
 
 
+_OUTCOMES = (e.StepCompleted, e.StepFailed, e.AttemptFailed, e.HeldBack)
+
+
 class Lines:
     """See the module. Made for the first limited step of a run; most runs have none."""
 
@@ -57,21 +60,34 @@ class Lines:
         """Says in the turn which steps wait, and which begin with it: their keys."""
         begun, self.granted = self.granted, {}
         if self._fresh or begun:
-            inputs.append(e.Limited(waiting=self._fresh, begun=tuple(begun)))
+            waiting = {key: names for key, names in self._fresh.items() if key not in begun}
+            inputs.append(e.Limited(waiting=waiting, begun=tuple(begun)))
             self._fresh = {}
         self.held.update(begun)
         return list(begun)
 
+    def frees(self, inputs: Iterable[e.AnyEvent]) -> bool:
+        """Whether a turn with these inputs frees places, and a step wants one."""
+        freed = any(isinstance(x, _OUTCOMES) and x.key in self.held for x in inputs)
+        return freed and (bool(self.waiting) or any(isinstance(x, e.HeldBack) for x in inputs))
+
     def settled(self, inputs: Iterable[e.AnyEvent]) -> None:
-        """Outcomes are durable: the places of these steps are free."""
+        """A turn is durable: places of steps with an outcome are free, so those that were refused may ask again.
+
+        What is no longer wanted leaves the line.
+        """
+        if self.frees(inputs):
+            self._refused.clear()
         for event in inputs:
-            if isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed | e.HeldBack):
+            if isinstance(event, _OUTCOMES):
                 command = self.held.get(event.key)
                 if command is not None or event.key in self.waiting:
                     self.leave(event.key)
                 if isinstance(event, e.HeldBack) and command is not None:
                     self._hold(event)
                     self.wait(command)
+            elif isinstance(event, e.StepAbandoned) and event.key in self.waiting:
+                self.leave(event.key)
 
     def leave(self, key: str) -> None:
         """The step has no place and waits no more."""

@@ -272,7 +272,7 @@ class Machine(Writer):
         is_leaving = self._intent in {Intent.PAUSE, Intent.LEAVE}
         self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen))
         if self._lines is not None:
-            self._lines.settled(draft.inputs)
+            self._lines.settled([*draft.inputs, *draft.outputs])
         if draft.is_terminal or park is not None:
             self._leave_with(draft, is_leaving=is_leaving)
             return
@@ -319,8 +319,6 @@ class Machine(Writer):
     def _abandon(self, key: str) -> None:
         """Asks the body to stop. What never began, and did not land just now, has an outcome too: sagas wait for it."""
         step = self.run.steps.get(key)
-        if self._lines is not None and key in self._lines.waiting:
-            self._lines.leave(key)
         self._effects += self._flight.stop(key, step, "the workflow no longer wants it")
         has_landed = any(isinstance(x, e.StepCompleted | e.StepFailed) and x.key == key for x in self._inputs)
         if step is not None and step.undo and not has_landed and key not in self._flight:

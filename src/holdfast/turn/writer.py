@@ -265,8 +265,10 @@ class Writer:
     def _has_to_ask(self, draft: Draft | None = None) -> bool:
         """Whether the store is to be asked for places, also after this turn, or is being asked."""
         lines = self._lines
-        is_again = draft is not None and any(isinstance(x, e.HeldBack) for x in draft.inputs)
-        return lines is not None and (lines.is_asking or lines.has_unasked or bool(lines.granted) or is_again)
+        if lines is None:
+            return False
+        is_again = draft is not None and lines.frees(draft.inputs)
+        return is_again or lines.is_asking or lines.has_unasked or bool(lines.granted)
 
     def _stuck(self, draft: Draft) -> list[e.AnyEvent]:
         """The pause of a run that is about to be parked for good: neither time nor a message will wake its code."""

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from holdfast.client.audit import audited
 from holdfast.client.bulk import MOST, Verb, perform, select
 from holdfast.client.selection import filter_of_texts
+from holdfast.core.plurals import counted
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
 from holdfast.web.acts import Body
@@ -67,10 +68,10 @@ async def bulk(call: Call) -> dict[str, Any] | Response:
         sample = [run_json(view) for view in views]
         return {"dry_run": True, "matched": count, "is_capped": found.is_capped, "sample": sample}
     if given.expect != count:
-        raise Problem(
-            409, "Conflict", f"{count} runs match now, and expect says {given.expect}: look again with dry_run"
-        )
-    audited(call.who.name, f"bulk {given.verb}", detail=f"{count} runs")
+        match = "matches" if count == 1 else "match"
+        text = f"{counted(count, 'run')} {match} now, and expect says {given.expect}: look again with dry_run"
+        raise Problem(409, "Conflict", text)
+    audited(call.who.name, f"bulk {given.verb}", detail=counted(count, "run"))
     return event_stream(call.service, _performed(call, given, found.ids))
 
 

@@ -12,6 +12,7 @@ from holdfast.client import schedules
 from holdfast.client.audit import audited
 from holdfast.client.schedules import ScheduleHandle, ScheduleView, view_of
 from holdfast.core.ids import check_text
+from holdfast.core.plurals import counted
 from holdfast.errors import CorruptJournal, InvalidInput
 from holdfast.ports.runs import Filter
 from holdfast.schedules.due import live_instances
@@ -120,7 +121,7 @@ async def backfill(call: Call) -> dict[str, Any]:
         raise InvalidInput("since must lie before until")
     handle = await _handle(call)
     slots = [slot async for slot in handle.backfill(since, until, most=given.most)]
-    audited(call.who.name, "schedules backfill", detail=f"{handle.name}, {len(slots)} slots")
+    audited(call.who.name, "schedules backfill", detail=f"{handle.name}, {counted(len(slots), 'slot')}")
     found = [{"at": _utc(slot.at), "run": slot.run, "fate": slot.fate} for slot in slots]
     return {"schedule": await _shown(call, handle), "slots": found}
 

@@ -31,7 +31,7 @@ async def season(folder: Path, sizes: list[int], seed: int) -> tuple[Found, floa
     fleet = BucketFleet(folder, clean_url(), random.Random(seed), every=EVERY, workers=3)
     began = time.monotonic()
     try:
-        await fleet.play(sizes, pause=4.0)
+        await fleet.play(sizes, each=25)
     finally:
         fleet.stop()
     took = time.monotonic() - began

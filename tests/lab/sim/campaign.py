@@ -41,6 +41,7 @@ SOMETIMES = (
     "divergence",
     "blob GC race",
     "same-key concurrent start",
+    "waited for a limit",
     "reboot",
     "twin worker",
     "outage",

@@ -24,6 +24,7 @@ from holdfast.errors import BlobNotFound, HoldfastError, RunFinished, RunNotFoun
 from holdfast.ports.runs import RunRow
 from holdfast.turn.replay import Replay, Replayed
 from holdfast.turn.source import load, supply
+from tests.lab.sim.inquirers import Inquirers
 from tests.lab.sim.loop import HEART
 from tests.lab.sim.scenario import OF_A_DEADLINE, RunPlan, agrees, expected
 from tests.lab.sim.stream_listeners import Listeners
@@ -46,6 +47,7 @@ class Clients:
         self._signalled: dict[str, list[str]] = {}
         self._published: list[tuple[str, str]] = []
         self._ids: dict[str, str] = {}
+        self._inquirers = Inquirers(world)
         self.streams: Listeners = Listeners(world)
 
     def begin(self) -> list[asyncio.Task[None]]:
@@ -81,7 +83,7 @@ class Clients:
         if number == 0 and plan.is_read:
             self.streams.listen(plan, client, run.id, actor)
         if number == 0:
-            await self._do(plan, run, client)
+            await asyncio.gather(self._do(plan, run, client), self._inquirers.ask_all(run, plan.questions))
 
     async def _start(self, client: Client, plan: RunPlan, number: int) -> Run[Any]:
         name = f"{plan.id}-{number}" if plan.key else plan.id
@@ -186,6 +188,7 @@ class Clients:
             self._check_end(plan)
         for message, reached in self._published:
             self._check_rumour(message, reached)
+        await self._inquirers.verify()
 
     def _check_rumour(self, message: str, reached: str) -> None:
         """Whoever a publication was said to have reached has it in its journal."""

@@ -57,6 +57,8 @@ class RunPlan:
     signals: list[float] = field(default_factory=list[float])
     rumours: list[float] = field(default_factory=list[float])
     """When its client publishes, to whoever waits."""
+    questions: list[float] = field(default_factory=list[float])
+    """When its client asks it something."""
     cancels_at: float = -1.0
     cancels_again_at: float = -1.0
     calls_off_at: list[float] = field(default_factory=list[float])
@@ -124,6 +126,8 @@ def draw(rng: random.Random) -> Scenario:
     _draw_endings(rng, scenario)
     _draw_streams(rng, scenario)
     _draw_queue(rng, scenario, verbs)
+    _draw_questions(rng, scenario)
+    _draw_limits(rng, scenario)
     return scenario
 
 
@@ -155,6 +159,21 @@ def _draw_streams(rng: random.Random, scenario: Scenario) -> None:
             times = (rng.choice((1, 3, 8, 20)), rng.choice((0, 0, 3, 20, 60)), rng.choice((0, 0, 0, 1, 2)))
             run.plan.insert(0, ["tell", f"{number}.told", *times])
             run.is_read = rng.random() < 0.4
+
+
+def _draw_questions(rng: random.Random, scenario: Scenario) -> None:
+    """Who is asked something, and when. Drawn last, likewise."""
+    for run in scenario.runs:
+        if run.plan and not run.items and not run.key and rng.random() < 0.3:
+            run.questions = sorted(rng.random() * 3 for _ in range(rng.randint(1, 5)))
+
+
+def _draw_limits(rng: random.Random, scenario: Scenario) -> None:
+    """Who has steps under limits. Drawn last, as above."""
+    for number, run in enumerate(scenario.runs):
+        if run.plan and not run.items and rng.random() < 0.25:
+            how = [rng.choice("ab"), rng.choice((0, 5, 40, 200)), rng.choice((0, 0, 0, 1))]
+            run.plan.insert(0, ["squeeze", how, *(f"{number}.squeezed.{each}" for each in range(rng.randint(1, 4)))])
 
 
 def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
@@ -302,6 +321,8 @@ def _model_more(verb: str, rest: list[Any]) -> Any:
     match verb:
         case "each":
             return [label for label, _ in rest[1:]]
+        case "squeeze":
+            return rest[1:]
         case "topic":
             return Among((-1, *range(MOST_RUMOURS)))
         case "publish" | "detached":

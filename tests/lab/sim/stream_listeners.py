@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.client.client import Client
-from holdfast.client.stream_reader import state_of
+from holdfast.client.stream_page import state_of
 from holdfast.core import events as e
 from holdfast.errors import RunNotFound, StoreError
 from holdfast.ports.parts import StoredParts, unpack

@@ -15,6 +15,7 @@ from holdfast.core.run import Run
 from holdfast.core.turn import Row, Turn, decode_row, is_compacted
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from holdfast.ports.leases import Beat, ClaimRequest, Claims, Taken, Taking
+from holdfast.ports.limits import PlaceAnswer
 from holdfast.ports.runs import Creation, Existing, Made, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.upkeep import Collected, Removed
@@ -41,6 +42,7 @@ from tests.lab.sim.invariants import (
 )
 from tests.lab.sim.knocks import has_once_in_flight
 from tests.lab.sim.meeting import met_in
+from tests.lab.sim.place_ledger import PlaceLedger
 from tests.lab.sim.places import s16_places
 from tests.lab.sim.workflows import inside, leave, rumour
 
@@ -68,6 +70,7 @@ class Watch:
         """When somebody last claimed, or was given, a run."""
         self.had_room_at = 0.0
         """When somebody last claimed and could have taken more."""
+        self._places = PlaceLedger(self._row_of)
         self.story: list[str] | None = None
         self.until_end: Counter[str] = Counter()
         self._looks: dict[str, Callable[..., Awaitable[None]]] = {
@@ -81,6 +84,7 @@ class Watch:
             "reinstate": self._reinstated,
             "remove": self._removed,
             "collect": self._collected,
+            "move_places": self._moved_places,
         }
 
     # -- calls ---------------------------------------------------------------------------------------------------------
@@ -422,6 +426,14 @@ class Watch:
             for row in known.rows:
                 if gone and any(blob.encode() in row.body for blob in gone) and not await self._is_compacted(name, row):
                     self.wrong("S18", name, f"row {row.ordinal} names a blob that was collected")
+
+    async def _moved_places(self, actor: int, answer: PlaceAnswer, args: Args, kwargs: Kwargs, before: object) -> None:
+        for problem in await self._places.moved(args[0], answer):
+            self.wrong("S16", self._names.get(args[0].no, ""), problem)
+        self.met["waited for a limit"] += len(answer.granted) < len(args[0].asks)
+
+    async def _row_of(self, no: int) -> RunRow | None:
+        return await self._store.get(self._names.get(no, ""))
 
     async def _is_compacted(self, name: str, row: Row) -> bool:
         run = await self._row(name)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from holdfast import (
     Flow,
     FlowBuilder,
+    Limit,
     Machine,
     More,
     OutcomeUnknown,
@@ -28,6 +29,8 @@ from holdfast import (
     StepFailed,
     Stream,
     Topic,
+    Update,
+    UpdateRefused,
     continue_as,
     current,
     each,
@@ -43,10 +46,14 @@ Node: TypeAlias = list[Any]
 
 news = Signal[int]("news")
 rumour = Topic[int]("rumour")
+question = Update[int, int]("question", check=lambda n: "negative" if n < 0 else None)
 whisper = Stream[str]("whisper")
 FEW = Retry(6, first="100ms", factor=2, ceiling="1s")
 BIG = 140_000
 """Characters of a payload that goes to a blob."""
+
+
+NARROW, PACE = Limit("narrow", at_once=2), Limit("pace", rate="40/s", burst=4)
 
 
 class Stage:
@@ -107,6 +114,25 @@ async def deaf(milliseconds: int) -> None:
 
 
 @step(retry=FEW)
+async def ponder(n: int) -> int:
+    """Twice as much, after a while."""
+    async with STAGE.body():
+        await asyncio.sleep(n / 100)
+        return 2 * n
+
+
+async def consider(n: int) -> int:
+    """Answers a question: at once, after a step, or not at all."""
+    match n % 4:
+        case 0:
+            return 2 * n
+        case 1:
+            raise UpdateRefused("odd")
+        case _:
+            return await ponder(n)
+
+
+@step(retry=FEW)
 async def big(label: str) -> str:
     """Its result is a blob."""
     async with STAGE.body():
@@ -162,6 +188,16 @@ async def tell(label: str, count: int, milliseconds: int, fails: int) -> str:
         return label
 
 
+@step(retry=FEW, limits=[NARROW.by("key"), PACE])
+async def squeeze(label: str, key: str, milliseconds: int, fails: int) -> str:
+    """Waits for its place and its token."""
+    async with STAGE.body() as attempt:
+        await asyncio.sleep(milliseconds / 1000)
+        if attempt <= fails:
+            raise ValueError(f"attempt {attempt}")
+        return label
+
+
 @step(retry=FEW)
 async def inside(label: str, milliseconds: int) -> str:
     """What a guard stands around."""
@@ -179,7 +215,8 @@ async def leave(milliseconds: int) -> None:
 
 @workflow
 async def play(plan: list[Node], rounds: int = 0) -> list[Any]:
-    """Plays a plan; `rounds` times it begins anew."""
+    """Plays a plan, and answers questions meanwhile; `rounds` times it begins anew."""
+    question.serve(consider)
     heard = [await play_node(node, index) for index, node in enumerate(plan)]
     if rounds:
         continue_as(play(plan, rounds - 1))
@@ -294,6 +331,8 @@ async def play_in_time(verb: str, rest: list[Any]) -> Any:
                 return "late"
         case "gamble":
             return await gamble(*rest)
+        case "squeeze":
+            return await asyncio.gather(*(squeeze(label, *rest[0]) for label in rest[1:]))
         case "tell":
             whisper.send(f"{rest[0]} begins")
             return await tell(*rest)

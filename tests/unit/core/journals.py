@@ -119,6 +119,7 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
         timedelta: st.timedeltas(timedelta(0), timedelta(days=36_500)),
         msgspec.Raw: raws,
         Failure: failures,
+        e.Span: st.builds(e.Span, names, *[st.integers(0, 2**63 - 1)] * 3),
         type(None): st.none(),
         dict[str, str]: st.dictionaries(names, names, max_size=2),
     }

@@ -53,6 +53,7 @@ RECORDED: list[tuple[c.Command, e.Output]] = [
         e.MessageSent(key="a", to="other", kind="signal", name="go", value=raw("1")),
     ),
     (c.Expose(name="progress", value=b'"half"'), e.Exposed(name="progress", value=raw('"half"'))),
+    (c.Emit(name="tokens", value=b'"Hel"'), e.Streamed(name="tokens")),
     (
         c.Answer(message="m", outcome="refused", value=b'"no"'),
         e.Answered(message="m", outcome="refused", value=raw('"no"')),

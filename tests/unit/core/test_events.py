@@ -19,7 +19,9 @@ from tests.unit.core.journals import EVENTS, NOON, any_event, events_of, plain, 
 
 TAGS = {
     e.Started: "started", e.Compacted: "compacted", e.Adopted: "adopted", e.Claimed: "claimed",
-    e.Released: "released", e.StepCompleted: "done",
+    e.Released: "released",
+    e.Limited: "limited",
+    e.HeldBack: "held_back", e.StepCompleted: "done",
     e.AttemptFailed: "attempt_failed", e.AttemptStarted: "attempt", e.StepFailed: "step_failed", e.TimerFired: "fired",
     e.SendSettled: "settled",
     e.SignalReceived: "signal", e.TopicReceived: "topic", e.ChildEnded: "child_ended", e.CancelRequested: "cancel",
@@ -27,6 +29,7 @@ TAGS = {
     e.MessageDropped: "dropped",
     e.StepScheduled: "step", e.StepAbandoned: "abandoned", e.SleepStarted: "sleep", e.WaitStarted: "wait",
     e.WaitEnded: "wait_ended", e.ChildStarted: "child", e.MessageSent: "sent", e.Exposed: "exposed",
+    e.Streamed: "streamed",
     e.Patched: "patched", e.Entered: "entered", e.Kept: "kept", e.Completed: "completed", e.Failed: "failed",
     e.Cancelled: "cancelled",
     e.RetryPlanned: "retry", e.Continued: "continued",

@@ -91,7 +91,7 @@ def test_wrong_uses_of_a_step_are_refused() -> None:
     with pytest.raises(DefinitionError, match="not one of the step's"):
         limited.limit(other)(lambda item: item)
     with pytest.raises(DefinitionError, match="with the step's parameters"):
-        limited.limit(api)(lambda sku: sku)  # type: ignore[misc]
+        limited.limit(api)(lambda sku: sku)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ from tests.unit.core.journals import (
 )
 from tests.unit.core.random_journals import child, child_ended
 
-NO_EFFECT = {e.Entered, e.MessageSent, e.Patched, e.Released, e.SendSettled}
-"""Kinds without a handler: what they say is in the journal only; a release is taken when its row ends."""
+NO_EFFECT = {e.Entered, e.MessageSent, e.Patched, e.SendSettled, e.Streamed}
+"""Kinds without a handler: what they say is in the journal only."""
 
 
 def test_every_event_has_its_place_in_the_fold() -> None:

@@ -189,6 +189,7 @@ def test_a_newer_format_is_left_for_who_can_read_it() -> None:
         decode_row(row)
 
 
+@pytest.mark.spec("stepflow.J11")
 def test_an_event_nobody_knows_is_never_passed_over() -> None:
     """Contract (S14): a row of a whole chain whose events are of no known kind stops the reading, wherever it is."""
     rows = journal().rows

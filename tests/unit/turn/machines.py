@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.authoring.limit import Limit
 from holdfast.authoring.script.steps import step
 from holdfast.authoring.script.workflows import workflow
 from holdfast.core import commands as c
@@ -115,6 +116,19 @@ def run_step(key: str, *, tx: bool = False, of: Any = act, **more: Any) -> c.Run
     if tx:
         spec = msgspec.structs.replace(spec, tx=True)
     return c.RunStep(key=key, spec=spec, args=b"{}", retry=Retry(attempts=3), **more)
+
+
+api = Limit("api", at_once=1)
+
+
+@step(limits=[api])
+async def limited() -> None:
+    """Never run; wants a place first."""
+
+
+@step(limits=[api], limit_wait="10s")
+async def impatient() -> None:
+    """Never run; waits for ten seconds."""
 
 
 def never_withdrawn(keys: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from holdfast.turn import effects as f
 from holdfast.turn import inputs as i
 from holdfast.turn.outcome import Broke, Outcome, Succeeded
 from holdfast.turn.states import ALLOWED, State
-from tests.unit.turn.machines import AT, REFUSALS, Bench, FakeProgram, act, run_step, work
+from tests.unit.turn.machines import AT, REFUSALS, Bench, FakeProgram, act, limited, run_step, work
 
 SIGNAL = e.SignalReceived(message="m1", name="go")
 CHILD = c.StartChild(key="child", run="child", workflow="flow", version="", args=b"{}")
@@ -112,6 +112,7 @@ def given(kind: type[i.Input], bench: Bench) -> i.Input:
         i.Verdict: i.Verdict(at, Committed(1, 0)),
         i.Unknown: i.Unknown(at, "lost"),
         i.Released: i.Released(at, is_ours=True),
+        i.Places: i.Places(at, ()),
         i.Unreadable: i.Unreadable(at, ValueError("no")),
         i.Drain: i.Drain(at),
         i.Lost: i.Lost(at, "taken over"),
@@ -155,7 +156,16 @@ class Life:
         self.chance = random.Random(f"life {seed}")
         program = FakeProgram(has_begun=self.chance.random() < 0.3)
         program.timer = self.chance.choice([None, AT + timedelta(seconds=1.5), AT + timedelta(days=1)])
-        self.taste = self.chance.choice([["step", "tx", "thread", "child"], ["child"], ["thread", "child"], ["step"]])
+        self.taste = self.chance.choice(
+            [
+                ["step", "tx", "thread", "child", "limited"],
+                ["child"],
+                ["thread", "child"],
+                ["step"],
+                ["limited"],
+                ["limited", "step"],
+            ]
+        )
         self.bench = Bench(
             program=program,
             is_exclusive=self.chance.random() < 0.3,
@@ -194,6 +204,9 @@ class Life:
             return any(not x.command.spec.tx for x in flying.values())
         if kind is i.Held:
             return any(x.command.spec.tx for x in flying.values())
+        if kind is i.Places:
+            lines = self.bench.machine._lines
+            return (lines is not None and lines.is_asking) or self.chance.random() < 0.02
         if kind is i.Drain:
             return self.chance.random() < 0.1
         return self.chance.random() < (0.03 if kind in {i.Unknown, i.Unreadable, i.Lost} else 1)
@@ -208,7 +221,7 @@ class Life:
             if kind == "child":
                 asked.append(c.StartChild(key=key, run=key, workflow="flow", version="", args=b"{}"))
             else:
-                command = run_step(key, tx=kind == "tx", of=work if kind == "thread" else act)
+                command = run_step(key, tx=kind == "tx", of={"thread": work, "limited": limited}.get(kind, act))
                 asked.append(command)
                 self.program.steps[key] = command
         open_steps = [x for x in self.bench.machine.run.steps.values() if not x.is_abandoned]
@@ -259,6 +272,9 @@ class Life:
                 ]
                 return i.Verdict(at, REFUSALS[self.chance.choice(names)])
             return i.Verdict(at, said)
+        if kind is i.Places and machine._lines is not None:
+            asked = tuple(machine._lines.waiting)
+            return i.Places(at, asked, tuple(key for key in asked if self.chance.random() < 0.5))
         if kind is i.TimeCame:
             return i.TimeCame(at, is_looking=self.chance.random() < 0.5)
         if kind is i.Opened and machine.state is State.REBUILDING:

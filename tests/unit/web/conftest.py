@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from holdfast import App, Retry, RunVar, Signal, Topic, step, workflow
+from holdfast import Stream as PartStream
 from holdfast.web.asgi import Server
 from holdfast.web.tokens import GivenTokens, Role, new_token
 
@@ -22,6 +23,7 @@ PATIENCE = 20.0
 approved = Signal[bool]("approved")
 paid = Topic[str]("paid")
 progress = RunVar[str]("progress")
+tokens = PartStream[str]("tokens")
 
 
 @step
@@ -54,6 +56,17 @@ async def payment() -> str:
 @workflow
 async def fails(text: str) -> None:
     await breaks(text)
+
+
+@step
+async def say(words: list[str]) -> None:
+    for word in words:
+        tokens.send(word)
+
+
+@workflow
+async def speech(words: list[str]) -> None:
+    await say(words)
 
 
 @dataclass
@@ -118,7 +131,7 @@ def made_api(app: App, **options: Any) -> Api:
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
     """An app on a store in memory."""
-    app = App("memory://", workflows=[hello, approval, payment, fails])
+    app = App("memory://", workflows=[hello, approval, payment, fails, speech])
     async with app:
         made = made_api(app)
         async with made.http:

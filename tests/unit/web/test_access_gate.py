@@ -19,6 +19,7 @@ BODIES: dict[str, Any] = {
     "/api/v1/runs": {"workflow": "hello", "input": {"name": "x"}, "id": "new"},
     "/api/v1/runs/bulk": {"verb": "kill", "ids": ["r"], "dry_run": False, "expect": 1},
     "/api/v1/runs/{id}/signal": {"name": "approved", "value": True},
+    "/api/v1/runs/{id}/update": {"name": "double", "value": 1, "timeout": "1ms"},
     "/api/v1/runs/{id}/approve": {"name": "approved"},
     "/api/v1/runs/{id}/drop": {"message": 1},
     "/api/v1/runs/{id}/replace": {"message": 1},

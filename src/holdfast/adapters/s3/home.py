@@ -27,9 +27,10 @@ from holdfast.adapters.blobs.label import LABEL, Label, check_mark, decode_label
 from holdfast.adapters.s3.address import S3Address
 from holdfast.adapters.s3.credentials import found_settings
 from holdfast.adapters.telemetry.logs import logged
+from holdfast.core.plurals import counted
 from holdfast.errors import BlobNotFound, CorruptJournal, StoreError, StoreRefused, StoreUnavailable
 from holdfast.ports.blob_home import OldBlobs
-from holdfast.ports.facts import BlobHomeWarned
+from holdfast.ports.facts import StoreTrouble
 from holdfast.ports.telemetry import Tell
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class S3Home:
         if self._is_versioned or version in {None, "null"}:
             return
         self._is_versioned = True
-        self._tell(BlobHomeWarned(self.address, self._versions))
+        self._tell(StoreTrouble("the home of large payloads needs attention", StoreError(self._versions)))
 
     @property
     def _versions(self) -> str:
@@ -248,7 +249,7 @@ class S3Home:
             await self._store.delete_async(keys)
 
         if keys:
-            await self._asked(f"{len(keys)} blobs were not removed", delete)
+            await self._asked(f"not removed: {counted(len(keys), 'blob')}", delete)
 
     async def old(self, after: str, before: datetime, limit: int) -> OldBlobs:
         """See `ports.blob_home`. The cursor is a key. Of a blob that was stored several times the earlier objects

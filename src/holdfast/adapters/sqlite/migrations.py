@@ -14,6 +14,7 @@ from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connection import begin, fetch, pragma, roll_back, run, until_free
 from holdfast.adapters.sqlite.limit_statements import LIMITS
 from holdfast.adapters.sqlite.queue_schema import QUEUES_SCHEMA
+from holdfast.adapters.sqlite.stream_tables import STREAMS
 from holdfast.errors import StoreRefused
 from holdfast.ports.condition import Schema
 
@@ -296,33 +297,6 @@ CREATE TABLE uniques (
 CREATE INDEX uniques_by_run ON uniques (run);
 """
 
-_STREAMS = """
--- Streams: one row for parts that were sent together, from one offset to before another. `step` is empty for what the
--- workflow's own code sent. Spans say what became of an attempt that sent parts: which lie between these offsets.
-CREATE TABLE streams (
-    run INTEGER NOT NULL REFERENCES runs (no),
-    name TEXT NOT NULL,
-    first_offset INTEGER NOT NULL,
-    end_offset INTEGER NOT NULL,
-    step TEXT NOT NULL,
-    attempt INTEGER NOT NULL,
-    epoch INTEGER NOT NULL,
-    parts BLOB NOT NULL,
-    checksum BLOB NOT NULL,
-    PRIMARY KEY (run, name, first_offset)
-) STRICT;
-CREATE TABLE stream_spans (
-    run INTEGER NOT NULL REFERENCES runs (no),
-    name TEXT NOT NULL,
-    end_offset INTEGER NOT NULL,
-    first_offset INTEGER NOT NULL,
-    step TEXT NOT NULL,
-    attempt INTEGER NOT NULL,
-    is_completed INTEGER NOT NULL,
-    PRIMARY KEY (run, name, end_offset, first_offset, step, attempt)
-) STRICT, WITHOUT ROWID;
-"""
-
 _ANSWERS = """
 -- Questions that were put to runs, each with what became of it: kept as long as the run, so that who asked finds it
 -- whatever happened since. `asked`: the hash of the question's value; an empty `outcome`: it is open.
@@ -338,7 +312,7 @@ CREATE TABLE answers (
 ) STRICT, WITHOUT ROWID;
 """
 
-_SEVENTH = LIMITS + _STREAMS + _ANSWERS + QUEUES_SCHEMA
+_SEVENTH = LIMITS + STREAMS + _ANSWERS + QUEUES_SCHEMA
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
 """The n-th brings a file from version n to n + 1. A published one never changes."""

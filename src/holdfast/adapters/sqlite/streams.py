@@ -83,16 +83,21 @@ class Streaming(ABC):
         """See `ports.parts`."""
 
         def ask(connection: apsw.Connection) -> StreamPage | None:
-            with connection:  # one moment for all of it
-                found = fetch(connection, OF_RUN, (run,))
-                if not found:
-                    return None
-                ((no, epoch, is_ended),) = found
-                rows = [StoredParts(*row) for row in fetch(connection, ROWS, (no, name, after + 1, limit))]
-                spans = fetch(connection, SPANS, (no, name, rows[0].first, rows[-1].end)) if rows else []
-                return StreamPage(rows, [StoredSpan(*span[:4], bool(span[4])) for span in spans], epoch, bool(is_ended))
+            found = fetch(connection, OF_RUN, (run,))
+            if not found:
+                return None
+            ((no, epoch, is_ended),) = found
+            rows = [StoredParts(*row) for row in fetch(connection, ROWS, (no, name, after + 1, limit))]
+            spans = fetch(connection, SPANS, (no, name, rows[0].first, rows[-1].end)) if rows else []
+            return StreamPage(rows, [_span(*span) for span in spans], epoch, bool(is_ended))
 
-        return self._read(ask)
+        def at_one_moment(connection: apsw.Connection) -> StreamPage | None:
+            found: list[StreamPage | None] = []
+            with connection:
+                found.append(ask(connection))
+            return found[0]
+
+        return self._read(at_one_moment)
 
     async def stream_ends(self, streams: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
         """See `ports.parts`."""
@@ -117,6 +122,10 @@ class Streaming(ABC):
             return {name: fetch(connection, END, (numbers[0][0], name))[0][0] for (name,) in names}
 
         return self._read(ask)
+
+
+def _span(step: str, attempt: int, first: int, end: int, is_completed: int) -> StoredSpan:
+    return StoredSpan(step, attempt, first, end, bool(is_completed))
 
 
 def _append_all(transaction: Transaction, batch: Sequence[Flush]) -> list[Appending]:

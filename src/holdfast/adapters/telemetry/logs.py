@@ -234,7 +234,6 @@ LINES: dict[type[t.Fact], Line] = {
         _of("pages"),
         logger=STORE,
     ),
-    t.BlobHomeWarned: Line("home warned", _warning, "%s", _of("warning"), logger=STORE),
     t.WorkerStarted: Line("started", _info, "worker %s: serving %s on %s, %d slots, store %s", _started),
     t.WorkerStopped: Line("stopped", _info, "worker %s: stopped", _of("worker")),
     t.WorkerLate: Line(

@@ -17,6 +17,7 @@ from holdfast.core.durations import parse_duration
 from holdfast.core.guards import is_list
 from holdfast.core.instants import instant_after
 from holdfast.core.payload import Shape
+from holdfast.core.plurals import counted
 from holdfast.errors import ExpressionFailed, HoldfastError, StepLimitExceeded
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ class Performer:
         limit = self._program.settings.step_limit
         if limit is not None and len(items) > limit:  # before the first of them begins, not in the middle
             raise StepLimitExceeded(
-                f"each: {len(items)} items, and a run has at most {limit} steps besides those its flow declares: give "
-                "it fewer, start a batch, or raise App(step_limit=…)",
+                f"each: {counted(len(items), 'item')}, and a run has at most {counted(limit, 'step')} besides those "
+                "its flow declares: give it fewer, start a batch, or raise App(step_limit=…)",
                 limit=limit,
                 count=len(items),
             )

@@ -19,6 +19,7 @@ from holdfast.authoring.flow.written import path_text, written
 from holdfast.core.codec import encode_plain
 from holdfast.core.guards import is_dict, is_list
 from holdfast.core.nodes import shown
+from holdfast.core.plurals import counted
 from holdfast.errors import ExpressionFailed
 
 __all__ = ["evaluate", "is_true"]
@@ -112,7 +113,7 @@ def _follow(path: Path, known: Mapping[str, Any]) -> Any:
 
 def _why(at: Any, part: str | int) -> str:
     if isinstance(part, int):
-        return f"has {len(at)} items" if is_list(at) else f"is {_described(at)}, not a list"
+        return f"has {counted(len(at), 'item')}" if is_list(at) else f"is {_described(at)}, not a list"
     return f"has no {part!r}" if isinstance(at, Mapping) else f"is {_described(at)}, not an object"
 
 

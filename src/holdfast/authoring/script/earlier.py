@@ -36,7 +36,8 @@ class Earlier:
         for key, memo in beginning.memo.items():
             opened = memo.opened
             if isinstance(opened, e.StepScheduled | e.ChildStarted):
-                request = (_name_of(opened), opened.blob or bytes(opened.value))
+                hashed = opened.hashed if isinstance(opened, e.StepScheduled) else ""
+                request = (_name_of(opened), opened.blob or hashed or bytes(opened.value))
                 self._by_request.setdefault(request, deque()).append(key)
 
     def key_of(self, key: str, name: str, args: bytes, arguments: Arguments, keys: Keys, *, is_only_task: bool) -> str:

@@ -220,7 +220,7 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
                 type(event) is e.StepScheduled
                 and event.key == command.key
                 and (event.step or event.key) == command.spec.name
-                and same_arguments(event, command.args, command.spec.arguments)
+                and (not command.spec.compares or same_arguments(event, command.args, command.spec.arguments))
             )
         case c.AbandonStep():
             return type(event) is e.StepAbandoned and event.key == command.key
@@ -273,8 +273,9 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
 
 def same_arguments(event: e.StepScheduled | e.ChildStarted, args: bytes, arguments: Arguments) -> bool:
     """Whether that was asked for with these arguments."""
-    if event.blob:
-        return event.blob == hash_of(args)
+    kept = event.blob or (event.hashed if isinstance(event, e.StepScheduled) else "")
+    if kept:
+        return kept == hash_of(args)
     recorded = bytes(event.value)
     if recorded == args:
         return True
@@ -291,7 +292,8 @@ def say_event(event: e.AnyEvent | None) -> str:
         case None:
             return "nothing more in this turn"
         case e.StepScheduled():
-            return f"step {event.step or event.key!r} (key {event.key!r}) with {_short(event.value)}"
+            given = f"arguments of hash {event.hashed[:12]}" if event.hashed else _short(event.value)
+            return f"step {event.step or event.key!r} (key {event.key!r}) with {given}"
         case e.SleepStarted():
             return f"sleep {event.key!r}"
         case e.WaitStarted():

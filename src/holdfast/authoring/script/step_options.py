@@ -11,6 +11,7 @@ from holdfast.authoring.script.definition_errors import check_raises
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_name
 from holdfast.core.retry import Retry
+from holdfast.core.specs import InputKept
 from holdfast.errors import DefinitionError
 
 Raises = type[Exception] | tuple[type[Exception], ...]
@@ -19,7 +20,19 @@ Raises = type[Exception] | tuple[type[Exception], ...]
 class StepOptions:
     """What a step declares, before its annotations are read."""
 
-    __slots__ = ("executor", "limit_wait", "limits", "name", "once", "raises", "retry", "timeout", "tx")
+    __slots__ = (
+        "compare",
+        "executor",
+        "input",
+        "limit_wait",
+        "limits",
+        "name",
+        "once",
+        "raises",
+        "retry",
+        "timeout",
+        "tx",
+    )
 
     def __init__(
         self,
@@ -33,6 +46,8 @@ class StepOptions:
         executor: Literal["thread", "process"] | None = None,
         limits: Sequence[AnyLimit] = (),
         limit_wait: Duration | None = None,
+        compare: bool = True,
+        input: InputKept = "keep",
     ) -> None:
         self.name: str | None = check_name(name, "the name of a step") if name is not None else None
         self.retry: Retry | None = Retry(retry) if isinstance(retry, int) else retry
@@ -47,6 +62,12 @@ class StepOptions:
         self.limit_wait: timedelta | None = (
             parse_duration(limit_wait, what="limit_wait= of a step") if limit_wait is not None else None
         )
+        self.compare: bool = compare
+        self.input: InputKept = input
+        if input not in ("keep", "hash"):
+            raise DefinitionError(f'@step(input={input!r}): "keep" records the arguments, "hash" only their hash')
+        if not isinstance(compare, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(f"@step(compare={compare!r}): True or False")
         if limit_wait is not None and not self.limits:
             raise DefinitionError("@step(limit_wait=…) goes with limits=[…]")
         if once and self.retry is not None and self.retry != Retry.none:

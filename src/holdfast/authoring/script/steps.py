@@ -28,7 +28,7 @@ from holdfast.core.hints import check_options
 from holdfast.core.ids import check_name
 from holdfast.core.payload import Arguments, result_shape
 from holdfast.core.retry import Retry
-from holdfast.core.specs import Executor, StepSpec
+from holdfast.core.specs import Executor, InputKept, StepSpec
 from holdfast.errors import DefinitionError, NotAllowedHere
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class AnyStep(Generic[P, R]):
             tx=given.tx,
             raises=given.raises,
             where=place_of(self.function),
+            compares=given.compare,
+            input=given.input,
             limits=() if use is None else tuple(sorted(use.limits)),
             demands=None if use is None else use.demands(arguments),
             limit_wait=given.limit_wait,
@@ -119,7 +121,7 @@ class AnyStep(Generic[P, R]):
         taken = program.keys.take(key or spec.name)
         cursor = program.cursor
         encoded = spec.arguments.encode(args, kwargs, None if cursor is None else cursor.recorded_args(taken))
-        if key is None and program.earlier is not None:
+        if key is None and program.earlier is not None and spec.compares:
             taken = program.key_of(taken, spec.name, encoded, spec.arguments)
         undo = self.undo_step
         if undo is None:
@@ -323,6 +325,8 @@ def step(  # type: ignore[overload-overlap]
     once: bool = False,
     tx: bool = False,
     raises: Raises = (),
+    compare: bool = True,
+    input: InputKept = "keep",
     limits: Sequence[AnyLimit] = (),
     limit_wait: Duration | None = None,
 ) -> Step[P, R]: ...
@@ -338,6 +342,8 @@ def step(
     tx: bool = False,
     raises: Raises = (),
     executor: Literal["thread", "process"] | None = None,
+    compare: bool = True,
+    input: InputKept = "keep",
     limits: Sequence[AnyLimit] = (),
     limit_wait: Duration | None = None,
 ) -> SyncStep[P, R]: ...
@@ -351,6 +357,8 @@ def step(
     tx: bool = False,
     raises: Raises = (),
     executor: Literal["thread", "process"] | None = None,
+    compare: bool = True,
+    input: InputKept = "keep",
     limits: Sequence[AnyLimit] = (),
     limit_wait: Duration | None = None,
 ) -> StepDecorator: ...
@@ -364,6 +372,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
       else writes to the file while the body runs: keep it short
     - `raises`: exceptions that are answers: not retried, and raised as themselves in the workflow
     - `executor`: where a `def` step runs: in a thread, or in its own process, which can be terminated
+    - `compare`: False lets a replay ask for the step with other arguments than the journal holds
+    - `input`: "hash" records a hash of the arguments instead of them: for large ones that the workflow has anyway
     - `limits`: limits that each attempt waits for: `[api, customer.by("item.customer")]`
     - `limit_wait`: how long an attempt waits at most; then the workflow gets `LimitReached`. Default: for ever
     - `name`: the name in the journal. Default: the function's

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Generic, TypeVar, get_args, overload
+from typing import Any, Generic, TypeVar, cast, get_args, overload
 
 from holdfast.authoring.script.ask import Ask
 from holdfast.authoring.script.bridge import block_on
@@ -200,5 +200,4 @@ def checked_check(check: Any, what: str) -> Check | None:
     """A function, or none."""
     if check is not None and not callable(check):
         raise DefinitionError(f"{what}: check= takes a function that says why a question is refused, got {check!r}")
-    kept: Check | None = check
-    return kept
+    return cast("Check | None", check)

@@ -10,6 +10,7 @@ from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand
 from holdfast.cli.targets import app_to_serve
 from holdfast.config import load
+from holdfast.core.plurals import counted
 
 
 @click.command("lint", cls=HoldfastCommand)
@@ -39,6 +40,7 @@ def command(target: str | None, is_json: bool) -> int:
         count = len(report.findings)
         verdict = f"{count} would not replay" if count else "nothing found"
         out.line(
-            f"{report.workflows} workflows, {report.functions} functions: ", (verdict, "red" if count else "green")
+            f"{counted(report.workflows, 'workflow')}, {counted(report.functions, 'function')}: ",
+            (verdict, "red" if count else "green"),
         )
     return 1 if report.findings else 0

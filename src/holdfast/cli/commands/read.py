@@ -14,7 +14,8 @@ from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
 from holdfast.client.client import Client
 from holdfast.client.hidden_values import redaction_for
-from holdfast.client.stream_reader import Only, RawPart, raw_now, read_raw
+from holdfast.client.stream_page import RawPart
+from holdfast.client.stream_reader import Only, raw_now, read_raw
 from holdfast.core.doing import one_line
 from holdfast.core.ids import check_name
 from holdfast.core.plurals import counted
@@ -102,7 +103,7 @@ async def _parts(
 def _line(part: RawPart, value: object) -> str:
     sender = f"{part.step} #{part.attempt}" if part.step else "workflow"
     mark = " (superseded)" if part.state == "superseded" else ""
-    return f"{part.offset}\t{sender}{mark}\t{one_line(msgspec.json.encode(value).decode(), 500)}"
+    return f"{part.offset}  {sender}{mark}  {one_line(msgspec.json.encode(value).decode(), 500)}"
 
 
 async def _nothing(client: Client, run: str, name: str, after: int) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from holdfast.core.entry import Entry
+from holdfast.core.plurals import counted
 
 StepId: TypeAlias = tuple[str, str]
 """A step of a run: the run's id and the step's key."""
@@ -146,7 +147,8 @@ def _of_what_had_completed(kill: Kill, end: Picture) -> Iterable[str]:
     for step in kill.picture.completed:
         before, after = kill.picture.count("begin", step), end.count("begin", step)
         if before != after:
-            yield f"{step[1]} had completed before the kill and ran again: {after} times in all, {before} before"
+            times = counted(after, "time")
+            yield f"{step[1]} had completed before the kill and ran again: {times} in all, {before} before"
 
 
 def _of_each_step(end: Picture) -> Iterable[str]:
@@ -156,7 +158,7 @@ def _of_each_step(end: Picture) -> Iterable[str]:
         key = step[1]
         begun = [note.attempt for note in end.notes if note.word == "begin" and note.step == step]
         if recorded.completed != 1:
-            yield f"{key} is recorded as completed {recorded.completed} times"
+            yield f"{key} is recorded as completed {counted(recorded.completed, 'time')}"
         if not end.count("effect", step):
             yield f"{key} is recorded as completed and never happened"
         if len(set(begun)) != len(begun):

@@ -156,14 +156,17 @@ def _namesakes(live: Sequence[WorkerRow]) -> Iterator[Finding]:
 
 
 def _waiting(backlog: Sequence[Backlog], workers: Sequence[WorkerRow], now: datetime) -> Iterator[Finding]:
-    """Definitions that no worker serves, and the run that has waited longest."""
+    """Definitions that no worker serves, and of the others the run that has waited longest."""
     live = [worker for worker in workers if worker.is_live]
+    unserved: set[Backlog] = set()
     for one in backlog:
         wanted = (one.workflow, one.version)
         if not any(one.queue in worker.queues and wanted in worker.definitions for worker in live):
             label = f"{one.workflow} {one.version}".rstrip()
             text = f"{one.count} waiting on queue {one.queue}, and no live worker serves {label} there"
-            yield Finding("waiting", "problem", f"{label}: {text}")
+            waited = _age(max(now - one.since, timedelta(0)))
+            yield Finding("waiting", "problem", f"{label}: {text}. {one.oldest} has waited for {waited}")
+            unserved.add(one)
     gone = [worker for worker in workers if worker.active and not worker.is_live]
     if gone:
         runs = counted(sum(worker.active for worker in gone), "run")
@@ -174,7 +177,10 @@ def _waiting(backlog: Sequence[Backlog], workers: Sequence[WorkerRow], now: date
         if not gone:
             yield Finding("waiting", "ok", "no run waits for a worker")
         return
-    oldest = min(backlog, key=lambda one: one.since)
+    served = [one for one in backlog if one not in unserved]
+    if not served:
+        return
+    oldest = min(served, key=lambda one: one.since)
     age = max(now - oldest.since, timedelta(0))
     text = f"the oldest, {oldest.oldest}, has waited for a worker for {_age(age)}"
     yield Finding("waiting", "warning" if age > LONG_WAIT else "ok", text)

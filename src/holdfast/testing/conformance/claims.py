@@ -173,6 +173,7 @@ class ClaimSuite(Suite):
         assert await world.get("r") == before
         assert await world.claimed_ids(owner) == ["r"]
 
+    @shows("openworkflow.O97")
     async def test_a_version_is_part_of_a_definition(self, world: World) -> None:
         """Contract: a worker advances runs of the versions it holds, and only those wait for it."""
         for name, version in (("new", "2"), ("old", "1"), ("plain", ""), ("lost", "3")):

@@ -287,7 +287,7 @@ class LeasesSuite(Suite):
         assert await world.store.release(holder.no, epoch=1, until=None, inbox_seen=message.no if is_seen else 0)
         assert (await world.get("r")).available_at == (None if is_seen else world.clock.now())
 
-    @shows("traps.B1")
+    @shows("traps.B1", "traps.A7")
     async def test_a_stale_release_leaves_no_trace(self, world: World) -> None:
         """Contract: False if the epoch has moved on, or the run is not there."""
         holder = await world.held_run("r")

@@ -266,6 +266,7 @@ class LimitsSuite(Suite):
         await waits(world, "r1")
         known = await world.store.limit("api")
         assert known == StoredLimit(name="api", revision=1, rule=ONE, body=b"{}")  # as it was first asked for
+        assert known is not None
         stored = msgspec.structs.replace(known, rule=TWO, body=b"by hand")
         assert await world.store.put_limit(stored)
         assert await due(world, "r1")

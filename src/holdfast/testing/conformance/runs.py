@@ -84,7 +84,7 @@ class RunsSuite(Suite):
 
     # -- creation ------------------------------------------------------------------------------------------------------
 
-    @shows("stem.S30", "stepflow.M1")
+    @shows("stem.S30", "stepflow.M1", "vectorbea.V9")
     async def test_a_run_is_made_pending_and_due(self, world: World) -> None:
         """Contract: every fact of its first row becomes a column; it is unclaimed, and due at once."""
         new = world.new(
@@ -300,6 +300,7 @@ class RunsSuite(Suite):
             world.clock.advance(1)
         assert await pages(world, Filter(), 10) == [["c", "b", "a"]]
 
+    @shows("openworkflow.O100")
     async def test_runs_made_in_one_instant_are_listed_once_each(self, world: World) -> None:
         """Contract: a cursor holds its place among runs of the same `created_at`; the last page says it is the last."""
         for name in "abcdef":

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.adapters.memory.store import MemoryStore
-from holdfast.client.stream_reader import state_of
+from holdfast.client.stream_page import state_of
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.mailbox import apply_attributes

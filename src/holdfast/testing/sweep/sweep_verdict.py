@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from holdfast import errors
+from holdfast.core.plurals import counted
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.testing.sweep.final_state import Ending, journal_lines
 from holdfast.testing.sweep.performance import ROOT, Performed
@@ -113,7 +114,7 @@ def _once(performed: Performed) -> list[Finding]:
     executions = performed.stage.executions
     began = Counter((x.run, x.key, x.step) for x in executions if x.is_once)
     found = [
-        Finding(f"step {name} is declared once=True and ran {times} times", step=name)
+        Finding(f"step {name} is declared once=True and ran {counted(times, 'time')}", step=name)
         for (_, _, name), times in began.items()
         if times > 1
     ]

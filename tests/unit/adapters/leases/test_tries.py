@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from holdfast.adapters.leases import tries
@@ -12,7 +14,7 @@ from holdfast.adapters.leases.tries import LONGEST_PAUSE, Tries
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A monotonic clock that stands where the test puts it."""
     now = [100.0]
-    monkeypatch.setattr(tries.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(tries, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 

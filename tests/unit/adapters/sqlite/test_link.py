@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.counting import Connections
-from holdfast.adapters.sqlite.connection import open_writable
+from holdfast.adapters.sqlite.connection import open_writable, pragma
 from holdfast.adapters.sqlite.store import SqliteStore, open_sqlite
 
 AN_HOUR = 3600 * 10**9
@@ -35,7 +35,7 @@ async def changed_by_another(store: SqliteStore, path: Path) -> bool:
     """Whether the next look sees what another connection writes."""
     seen = store.changes()
     with closing(open_writable(path, "full")) as other:
-        other.pragma("user_version", other.pragma("user_version"))
+        pragma(other, "user_version", pragma(other, "user_version"))
     return store.changes() != seen
 
 

@@ -100,6 +100,7 @@ LISTS: list[tuple[Filter, str]] = [
 ]
 
 
+@pytest.mark.spec("stepflow.M5")
 @pytest.mark.parametrize(("which", "index"), LISTS)
 async def test_a_list_uses_an_index(which: Filter, index: str, store: SqliteStore) -> None:
     parts, _ = conditions(which)

@@ -108,6 +108,7 @@ async def test_requests_made_together_share_a_transaction(store: SqliteStore) ->
     assert len(set(map(id, seen))) == 1
 
 
+@pytest.mark.spec("stepflow.J13")
 async def test_a_refused_request_leaves_the_others_alone(store: SqliteStore) -> None:
     """Contract: a refusal goes to its caller only, and costs the others nothing."""
 

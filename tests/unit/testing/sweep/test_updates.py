@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast import Signal, Update, UpdateRefused, set_attributes, step, workflow
 from holdfast.testing import crash_sweep
 
@@ -36,5 +38,5 @@ async def clerk() -> list[str]:
 
 def test_a_clerk_survives_every_crash() -> None:
     """Promise: wherever the worker stops, the journal says the same and each question has one answer."""
-    sent = [(ask, 1), (decide, "yes"), (ask, -1), (ask, 2), (go, True)]
+    sent: list[tuple[Any, Any]] = [(ask, 1), (decide, "yes"), (ask, -1), (ask, 2), (go, True)]
     crash_sweep(clerk(), signals=sent, processes=0).assert_ok()

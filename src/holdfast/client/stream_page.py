@@ -1,0 +1,81 @@
+"""A page of a stream as its readers see it: checked, taken apart and decoded once, however many read it.
+
+What became of the attempt that sent a part is judged by what the page says. A span says so. Without one, the attempt is
+open as long as the run is open and has the epoch under which the part was sent: an attempt lives and dies with one
+epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.authoring.handle import Part, PartState
+from holdfast.core.checksums import parts_checksum
+from holdfast.core.payload import Shape
+from holdfast.errors import CorruptJournal
+from holdfast.ports.parts import StoredParts, StreamPage, unpack
+
+_SHARED = frozenset((str, int, float, bool, bytes, type(None)))
+"""What readers may have in common: nobody can change it."""
+
+
+class RawPart(msgspec.Struct, frozen=True, gc=False):
+    """A part as it is stored: a JSON text."""
+
+    offset: int
+    step: str
+    attempt: int
+    state: PartState
+    value: msgspec.Raw
+
+
+class SharedPage:
+    """A page, and what was made of it."""
+
+    def __init__(self, run: str, name: str, page: StreamPage) -> None:
+        self._run = run
+        self._name = name
+        self.page = page
+        self.states: list[PartState] = [state_of(row, page) for row in page.rows]
+        self._raw: dict[int, list[RawPart]] = {}
+        self._decoded: dict[tuple[int, int], list[Part[Any]]] = {}
+
+    def raw(self, number: int) -> Sequence[RawPart]:
+        """The parts of one of its rows."""
+        found = self._raw.get(number)
+        if found is None:
+            found = self._raw[number] = self._parts(self.page.rows[number], self.states[number])
+        return found
+
+    def decoded(self, number: int, shape: Shape[Any]) -> Sequence[Part[Any]]:
+        """The same, decoded. Values that can be changed are each reader's own."""
+        place = (number, id(shape))
+        found = self._decoded.get(place)
+        if found is None:
+            decode = shape.decode
+            found = [Part(decode(x.value), x.step, x.attempt, x.offset, x.state) for x in self.raw(number)]
+            if all(type(part.value) in _SHARED for part in found):
+                self._decoded[place] = found
+        return found
+
+    def _parts(self, row: StoredParts, state: PartState) -> list[RawPart]:
+        if row.checksum != parts_checksum(self._run, self._name, row.step, row.attempt, row.packed):
+            raise CorruptJournal(
+                f"run {self._run}: parts {row.first} to {row.end - 1} of stream {self._name!r} were changed or "
+                f"damaged. Read on after them with after={row.end - 1}."
+            )
+        values = enumerate(unpack(row.packed), row.first)
+        return [RawPart(offset, row.step, row.attempt, state, value) for offset, value in values]
+
+
+def state_of(row: StoredParts, page: StreamPage) -> PartState:
+    """What became of the attempt that sent these parts. What a workflow's own code sent is done with its turn."""
+    if not row.step:
+        return "completed"
+    for span in page.spans:
+        if (span.step, span.attempt) == (row.step, row.attempt) and span.first <= row.first and row.end <= span.end:
+            return "completed" if span.is_completed else "superseded"
+    return "superseded" if page.is_ended or row.epoch < page.epoch else "open"

@@ -1,0 +1,155 @@
+"""Limited steps in the hand of a machine: they wait, ask, begin, and give their places back."""
+
+# pyright: reportPrivateUsage=false
+from __future__ import annotations
+
+from datetime import timedelta
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.failure import Failure
+from holdfast.turn import effects as f
+from holdfast.turn import inputs as i
+from holdfast.turn.outcome import Broke
+from holdfast.turn.states import State
+from tests.unit.turn.machines import Bench, act, impatient, limited, run_step
+
+DONE = c.Complete(value=b"1")
+
+
+def asked(*commands: c.RunStep) -> Bench:
+    """A run that has asked for these steps, which are recorded."""
+    bench = Bench(list[c.Command](commands))
+    bench.program.steps = {command.key: command for command in commands}
+    bench.open()
+    bench.said()
+    return bench
+
+
+def test_a_limited_step_is_recorded_as_waiting_and_asks() -> None:
+    """Promise: its body does not start with the turn that schedules it."""
+    bench = Bench([run_step("a", of=limited)])
+    bench.open()
+    [waits] = [event for event in bench.written if isinstance(event, e.Limited)]
+    assert waits == e.Limited(waiting={"a": "api"})
+    bench.said()
+    assert not bench.all(f.Start)
+    (ask,) = bench.only(f.MovePlaces).asks
+    assert (ask.step, [demand.name for demand in ask.demands]) == ("a", ["api"])
+    assert bench.machine.run.steps["a"].is_unstarted
+
+
+def test_a_step_begins_once_that_is_durable() -> None:
+    """Promise: the store's yes is recorded first."""
+    bench = asked(run_step("a", of=limited))
+    bench.take(i.Places(bench.later(), ("a",), ("a",)))
+    assert e.Limited(begun=("a",)) in bench.written
+    assert not bench.all(f.Start)
+    bench.said()
+    assert bench.only(f.Start).attempt == 1
+
+
+def test_a_run_that_is_refused_is_given_back_without_a_turn() -> None:
+    """Promise: nothing is written, and the store is told that it is parked."""
+    bench = asked(run_step("a", of=limited))
+    bench.take(i.Places(bench.later(), ("a",)))
+    assert bench.only(f.Release).until is None
+    bench.take(i.Released(bench.later(), is_ours=True))
+    assert bench.only(f.MovePlaces).is_parked
+
+
+def test_a_place_is_free_when_the_outcome_is_durable() -> None:
+    """Promise: neither earlier nor in another order; the next attempt asks in the same move."""
+    bench = asked(run_step("a", of=limited), run_step("b", of=limited))
+    bench.take(i.Places(bench.later(), ("a", "b"), ("a",)))
+    bench.said()
+    bench.lands("a")
+    assert not bench.all(f.MovePlaces)
+    bench.said()
+    move = bench.only(f.MovePlaces)
+    assert (move.drops, [ask.step for ask in move.asks]) == (("a",), ["b"])
+
+
+def test_a_hint_makes_a_held_run_ask_again() -> None:
+    """Promise: a run that is held for another body hears that a place may be free."""
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.take(i.Places(bench.later(), ("a",)))
+    assert bench.state is State.FLYING
+    bench.take(i.News(bench.later()))
+    assert [ask.step for ask in bench.only(f.MovePlaces).asks] == ["a"]
+
+
+def test_a_step_that_waited_long_enough_fails() -> None:
+    """Promise: `limit_wait` counts from when it was recorded as waiting."""
+    bench = asked(run_step("a", of=impatient))
+    bench.take(i.Places(bench.later(), ("a",)))
+    until = bench.only(f.Release).until
+    assert until is not None
+    lines = bench.machine._lines
+    assert lines is not None
+    failed = lines.expired(bench.machine.run, until)
+    assert [(x.key, x.failure.type) for x in failed if isinstance(x, e.StepFailed)] == [("a", "LimitReached")]
+    assert until - bench.machine.run.steps["a"].limited_at == timedelta(seconds=10)  # type: ignore[operator]
+
+
+def test_an_attempt_that_holds_its_limit_back_did_not_fail() -> None:
+    """Promise: the next attempt waits, the limit is quiet, and the budget is whole."""
+    bench = asked(run_step("a", of=limited))
+    bench.take(i.Places(bench.later(), ("a",), ("a",)))
+    bench.said()
+    broke = Broke(Failure(type="RetryAfter", message=""), not_before=timedelta(minutes=1), limit="api")
+    bench.take(i.Landed(bench.later(), "a", broke))
+    [held] = [event for event in bench.written if isinstance(event, e.HeldBack)]
+    bench.said()
+    move = bench.only(f.MovePlaces)
+    assert [(hold.name, hold.until) for hold in move.holds] == [("api", held.until)]
+    assert (move.drops, [ask.step for ask in move.asks]) == (("a",), ["a"])
+    step = bench.machine.run.steps["a"]
+    assert (step.attempt, step.failures, step.is_unstarted) == (2, 0, True)
+
+
+def test_an_abandoned_waiter_leaves_the_line() -> None:
+    """Promise: the store is told."""
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.take(i.Places(bench.later(), ("a",)))
+    bench.program.answers = [[c.AbandonStep(key="a")]]
+    bench.lands("b")
+    bench.said()
+    assert "a" in {key for move in bench.all(f.MovePlaces) for key in move.drops}
+
+
+def test_the_end_of_a_run_frees_everything() -> None:
+    """Promise: what it holds and waits for."""
+    bench = asked(run_step("a", of=limited), run_step("b", of=limited))
+    bench.take(i.Places(bench.later(), ("a", "b"), ("a",)))
+    bench.said()
+    bench.program.answers = [[DONE]]
+    bench.lands("a")
+    bench.said()
+    assert set(bench.only(f.MovePlaces).drops) == {"a", "b"}
+
+
+def test_a_step_that_is_taken_up_again_is_recorded_as_begun_and_not_as_waiting() -> None:
+    """Promise: whoever finds the run after the next crash counts the attempt that ran."""
+    bench = asked(run_step("a", of=limited))
+    bench.take(i.Places(bench.later(), ("a",), ("a",)))
+    bench.said()
+    again = Bench(program=bench.program)
+    again.durable = bench.durable
+    again.machine.epoch = 2
+    again.take(again.opened_again(()))
+    again.take(i.Places(again.later(), ("a",), ("a",)))
+    assert again.written[:2] == (e.Claimed(worker="worker", restarted=("a",)), e.Limited(begun=("a",)))
+    again.said()
+    step = again.machine.run.steps["a"]
+    assert (step.attempt, step.is_unstarted, again.only(f.Start).attempt) == (2, False, 2)
+
+
+def test_a_run_without_limits_says_nothing_of_places() -> None:
+    """Promise: unlimited steps cost nothing."""
+    bench = asked(run_step("a", of=act))
+    assert bench.machine._lines is None
+    bench.program.answers = [[DONE]]
+    bench.lands("a")
+    bench.said()
+    assert not bench.all(f.MovePlaces)
