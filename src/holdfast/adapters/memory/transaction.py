@@ -32,8 +32,6 @@ from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
 from holdfast.ports.updates import StoredAnswer, UpdateAnswer
 
-__all__ = ["Transaction"]
-
 
 @dataclass(slots=True)
 class Transaction:

@@ -28,8 +28,7 @@ def insert_run(
     `first` is a turn that keeps the lease: if the run is made already claimed, its row is written as that turn leaves
     it. What else the turn brings is left to the caller.
     """
-    row, started = new.row, new.started
-    now = transaction.now
+    row, started, now = new.row, new.started, transaction.now
     available_at = now if started.available_at is None else micros(started.available_at)
     is_due = available_at <= now
     is_claimed = is_due and bool(instance)
