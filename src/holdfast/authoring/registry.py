@@ -43,7 +43,7 @@ class Registry:
             self.add(spec)
 
     def add_later(self, specs: Callable[[], Iterable[WorkflowSpec]]) -> None:
-        """Registers a definition that may still be being written: it is read when somebody first asks."""
+        """Registers a definition that may still be being written: it is read when it is first needed."""
         self._awaited.append(specs)
 
     @property

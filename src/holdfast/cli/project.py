@@ -112,7 +112,7 @@ url = "sqlite:///holdfast.db"       # relative to this file
 
 [worker]
 concurrency = 100
-grace = "30s"                       # how long steps may go on after Ctrl-C
+grace = "30s"                       # how long steps may run after Ctrl-C
 """
 
 PYTEST = """\

@@ -1,7 +1,7 @@
 """What is new in a store, for everybody of this process who follows runs: however many they are, one look serves all.
 
-A look is one question: which runs have journal rows that nobody here has seen. It is asked when somebody wrote, and
-once a second whatever happens; nobody is woken, and nothing else is asked, unless a run of theirs has changed.
+A look is one question: which runs have journal rows that no reader here has seen. It is asked after a write, and
+once a second in any case; no reader is woken, and nothing else is asked, unless its run has changed.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Feed:
             except BaseException as error:
                 if not ready.done():
                     ready.set_exception(error)
-                    ready.exception()  # whoever waits has it; if nobody does any more, nobody needs it
+                    ready.exception()  # a waiting reader has it; without one, it is not needed
                 raise
             await self._look_whenever(seen)
         finally:

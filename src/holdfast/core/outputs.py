@@ -150,7 +150,7 @@ class RetryPlanned(Event, frozen=True, tag="retry", kw_only=True):
 
 
 class Continued(Carrier, frozen=True, tag="continued", kw_only=True):
-    """The run begins anew with other arguments: same id, ordinals go on, everything before is settled history."""
+    """The run restarts with different arguments: same id, ordinals continue, everything before is settled history."""
 
     workflow: str
     version: str = ""

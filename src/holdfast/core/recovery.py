@@ -55,7 +55,7 @@ def encode_recovery(recovery: Recovery) -> str:
 
 
 def check_recovery(text: str | bytes) -> None:
-    """Raises msgspec's error, or a `UnicodeDecodeError`, if it is no text of `encode_recovery`."""
+    """Raises msgspec's error, or a `UnicodeDecodeError`, if `encode_recovery` did not write it."""
     if text:
         msgspec.json.decode(text, type=Recovery)
 

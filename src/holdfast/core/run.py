@@ -203,7 +203,7 @@ def _held_back(run: Run, event: e.HeldBack, at: datetime) -> None:
 def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
     step = OpenStep(event.key, event.step or event.key, at, undo=event.undo, undoes=event.undoes)
     earlier = _settle(run, event.key) if event.key in run.steps else None
-    if earlier is not None:  # an earlier pass left it without an outcome: attempts go on, and so does the budget
+    if earlier is not None:  # an earlier pass left it without an outcome: attempts continue, and so does the budget
         step.attempt, step.failures = earlier.attempt + 1, earlier.failures
         step.of, step.last, step.progress = earlier.of, earlier.last, earlier.progress
     run.steps[event.key] = step

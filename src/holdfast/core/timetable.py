@@ -1,7 +1,7 @@
 """A timetable: the slots of a schedule, as instants. Cron, a period, or a list of instants.
 
-Slots follow from the timetable alone, never from when somebody looked: those of a period are counted from `starts`, or
-from 1970. So every worker finds the same slots, and a slot has the same name everywhere.
+Slots follow from the timetable alone, never from when they were asked for: those of a period are counted from
+`starts`, or from 1970. So every worker finds the same slots, and a slot has the same name everywhere.
 """
 
 from __future__ import annotations

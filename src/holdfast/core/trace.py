@@ -27,6 +27,6 @@ def trace_now(current: CurrentTrace) -> str:
     """The current context, if there is one and it is well-formed. Tracing never stops what is traced."""
     try:
         found = current()
-    except Exception:  # noqa: BLE001 somebody else's code
+    except Exception:  # noqa: BLE001 it is the user's code
         return ""
     return found if isinstance(found, str) and _PARENT.fullmatch(found) else ""  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -317,7 +317,7 @@ class Engine:
     async def _reload(self, session: Session, kept: Sequence[e.AnyEvent]) -> None:
         try:
             await self._rebuild(session, kept)
-        except Exception as error:  # noqa: BLE001 whoever opens it next finds the same, and pauses the run with the reason
+        except Exception as error:  # noqa: BLE001 the next worker to open it finds the same, and pauses the run with the reason
             session.unreadable(error)
 
     async def _rebuild(self, session: Session, kept: Sequence[e.AnyEvent]) -> None:

@@ -41,7 +41,7 @@ class Shadow:
                 close(engine.telemetry, await engine.asking.replayed(replay), run_id)
             except Diverged as error:
                 await self._pause(loaded.run, error)
-        except HoldfastError as error:  # whoever claims the run meets the same, and says what to do
+        except HoldfastError as error:  # the worker that claims the run meets the same, and says what to do
             engine.telemetry.tell(Trouble("not replayed in the shadow", error, run=run_id))
 
     async def _pause(self, run: Run, error: Diverged) -> None:

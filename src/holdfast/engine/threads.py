@@ -2,9 +2,9 @@
 
 A pool that wakes a thread for every body has them all fight over the interpreter, while most bodies last shorter than a
 thread takes to wake. Here one is woken at a time. Before it begins a body it wakes the next one if more are queued, so
-bodies that block go on side by side; a body that is over at once leaves the next to the same thread. What ended is told
+bodies that block run side by side; a body that is over at once leaves the next to the same thread. What ended is told
 to the event loop together, with one wake-up. After some pieces of work a thread goes to the end of the pool's queue:
-whoever else uses the pool gets a turn, however many bodies come.
+other users of the pool get a turn, however many bodies come.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Threads:
         future = asyncio.get_running_loop().create_future()
         with self._turn:
             self._queued.append((future, work))
-            self._is_told = False  # whoever stands still for this one is to hear of it at once
+            self._is_told = False  # a waiting loop is to hear of it at once
             is_needed, self._is_waking = not self._is_waking, True
         if is_needed:
             self.pool.submit(self._work)
@@ -99,14 +99,14 @@ class Threads:
             is_needed = bool(self._queued) and not self._is_waking
             self._is_waking = self._is_waking or is_needed
         if is_needed:
-            with suppress(RuntimeError):  # shut down meanwhile: nobody waits any more
+            with suppress(RuntimeError):  # shut down meanwhile: nothing waits any more
                 self.pool.submit(self._work)
 
     def _tell(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
         self._ended.append((future, value, error))
         if not self._is_told:
             self._is_told = True
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: nothing waits any more
                 future.get_loop().call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
@@ -129,5 +129,5 @@ def _outcome(work: Work) -> tuple[Any, BaseException | None]:
         error = RuntimeError("a plain function raised StopIteration")
         error.__cause__ = raised
         return None, error
-    except BaseException as raised:  # noqa: BLE001 it belongs to whoever waits
+    except BaseException as raised:  # noqa: BLE001 it belongs to the waiting caller
         return None, raised

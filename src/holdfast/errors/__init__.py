@@ -194,5 +194,5 @@ __all__ = [
     "VersionMismatch",
 ]
 
-for _name in __all__:  # where they are filed is no concern of readers: tracebacks and stored failures name this package
+for _name in __all__:  # readers need not know the module: tracebacks and stored failures name this package
     globals()[_name].__module__ = __name__

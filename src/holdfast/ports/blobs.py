@@ -1,6 +1,6 @@
 """Blobs: immutable bytes named by their SHA-256.
 
-A blob lives while something refers to it. Whoever writes a row, message, value, snapshot or blob says with it what it
+A blob lives while something refers to it. A writer of a row, message, value, snapshot or blob says with it what it
 refers to (`references`; of a blob: `core.references.ReferringBytes`, or `Stub.names`), and the store keeps that, as far
 as the blobs are there, in the same transaction. It looks for nothing itself: what it stores may be encrypted.
 

@@ -185,7 +185,7 @@ class Leases(Protocol):
 
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """The instance holds a run again that was freed because its lease had run out: it has not noticed, still
-        advances the run, and whoever grants leases (`ports.grants`) says that it may. Epoch as it was: it goes on
+        advances the run, and whoever grants leases (`ports.grants`) says that it may. Epoch as it was: it continues
         unfenced. True too if it holds the run. False, and no trace, if the run was claimed since (its epoch is
         another), is held by another instance, has ended, is paused or is not there, or if the instance is not known or
         has ended. What
@@ -207,8 +207,8 @@ class Leases(Protocol):
 
     async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
         """Gives a run back without a turn, fenced by epoch; available now if messages are unread, else at `until`. The
-        claim is not counted, and nothing stands against the run any more: whoever gives it back was not killed by it.
-        False, and no trace, if the epoch has moved on. With a `note`, which says why this worker cannot run it, it is
+        claim is not counted, and nothing stands against the run any more: the worker that gives it back was not killed by
+        it. False, and no trace, if the epoch has moved on. With a `note`, which says why this worker cannot run it, it is
         put off: a worker that registers with its definition recalls it (see `register`)."""
         ...
 

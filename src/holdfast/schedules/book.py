@@ -1,4 +1,4 @@
-"""One schedule moved from one revision to the next. Whoever comes second looks again and decides anew."""
+"""One schedule moved from one revision to the next. A worker that comes second reads it again and decides again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def state_of(stored: StoredSchedule) -> ScheduleState:
 
 
 def readable_state(stored: StoredSchedule) -> ScheduleState | None:
-    """The same for whoever makes it again: nothing is known of what cannot be read."""
+    """The same when it is made again: nothing is known of what cannot be read."""
     try:
         return state_of(stored)
     except CorruptJournal:

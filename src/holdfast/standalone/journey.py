@@ -132,7 +132,7 @@ class Journey:
             return StoreError(f"machine {self.model.name}, run {self.id}: row {row.sequence} was not written: {error}")
         if row.sequence == 0:
             return Conflict(
-                f"machine {self.model.name}: run {self.id} has a log already. Go on with it: resume({self.id!r}, "
+                f"machine {self.model.name}: run {self.id} has a log already. Continue it with resume({self.id!r}, "
                 "store=…); or clear it first. The log is as it was."
             )
         return Conflict(

@@ -146,7 +146,7 @@ class Close(Asked, frozen=True):
     program: Program
 
 
-# -- facts: nothing is to be done, but somebody may want to know -------------------------------------------------------
+# -- facts: nothing is to be done, but a listener may want to know -----------------------------------------------------
 
 
 class Ended(Asked, frozen=True):

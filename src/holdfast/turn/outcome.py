@@ -31,7 +31,7 @@ class Broke(msgspec.Struct, frozen=True):
     is_final: bool = False
     not_before: timedelta | None = None
     limit: str = ""  # is to be quiet for `not_before`: the attempt did not fail
-    error: BaseException | None = None  # as it was raised, for whoever listens; None from another process
+    error: BaseException | None = None  # as it was raised, for listeners; None from another process
 
 
 Outcome: TypeAlias = Succeeded | Broke

@@ -53,8 +53,8 @@ Result: TypeAlias = Replayed | Parted | Missing
 class Replay:
     """One pass over the turns of a run. See the module.
 
-    Once nothing is needed, `spec` is what the run executes, and its program has begun no turn. Whoever gives a replay
-    up before its result closes the program; after a difference or an error it has been closed.
+    Once nothing is needed, `spec` is what the run executes, and its program has begun no turn. A caller that gives up a
+    replay before its result closes the program; after a difference or an error it has been closed.
     """
 
     __slots__ = (

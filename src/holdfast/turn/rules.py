@@ -176,7 +176,7 @@ def place_of_update(inputs: Sequence[e.AnyEvent]) -> int:
 
 
 def pause_reason(error: Exception | None) -> e.PauseReason:
-    """Why a run whose program cannot go on is paused; no error: because it seems to end its workers."""
+    """Why a run whose program cannot continue is paused; no error: because it seems to end its workers."""
     if error is None:
         return "quarantined"
     if isinstance(error, Diverged):

@@ -24,7 +24,7 @@ SAFE = frozenset({"GET", "HEAD"})
 METHODS = SAFE | {"POST", "DELETE"}
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 FAILURES, WINDOW = 10, timedelta(minutes=1)
-"""So many failed credentials of one address within the window; the next are told to wait."""
+"""Failed credentials that one address may send within the window; further ones are told to wait."""
 
 MOST_ADDRESSES = 10_000
 

@@ -182,7 +182,7 @@ class Granted:
         self._lost_until = self._time() + PAUSE
 
     async def _claim_from_store(self, request: ClaimRequest) -> Claims:
-        """What is due, by the store alone: its epoch keeps out whoever was granted the same run elsewhere."""
+        """What is due, by the store alone: its epoch keeps out a worker that was granted the same run elsewhere."""
         self._lacks_grants = True
         return await self._worker.store.claim(request)
 

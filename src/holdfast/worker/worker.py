@@ -347,7 +347,7 @@ class Worker:
 
     async def _leave_store(self) -> None:
         """Gives back what this instance holds, and ends it."""
-        if self.granted is not None:  # first: a run that is free and still granted to us is put off by whoever looks
+        if self.granted is not None:  # first: a worker that meets a free run still granted to us puts it off
             await self.granted.close()
         try:
             await self.store.release_all(self.options.instance)

@@ -101,7 +101,7 @@ class MemoryGrants:
             return found
 
     def orphans(self) -> AsyncIterator[str]:
-        """See `ports.grants`. What runs out is told of by whoever looks next: nothing here waits for time."""
+        """See `ports.grants`. What expires is told at the next look: nothing here waits for time."""
         entry = (asyncio.get_running_loop(), asyncio.Queue[str]())
         with self._lock:
             self._watchers.append(entry)

@@ -373,7 +373,7 @@ class Transaction:
                 self.hints[run.id] = None
 
     def release(self, run: RunRow, until: datetime | None, inbox_seen: int, note: str | None = None) -> None:
-        """Gives the run back without a turn; whoever can do that was not killed by it, so the claim is not counted.
+        """Gives the run back without a turn. A worker that can do that was not killed by it: the claim is not counted.
         With a note it is put off; None leaves what was noted before."""
         said = {} if note is None else {"note": note, "bounces": run.bounces + bool(note)}
         self._change(run.no, claims=max(0, run.claims - 1), **said)

@@ -27,7 +27,7 @@ _TCP = {
     "tcp_user_timeout": 6000,
     "application_name": "holdfast",
 }
-# Of several servers some may be silent, and whoever waits for a connection has time for two of them.
+# Of several servers some may be silent, and a caller waiting for a connection has time for two of them.
 _OF_SEVERAL = {"target_session_attrs": "read-write", "connect_timeout": 3}
 
 

@@ -125,4 +125,4 @@ def _answer_all(requests: list[_Request[Any]]) -> None:
 
 def closed() -> StoreUnavailable:
     """The error for callers that come after the close."""
-    return StoreUnavailable("this store was closed. Open it again to go on.")
+    return StoreUnavailable("this store was closed. Open it again to continue.")

@@ -1,7 +1,7 @@
 """The schema, as the sum of its migrations. Forward only, each number in two halves.
 
 `pre` adds what the new code needs and leaves everything the code before it uses: it runs when the new code first opens
-the store, while workers of the old one go on. `post` takes away what nobody uses any more: it runs with the next
+the store, while workers of the old one continue. `post` takes away what is no longer used: it runs with the next
 number, when the old workers are gone. `meta` holds the number of the last `pre`, and `oldest`, the number that code
 must know at least to use the store: older code is refused before it writes.
 
@@ -60,8 +60,8 @@ def migrations() -> tuple[Migration, ...]:
     )
 
 
-# state: what is there. Locks nothing. A schema without `meta` and `settle` is new, or somebody else's: others too may
-# have a table of that name.
+# state: what is there. Locks nothing. A schema without `meta` and `settle` is new, or belongs to other software, which
+# may have a table of that name.
 _STATE = b"""
 SELECT to_regclass(format('%%I.meta', %s::text)) IS NOT NULL
         AND to_regprocedure(format('%%I.settle()', %s::text)) IS NOT NULL,
@@ -70,7 +70,7 @@ SELECT to_regclass(format('%%I.meta', %s::text)) IS NOT NULL
 # asking: who we are to the server, and whether the schema is there. Needs no rights.
 _ASKING = b"SELECT quote_ident(current_user), quote_ident(%s), to_regnamespace(quote_ident(%s)) IS NOT NULL"
 _NUMBERS = b"SELECT name, value FROM {s}.meta"
-# alone: whoever migrates this schema waits here for whoever does so already. Ends with the transaction.
+# alone: a second migration of this schema waits here for the first. Ends with the transaction.
 _ALONE = b"SELECT pg_advisory_xact_lock(%s)"
 _PATH = b"SELECT set_config('search_path', quote_ident(%s) || ', pg_temp', true)"
 _MAKE_SCHEMA = b"CREATE SCHEMA IF NOT EXISTS {s}"

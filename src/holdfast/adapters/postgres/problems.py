@@ -24,7 +24,7 @@ _GONE = ("08", "57P")  # connection exceptions; the server is shutting down, has
 def is_lost(error: BaseException) -> bool:
     """Whether the connection broke, so that the outcome of the last statement is unknown."""
     if isinstance(error, pg.ReadOnlySqlTransaction | pg.InvalidSqlStatementName):
-        return True  # the server became a standby: ask for the primary; somebody threw away what was prepared
+        return True  # the server became a standby: ask for the primary; what was prepared was thrown away
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     return error.sqlstate is None or error.sqlstate.startswith(_GONE)

@@ -5,7 +5,7 @@
     s3://bucket/prefix ─▶ address ──▶ S3Home ─▶ prefix/holdfast-store        the label of the store it belongs to
     environment, shared files, roles ─┘         prefix/<sha-256>/<second>    the bytes, as stored in that second
 
-An object is never changed: whoever stores a blob writes a new one, and only objects that are long past are removed. So
+An object is never changed: storing a blob writes a new one, and only objects that are long past are removed. So
 no writer has to ask whether an object exists, and no removal can meet a writer.
 """
 

@@ -4,7 +4,7 @@ An object is `prefix/<sha-256>/<second>`: the bytes of that name, as stored in t
 a blob writes a new object, whatever else is there. Removing takes objects from before the time it is given, which is at
 least an hour ago (`adapters.blobs.housed_store.UNHEARD`). An object that is old stays old: nothing can make it young
 between the look at it and its removal, as storing a file again does. So nothing has to be asked or marked first, and no
-removal can meet a writer. Whoever reads takes the newest object whose bytes have the name's hash; a sweep leaves one.
+removal can meet a writer. A reader takes the newest object whose bytes have the name's hash; a sweep leaves one.
 
 S3 acknowledges a write when it is durable, and every reader sees it from then on.
 """
@@ -253,7 +253,7 @@ class S3Home:
 
     async def old(self, after: str, before: datetime, limit: int) -> OldBlobs:
         """See `ports.blob_home`. The cursor is a key. Of a blob that was stored several times the earlier objects
-        go, once they are old: whoever relied on them has been heard of, and the blob lives on in its last one."""
+        go, once they are old: every writer that relied on them has finished, and the blob lives on in its last one."""
         keys, following = await self._page(after, limit)
         names: dict[str, None] = {}
         superseded: list[str] = []

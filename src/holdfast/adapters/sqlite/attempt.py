@@ -69,7 +69,7 @@ def perform_now(work: Work, link: Link, clock: Clock) -> Hints | None:
         return _attempted([work], link, clock, is_patient=False)
     except apsw.BusyError:
         return None
-    except Exception as error:  # noqa: BLE001 - whoever waits gets it
+    except Exception as error:  # noqa: BLE001 - the waiting caller gets it
         work.error = translated(error)
         return ()
 

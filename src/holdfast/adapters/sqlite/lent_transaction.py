@@ -128,7 +128,7 @@ class LentTransaction:
         try:
             connection = self._connection = until_free(self._connect)
             begin(connection, board)
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        except Exception as error:  # noqa: BLE001 - the waiting caller gets it
             self._close()
             _tell(self._granted, translated(error))
             return
@@ -162,7 +162,7 @@ class LentTransaction:
                 roll_back(connection)
                 return None
             return self._committed(order.turn)
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        except Exception as error:  # noqa: BLE001 - the waiting caller gets it
             with suppress(apsw.Error):
                 roll_back(connection)
             return RolledBack(error)

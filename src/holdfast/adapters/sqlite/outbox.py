@@ -34,7 +34,7 @@ class Request(Work):
             return
         try:
             result = self.outcome()
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        except Exception as error:  # noqa: BLE001 - the waiting caller gets it
             self.future.set_exception(error)
         else:
             self.future.set_result(result)

@@ -30,7 +30,7 @@ class Readers:
     def read(self, ask: Callable[[apsw.Connection], T]) -> T:
         """What `ask` finds. It must not keep the connection, nor a cursor of it."""
         if self._is_closed:
-            raise StoreUnavailable("this store was closed. Open it again to go on.")
+            raise StoreUnavailable("this store was closed. Open it again to continue.")
         with self._free:
             return self._read(ask)
 

@@ -96,7 +96,7 @@ ON CONFLICT (run, name) DO UPDATE SET value = excluded.value, blob = excluded.bl
 WATCH = "INSERT INTO watchers (topic, run, key, since) VALUES (?, ?, ?, ?)"
 UNWATCH = "DELETE FROM watchers WHERE run = ? AND key = ?"
 UNWATCH_ALL = "DELETE FROM watchers WHERE run = ?"
-# keep blob: stored again it is as if it were new, so that its grace begins anew. Locks blobs.
+# keep blob: stored again it is as if it were new, so that its grace starts again. Locks blobs.
 KEEP_BLOB = """
 INSERT INTO blobs (name, kind, at, size, data) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET at = max(at, excluded.at)

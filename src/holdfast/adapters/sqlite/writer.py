@@ -237,4 +237,4 @@ def _answer_all(requests: list[Request]) -> None:
 
 
 def _closed() -> StoreUnavailable:
-    return StoreUnavailable("this store was closed. Open it again to go on.")
+    return StoreUnavailable("this store was closed. Open it again to continue.")

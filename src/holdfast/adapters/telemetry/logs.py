@@ -212,7 +212,7 @@ LINES: dict[type[t.Fact], Line] = {
     t.TurnsGivenUp: Line(
         "given up",
         _warning,
-        "turns not accepted within %.1f s are given up; their runs go on elsewhere",
+        "turns not accepted within %.1f s are given up; other workers resume their runs",
         _of("seconds"),
     ),
     t.StoreReachable: Line(

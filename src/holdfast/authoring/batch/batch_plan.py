@@ -19,7 +19,7 @@ NAME, VERSION = "holdfast.batch", "1"
 """The workflow of every batch, and the version of how it is conducted."""
 
 CHUNK_ITEMS = 500
-"""Items of one chunk, and of one life of a batch's run: it begins anew with each chunk, so its fold stays small."""
+"""Items of one chunk, and of one life of a batch's run: it restarts with each chunk, so its fold stays small."""
 
 CHUNK_BYTES = 512 * 1024
 """Where a chunk of large inputs ends sooner."""

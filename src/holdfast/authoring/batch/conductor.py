@@ -2,7 +2,7 @@
 
 It reads one chunk of inputs, starts items in order, at most `concurrency` at a time, counts how each ends, and begins
 anew with the next chunk (`continue_as`), taking the open items along. Breadth-first it gives the items of a chunk one
-round after the other (`core.rounds`), at most `concurrency` of them at a time, and begins anew when all have ended.
+round after the other (`core.rounds`), at most `concurrency` of them at a time, and restarts when all have ended.
 What it must not know: what an item does, and what came of it. Results stay with the items.
 
 An item that waits for a child of its own holds its place, and its child needs none: a limit of one cannot block itself.

@@ -1,6 +1,6 @@
 """A flow as a picture, drawn from its definition: Mermaid text, or SVG without another program.
 
-Arrows lead from a step to those that come after it; a dotted one ends at a step that has something else to go on with
+Arrows lead from a step to those that come after it; a dotted one ends at a step that can continue with something else
 (``??``). Secrets cannot show: a definition has names of variables, never their values.
 """
 

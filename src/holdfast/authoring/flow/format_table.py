@@ -107,11 +107,11 @@ STEP: Final = Table(
         Key("approve", Nested("approve"), "Ask for approval. The result has approved (true or false), by, at and why."),
         Key("needs", "names", "Steps to come after, besides those it refers to."),
         Key("if", "condition", "Only if this holds. Otherwise the step is skipped, and steps that need it are too."),
-        Key("else", "value", "The value when skipped: steps that need this one go on with it."),
+        Key("else", "value", "The value when skipped: steps that need this one use it."),
         Key("each", Nested("each"), "Call once for each item of a list, as ${item}. The result is a list."),
         Key("retry", Choice((), "retry", counts=True), "How often to try, and how long to wait in between."),
         Key("timeout", "duration", "The longest that one attempt may take."),
-        Key("on_error", Choice(("fail",), "on_error"), "What happens when retries are spent: fail, or go on."),
+        Key("on_error", Choice(("fail",), "on_error"), "What happens when retries are spent: fail, or continue."),
         Key("always", "flag", "Run it although no output needs it."),
         Key("description", "text", "For people."),
         Key("metadata", "json", "Anything, for tools of your own."),
@@ -181,7 +181,7 @@ TABLES: Final[Mapping[str, Table]] = {
     ),
     "on_error": Table(
         "an on_error",
-        "What to go on with when retries are spent.",
+        "What to continue with when retries are spent.",
         (Key("value", "value", "The result of the step then.", required=True),),
     ),
 }

@@ -136,7 +136,7 @@ class _Composer:
         return Node(fields, mark)
 
     def _key(self, event: Any, depth: int) -> str | None:
-        """None for what is no key of a flow's: its value is left out."""
+        """None for what is not a key of a flow: its value is left out."""
         node = self._node(event, depth)
         if isinstance(event, self._yaml.AliasEvent):
             return None

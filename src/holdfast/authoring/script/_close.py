@@ -87,7 +87,7 @@ def open_generators(generators: Iterable[AsyncGeneratorType[Any, Any]]) -> list[
 def unstarted_coroutines(holders: Iterable[object]) -> list[CoroutineType[Any, Any, Any]]:
     """Coroutines the suspended code has made and not yet awaited, in its variables or one container down.
 
-    Unwinding drops them, and Python would warn that they were never awaited, which is no fault of the author's.
+    Unwinding drops them, and Python would warn that they were never awaited, although the author did nothing wrong.
     """
     found: list[CoroutineType[Any, Any, Any]] = []
     for holder in holders:

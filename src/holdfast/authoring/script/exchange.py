@@ -97,7 +97,7 @@ class Exchange:
             raise self._broken
 
     def stop(self, error: HoldfastError) -> None:
-        """The program cannot go on."""
+        """The program cannot continue."""
         self._broken = self._broken or error
 
     # -- asked by calls ------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Serve the page and the HTTP API until SIGTERM or Ctrl-C, and print the address.
 
-    On loopback the address signs in whoever opens it first, once, within a minute; SIGHUP prints a new one. Elsewhere
+    On loopback the address signs in the first browser that opens it within a minute; SIGHUP prints a new one. Elsewhere
     it needs tokens: `holdfast tokens add NAME --role read`. It does not encrypt: put it behind a proxy that does.
     """
     loaded = load()

@@ -1,4 +1,4 @@
-"""`holdfast dev`: a worker and the page for whoever writes workflows. They begin anew whenever a file of the project
+"""`holdfast dev`: a worker and the page for people who write workflows. They restart whenever a file of the project
 changes.
 
 Each is a process of its own, so that every line is loaded again; this one only watches. One that ends by itself, such
@@ -52,10 +52,10 @@ def command(
     has_no_page: bool,
     is_json: bool,
 ) -> int:
-    """Run a worker and the page until SIGTERM or Ctrl-C. Both begin anew whenever a Python file of the project changes.
+    """Run a worker and the page until SIGTERM or Ctrl-C. Both restart whenever a Python file of the project changes.
 
-    The address of the page is printed with a link that signs in whoever opens it first, within a minute. Without the
-    packages of the page (the extra `dashboard`) there is only the worker.
+    The printed address signs in the first browser that opens it within a minute. Without the packages of the page
+    (the extra `dashboard`) there is only the worker.
 
     With --paranoid every run is replayed whenever it parks: code that is not deterministic pauses its run at once,
     as diverged, with the line.
@@ -80,7 +80,7 @@ def command(
 
 
 def _watch(worker_words: list[str], page: Page | None, folder: Path, stop: threading.Event) -> None:
-    """Both processes, begun anew with every change, until somebody says stop: the page ends first."""
+    """Both processes, restarted with every change, until they are told to stop: the page ends first."""
     seen = dict(files(folder))
     if page is not None:
         page.start()

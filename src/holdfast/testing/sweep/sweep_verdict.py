@@ -78,7 +78,7 @@ def disturbed(reference: Performed, performed: Performed, ordered: tuple[Point, 
 def _compared(reference: Performed, performed: Performed) -> Iterator[Finding]:
     stage, ending = performed.stage, performed.ending
     if ending.paused:
-        yield Finding(f"the run does not go on: it is {ending.status}", REPLAY, details=[ending.paused])
+        yield Finding(f"the run does not continue: it is {ending.status}", REPLAY, details=[ending.paused])
         return
     if performed.waiting:
         yield Finding("the run does not end any more", details=[f"it is {performed.waiting}"])

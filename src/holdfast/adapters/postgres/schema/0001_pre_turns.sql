@@ -44,7 +44,7 @@ CREATE OR REPLACE FUNCTION _horizon() RETURNS bigint LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Stores the bytes under their names, in the order of the names, and what they refer to. Stored again a blob is as if it
--- were new, so that its grace begins anew. Locks these rows of blobs.
+-- were new, so that its grace starts again. Locks these rows of blobs.
 CREATE OR REPLACE FUNCTION _keep_blobs(at bigint, many jsonb, new_kind text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO blobs (name, kind, at, size, data)
