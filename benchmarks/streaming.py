@@ -75,7 +75,7 @@ async def _read(run: Run[int], delays: list[float]) -> int:
 async def measured(url: str, rate: int, seconds: float, readers: int) -> dict[str, float]:
     """The figures of one run."""
     store = Counted(await open_store(url))
-    app = App(workflows=[ticking], store=store)  # type: ignore[arg-type]
+    app = App(workflows=[ticking], store=store)
     async with app.worker():
         run = await app.start(ticking(rate, seconds))
         delays: list[float] = []

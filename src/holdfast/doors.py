@@ -1,4 +1,4 @@
-"""Doors to what stands above and needs an extra: loaded by name when they are needed. A missing package is named with the
+"""Doors to what stands above and needs an extra: loaded by name when needed. A missing package is named with the
 command that brings it."""
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ async def test_inputs_that_took_too_long_to_come_start_nothing(world: World, mon
         with pytest.raises(BlobNotFound, match="Nothing was started"):
             await app.start_batch(sell, orders(3), id="b")
         assert not worker.engine.sessions
-        assert not worker.engine.beginnings
+        assert not worker.engine.beginnings.unanswered
     assert await world.store.get("b") is None
     faulty.before = None
     async with world.serving(*WORKFLOWS) as app:

@@ -45,7 +45,7 @@ def test_outside_a_run() -> None:
     with pytest.raises(NotInRun, match=r"Stream\('tokens'\).send\(\) works in a step or workflow"):
         tokens.send("x")
     with pytest.raises(NotInRun, match=r"flush\(\) works in a step"):
-        tokens.flush()
+        _ = tokens.flush()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_wrong_places(sim: Sim) -> None:
 
     @step
     def waits_wrongly() -> None:
-        tokens.flush()
+        _ = tokens.flush()
 
     @step
     async def blocks() -> None:

@@ -12,21 +12,16 @@ from typing import Any, Literal, assert_type
 import apsw
 
 from holdfast import (
-    Again,
     App,
     Ask,
     BlobRef,
-    Breaker,
     Call,
     Current,
     Fact,
     Flow,
     FlowBuilder,
     Hook,
-    Join,
     Limit,
-    Machine,
-    More,
     Part,
     Permanent,
     Queue,
@@ -69,7 +64,6 @@ from holdfast import (
     workflow,
 )
 from holdfast.testing import Fake, Sim, SimRun
-from holdfast.testing.machines import MemoryLog
 
 
 @dataclass
@@ -300,87 +294,6 @@ def test_order(sim: Sim) -> None:
     assert_type(sim.publish(paid, Order("1", 2)), list[str])
     assert_type(sim.start(nightly.call(pages=3)), SimRun[int])
     assert len(pay.calls) == 2
-
-
-# -- machines ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Reserve:
-    order: Order
-
-
-@dataclass
-class Quoting:
-    order: Order
-    shelf: str
-
-
-@dataclass
-class Packing:
-    cents: int
-
-
-@dataclass
-class Waiting:
-    cents: int
-
-
-@dataclass
-class Delivered:
-    parcels: int
-
-
-@dataclass
-class Refused:
-    why: str
-
-
-parcel = Machine[Reserve, Delivered | Refused]("parcel", version="2", timeout="14d", compensation_timeout="1m", retry=3)
-
-
-@parcel.state(retry=3, timeout="5s", breaker=Breaker(5), raises=CardDeclined)
-async def reserve(s: Reserve) -> Quoting | Refused:
-    return Quoting(s.order, "B7") if s.order.cents else Refused("empty order")
-
-
-@reserve.undo
-async def release(left: Quoting | Refused, s: Reserve) -> None: ...
-
-
-async def dhl(s: Quoting) -> int:
-    return 500
-
-
-async def ups(s: Quoting) -> int:
-    return 450
-
-
-@parcel.split(dhl, ups, join=Join.any(), timeout="10s", bulkhead=2)
-async def choose(s: Quoting, quotes: list[int]) -> Packing:
-    return Packing(min(quotes))
-
-
-@parcel.stepped
-async def pack(s: Packing, cursor: int | None) -> More[int] | Waiting:
-    return More((cursor or 0) + 1) if (cursor or 0) < 3 else Waiting(s.cents)
-
-
-@parcel.poll(errors=2)
-async def wait_for_van(s: Waiting) -> Again | Delivered:
-    return Again("1m") if s.cents else Delivered(3)
-
-
-async def use_machines(order: Order) -> None:
-    assert_type(await reserve(Reserve(order)), Quoting | Refused)
-    assert_type(await parcel.run(Reserve(order)), Delivered | Refused)
-    call: Call[Delivered | Refused] = parcel(Reserve(order))
-    assert_type(await parcel.run(Reserve(order), store=MemoryLog(), id="run-1"), Delivered | Refused)
-    assert_type(await parcel.resume("run-1", store=MemoryLog(), keep_log=True), Delivered | Refused)
-    run = await app.start(call, id="run-42")
-    assert_type(run, Run[Delivered | Refused])
-    assert_type(await app.get("run-42", parcel), Run[Delivered | Refused])
-    assert_type(parcel.diagram("svg"), str)
 
 
 api = Limit("api", rate="50/s", burst=10)

@@ -57,11 +57,12 @@ CHECKERS: dict[str, Callable[[Path], dict[int, str]]] = {"mypy": by_mypy, "pyrig
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("uses", ["right.py", "right_machines.py"])
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_right_uses_are_accepted(checker: str, tmp_path: Path) -> None:
+def test_right_uses_are_accepted(checker: str, uses: str, tmp_path: Path) -> None:
     """Contract: a module like the one in the documentation is clean in strict mode."""
     path = tmp_path / "right_uses.py"
-    shutil.copy(FOLDER / "right.py", path)
+    shutil.copy(FOLDER / uses, path)
     assert CHECKERS[checker](path) == {}
 
 

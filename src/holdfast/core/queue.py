@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from holdfast.core.gate import Gate
+from holdfast.core.guards import is_dict
 from holdfast.core.ids import check_name
 from holdfast.core.rate import Rate, parse_rate
 from holdfast.errors import InvalidInput, InvalidQueue
@@ -136,13 +137,12 @@ def _places(value: object, what: str) -> int | None:
 def _weights(value: object) -> dict[str, float]:
     if value is None:
         return {}
-    if not isinstance(value, dict):
+    if not is_dict(value):
         raise InvalidInput(f"shares={value!r}: weights by share, such as {{'gold': 3}}.")
-    found: dict[Any, Any] = value
-    if len(found) > MOST_SHARES:
-        raise InvalidInput(f"shares: {len(found):,} shares have a weight; at most {MOST_SHARES:,} may. Leave out 1s.")
+    if len(value) > MOST_SHARES:
+        raise InvalidInput(f"shares: {len(value):,} shares have a weight; at most {MOST_SHARES:,} may. Leave out 1s.")
     weights: dict[str, float] = {}
-    for share, weight in found.items():
+    for share, weight in value.items():
         name = check_name(share, "a share")
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= HEAVIEST:
             raise InvalidInput(f"shares={{{name!r}: {weight!r}}}: a weight is above 0 and at most {HEAVIEST:,}.")

@@ -1,5 +1,5 @@
-"""Secrets are not shown. The journal holds them, since a run cannot continue without them; whatever shows a run to people,
-and every error it records, has a mark in their place.
+"""Secrets are not shown. The journal holds them, since a run needs them to continue; what shows a run to people, and
+every error it records, has a mark in their place.
 
 A run that starts a flow has the flow's secrets in its own journal too: in the child's arguments, and a batch in the
 inputs it reads. A turn therefore hides what it carries itself, besides what it is told to hide."""

@@ -207,9 +207,9 @@ class Leases(Protocol):
 
     async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
         """Gives a run back without a turn, fenced by epoch; available now if messages are unread, else at `until`. The
-        claim is not counted, and nothing stands against the run any more: the worker that gives it back was not killed by
-        it. False, and no trace, if the epoch has moved on. With a `note`, which says why this worker cannot run it, it is
-        put off: a worker that registers with its definition recalls it (see `register`)."""
+        claim is not counted, and nothing stands against the run any more: its worker was not killed by it. False, and
+        no trace, if the epoch has moved on. With a `note`, which says why this worker cannot run it, it is put off: a
+        worker that registers with its definition recalls it (see `register`)."""
         ...
 
     async def release_all(self, instance: str) -> int:

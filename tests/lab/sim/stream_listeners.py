@@ -33,7 +33,7 @@ class Listeners:
     def listen(self, plan: RunPlan, client: Client, run: str, actor: int) -> None:
         """Reads in the background, and comes back after every fault."""
         heard = self._heard.setdefault(run, [])
-        self._world.loop.spawn(actor, self._listen(client, run, heard))
+        _ = self._world.loop.spawn(actor, self._listen(client, run, heard))
 
     async def _listen(self, client: Client, run: str, heard: list[tuple[int, str]]) -> None:
         while True:

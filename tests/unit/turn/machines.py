@@ -92,6 +92,10 @@ class FakeProgram:
             return ["timer"]
         return []
 
+    def objection(self, event: e.UpdateReceived) -> str | None:
+        """Every update is welcome."""
+        return None
+
     def stuck_at(self) -> str | None:
         """As it was set."""
         return self.stuck

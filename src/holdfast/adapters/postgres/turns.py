@@ -96,7 +96,7 @@ class Turns:
             ((codes, firsts, seconds, hints),), _ = ask_knowing(
                 self._link, statement, lambda _, known: (self._moments.wall(), *values, known), commits
             )
-        told = dict.fromkeys(hints or ())
+        told: dict[str, None] = dict.fromkeys(hints or ())
         if any(commit.parts or commit.spans for commit in commits):
             told[STREAMS] = None
         self._tell(told)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from holdfast.client.client import Client
 from holdfast.client.inspect.finding import Finding
 from holdfast.client.queues import queue_views
+from holdfast.core.plurals import counted
 
 LISTED = 5
 
@@ -26,7 +27,11 @@ async def queue_findings(client: Client) -> AsyncIterator[Finding]:
             )
             odd.append(Finding("queues", "warning", text))
         elif view.is_paused and view.waiting:
-            odd.append(Finding("queues", "warning", f"{view.name}: {view.held_back}, and {view.waiting} runs wait"))
+            odd.append(
+                Finding(
+                    "queues", "warning", f"{view.name}: {view.held_back}, with {counted(view.waiting, 'run')} waiting"
+                )
+            )
     for finding in odd[:LISTED]:
         yield finding
     if len(odd) > LISTED:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from holdfast.adapters.leases.values import Heard
 from holdfast.adapters.nats.bucket import Entry
-from holdfast.adapters.nats.keys import Heard, HeldRun, Keys, escape, is_ours, unescape
+from holdfast.adapters.nats.keys import HeldRun, Keys, escape, is_ours, unescape
 from holdfast.adapters.nats.watch import View
 
 KEYS = Keys("shop/leases")
