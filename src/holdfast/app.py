@@ -23,10 +23,11 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
-from holdfast.client.client import Client, IfExists
+from holdfast.client.client import Client
 from holdfast.client.client_run import ClientRun
 from holdfast.client.holder import ClientHolder
 from holdfast.client.questions import Questions
+from holdfast.client.start_options import IfExists, StartOptions
 from holdfast.client.verbs import BatchVerbs, QueueVerbs, ScheduleVerbs
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
@@ -290,10 +291,11 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs, QueueVerbs):
         - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
           PostgreSQL a psycopg connection, or SQLAlchemy's on psycopg; on SQLite the one of `app.connection()`
         """
-        return await (await self.client()).start(
-            call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
+        how = StartOptions(
+            id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
             attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,
         )  # fmt: skip
+        return await (await self.client()).start(call, how)
 
     def asgi(
         self, *, tokens: Any = None, authorize: Any = None, allowed_hosts: Iterable[str] | None = None, prefix: str = ""

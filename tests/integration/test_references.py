@@ -13,6 +13,7 @@ from holdfast import BlobRef, Retry, Signal, continue_as, get_blob, put_blob, st
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.client.batches import start_batch
 from holdfast.client.exports import export_journal, import_journal
+from holdfast.client.start_options import StartOptions
 from holdfast.client.verification import verify_run
 from holdfast.testing import Sim
 from holdfast.testing.sim import at_once
@@ -149,7 +150,7 @@ def test_a_retry_keeps_what_the_original_refers_to(sim: Sim) -> None:
 
 def test_inputs_of_a_batch_keep_their_blobs(sim: Sim, refs: list[BlobRef]) -> None:
     """Promise: also those of items that have not been started, whose inputs are JSON in the JSON of a chunk."""
-    batch = sim.call(start_batch(sim._client, waits, refs, concurrency=1, order="depth", id="batch"))  # pyright: ignore[reportPrivateUsage]
+    batch = sim.call(start_batch(sim._client, waits, refs, concurrency=1, order="depth", how=StartOptions(id="batch")))  # pyright: ignore[reportPrivateUsage]
     sweep(sim, "maker", "lister")
     for number in range(2):
         sim.get(f"batch/{number}", waits).signal(go, True)

@@ -36,6 +36,7 @@ from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, SyncWorkflow
 from holdfast.client.client_run import ClientRun
 from holdfast.client.items import Item, Items
+from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
 from holdfast.core import events as e
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration
@@ -49,7 +50,7 @@ from holdfast.errors import Conflict, HoldfastError, InvalidInput, InvalidItem, 
 from holdfast.turn.payloads import inline
 
 if TYPE_CHECKING:
-    from holdfast.client.client import Client, IfExists
+    from holdfast.client.client import Client
 
 R = TypeVar("R")
 
@@ -135,7 +136,7 @@ class Batch(Generic[R]):
             await writer.add(index, args)
         await writer.end()
         plan = writer.plan(self._plan, _concurrency(concurrency or self._plan.concurrency), self.id)
-        return await _start(self._client, self._spec, plan, writer, id=chosen)
+        return await _start(self._client, self._spec, plan, writer, StartOptions(id=chosen))
 
 
 class _Writer:
@@ -196,8 +197,7 @@ async def start_batch(
     *,
     concurrency: int,
     order: Order,
-    id: str | None,
-    **options: Any,
+    how: StartOptions = DEFAULT,
 ) -> Batch[R]:
     """Makes a batch, durable when this returns; inputs are read and checked one by one before anything is started."""
     if find_program() is not None:
@@ -206,7 +206,7 @@ async def start_batch(
         raise InvalidInput(f"app.start_batch takes a workflow and its inputs, got {workflow!r}")
     make = partial(_call, workflow)
     spec = workflow.spec
-    return await start_calls(client, spec, make, inputs, concurrency=concurrency, order=order, id=id, **options)
+    return await start_calls(client, spec, make, inputs, concurrency=concurrency, order=order, how=how)
 
 
 async def start_calls(
@@ -217,8 +217,7 @@ async def start_calls(
     *,
     concurrency: int,
     order: Order,
-    id: str | None,
-    **options: Any,
+    how: StartOptions = DEFAULT,
 ) -> Batch[Any]:
     """The same for a definition, and whatever makes a call of it from an input."""
     like = Plan(
@@ -233,14 +232,15 @@ async def start_calls(
         deadline=min(spec.deadline, LONGEST_KEPT).total_seconds() if spec.deadline is not None else None,
         order=_order(order),
     )
-    chosen = None if id is None else _batch_id(id)
+    if how.id is not None:
+        _batch_id(how.id)
     writer = _Writer(client)
     index = 0
     async for given in _each(inputs):
         await writer.add(index, _encoded(spec, make, index, given))
         index += 1
     await writer.end()
-    return await _start(client, spec, writer.plan(like, concurrency), writer, id=chosen, **options)
+    return await _start(client, spec, writer.plan(like, concurrency), writer, how)
 
 
 async def get_batch(
@@ -259,7 +259,9 @@ async def get_batch(
     return Batch(client, id, None if is_plain else spec, plan)
 
 
-async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: _Writer, **options: Any) -> Batch[Any]:
+async def _start(
+    client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: _Writer, how: StartOptions
+) -> Batch[Any]:
     brings: dict[str, bytes] = {plan.index: inputs.index()}
     needs = dict.fromkeys(inputs.names)
     if plan.style == "flow":
@@ -269,12 +271,12 @@ async def _start(client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: 
             needs[plan.code] = None
     batch = replace(batch_spec(), keep=spec.keep if spec is not None else None)
     call: Call[Counts] = Call(batch, batch.arguments.encode((plan, Standing()), {}), place(0))
-    given = dict(options.pop("attributes", None) or {})
-    attributes = {"batch_of": plan.workflow[:1000], **given}
-    asked: IfExists | None = options.pop("if_exists", None)
+    attributes = {"batch_of": plan.workflow[:1000], **(how.attributes or {})}
+    asked = how.if_exists
     # The same inputs with another concurrency are the same batch, so the plans are compared here.
-    options["if_exists"] = "return" if asked is None else asked
-    run = await client.start(call, attributes=attributes, brings=brings, needs=tuple(needs), **options)
+    if_exists: IfExists = "return" if asked is None else asked
+    how = replace(how, attributes=attributes, brings=brings, needs=tuple(needs), if_exists=if_exists)
+    run = await client.start(call, how)
     stored = await _plan_of(client, run.id)
     is_same = asked == "return" or (stored.version, stored.index) == (plan.version, plan.index)
     if stored.workflow != plan.workflow or not is_same:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeVar
 
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.authoring.handle import Run, RunView
@@ -19,6 +19,7 @@ from holdfast.client.audit import this_user
 from holdfast.client.client_run import ClientRun, read_errors, view_of
 from holdfast.client.feed import Feeds
 from holdfast.client.lost_holders import lost_runs
+from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
 from holdfast.client.waiters import Waiting, nowhere
 from holdfast.client.watches import Watches
 from holdfast.core import events as e
@@ -45,9 +46,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 KEY_WINDOW = timedelta(hours=24)
-
-IfExists: TypeAlias = Literal["return", "reject"]
-"""What becomes of a start whose id, key or unique value a run has: that run, whatever its input, or a `Conflict`."""
 
 ANY = Filter()
 
@@ -117,85 +115,57 @@ class Client:
         """Stops listening."""
         self.waiting.close()
 
-    async def start(
-        self,
-        call: Call[R],
-        *,
-        id: str | None = None,
-        key: str | None = None,
-        delay: Duration | None = None,
-        deadline: Duration | datetime | None = None,
-        queue: str = "default",
-        priority: int = 0,
-        attributes: Mapping[str, str] | None = None,
-        connection: object | None = None,
-        if_exists: IfExists | None = None,
-        unique: str | None = None,
-        share: str | None = None,
-        brings: Mapping[str, bytes] | None = None,
-        needs: tuple[str, ...] = (),
-        by_hand: bool = False,
-    ) -> Run[R]:
-        """Starts a run; it is durable when this returns. See `App.start`.
-
-        With `connection` it is made in the open transaction of that, and is there when the caller commits. `brings`:
-        blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored before.
-        `BlobNotFound` if one of these has been collected meanwhile. `by_hand`: the journal says who starts it."""
-        spec, now = _checked(call, if_exists), self.store.clock.now()
-        run_id = check_id(id, "run id") if id is not None else secrets.token_hex(12)
-        blobs: dict[str, bytes] = dict(brings or {})
+    async def start(self, call: Call[R], how: StartOptions = DEFAULT) -> Run[R]:
+        """Starts a run; it is durable when this returns. `BlobNotFound` if a blob that it needs has been collected."""
+        spec, now = _checked(call, how.if_exists), self.store.clock.now()
+        run_id = check_id(how.id, "run id") if how.id is not None else secrets.token_hex(12)
+        blobs: dict[str, bytes] = dict(how.brings or {})
         value, blob, refs = carry(call.args, blobs)
+        has_deadline = how.deadline is not None or spec.deadline is not None
         started = e.Started(
             workflow=spec.name,
             version=spec.version,
             code=spec.code,
             style=spec.style,
-            queue=check_id(queue, "queue"),
-            priority=_priority(priority),
-            key=check_name(key, "key") if key is not None else "",
-            available_at=_after(now, delay, "delay") if delay is not None else None,
-            deadline=_deadline(deadline, spec, now) if deadline is not None or spec.deadline is not None else None,
+            queue=check_id(how.queue, "queue"),
+            priority=_priority(how.priority),
+            key=check_name(how.key, "key") if how.key is not None else "",
+            available_at=_after(now, how.delay, "delay") if how.delay is not None else None,
+            deadline=_deadline(how.deadline, spec, now) if has_deadline else None,
             keep=spec.keep,
-            attributes=checked_attributes(attributes) if attributes else {},
-            actor=self.actor if by_hand else "",
+            attributes=checked_attributes(how.attributes) if how.attributes else {},
+            actor=self.actor if how.by_hand else "",
             value=value,
             blob=blob,
             refs=refs,
             trace="" if self.current_trace is no_trace else trace_now(self.current_trace),
-            share=check_name(share, "share") if share is not None else "",
+            share=check_name(how.share, "share") if how.share is not None else "",
         )
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
+        unique = _unique(how.unique)
         new, turn = new_run(
-            run_id, started, now, blobs=blobs, needs=needs, input_hash=input_hash(call.args), unique=_unique(unique)
+            run_id, started, now, blobs=blobs, needs=how.needs, input_hash=input_hash(call.args), unique=unique
         )
         run: ClientRun[R] = ClientRun(self, run_id, spec)
-        made = await self._create(run, new, turn, connection, is_named=id is not None)
+        made = await self._create(run, new, turn, how)
         if not isinstance(made, Made):
-            return ClientRun(self, _existing_id(made, spec, new, if_exists), spec)
+            return ClientRun(self, _existing_id(made, spec, new, how.if_exists), spec)
         run.is_new = True
         if RunStarted in self.telemetry.wanted:
             self.telemetry.tell(RunStarted(run_id, spec.name, spec.version, started.queue))
         return run
 
-    def _create(
-        self,
-        run: ClientRun[Any],
-        new: NewRun,
-        turn: Turn,
-        connection: object | None,
-        *,
-        is_named: bool,
-    ) -> Awaitable[Creation]:
+    def _create(self, run: ClientRun[Any], new: NewRun, turn: Turn, how: StartOptions) -> Awaitable[Creation]:
         """In the caller's transaction, or by a worker that begins the run at once, or in the store alone."""
         started, key_since = new.started, turn.at - KEY_WINDOW
-        if connection is not None:
-            return self.store.create_within(connection, new, key_since=key_since)
+        if how.connection is not None:
+            return self.store.create_within(how.connection, new, key_since=key_since)
         # A run that is delayed, or waits for the turn of its share, is not begun at once.
         local = self.local if started.available_at == turn.at and not started.share else None
         if local is not None and local.wants(started.workflow, started.version, started.queue):
             run.expect()
-            return local.make(new, turn, key_since=key_since, is_named=is_named)
+            return local.make(new, turn, key_since=key_since, is_named=how.id is not None)
         return self.store.create(new, key_since=key_since)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:

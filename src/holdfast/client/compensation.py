@@ -8,6 +8,7 @@ from holdfast.authoring.handle import Run
 from holdfast.authoring.machine.undo_plan import SUFFIX, Left
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import Call
+from holdfast.client.start_options import StartOptions
 from holdfast.core import events as e
 from holdfast.core.turn import decode_rows
 from holdfast.errors import Conflict, RunNotFound, UnknownWorkflow
@@ -38,7 +39,7 @@ async def compensate(client: Client, run_id: str, *, by_hand: bool = False) -> R
         chosen = f"{run_id}~undo{number if number > 1 else ''}"
         earlier = await client.store.get(chosen)
         if earlier is None or not earlier.status.is_terminal or earlier.status.value == "completed":
-            return await client.start(call, id=chosen, by_hand=by_hand)
+            return await client.start(call, StartOptions(id=chosen, by_hand=by_hand))
         number += 1
 
 

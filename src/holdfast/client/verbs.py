@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar, overload
 
 from holdfast.authoring.schedule import Schedule
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
+from holdfast.client.start_options import IfExists, StartOptions
 from holdfast.core.durations import Duration
 
 if TYPE_CHECKING:
     from holdfast.client.batches import Batch
-    from holdfast.client.client import Client, IfExists
+    from holdfast.client.client import Client
     from holdfast.client.queues import QueueView
     from holdfast.client.schedules import ScheduleHandle, ScheduleView
 
@@ -55,12 +56,7 @@ class BatchVerbs(ABC):
         """
         from holdfast.client.batches import start_batch
 
-        return await start_batch(
-            await self.client(),
-            workflow,
-            inputs,
-            concurrency=concurrency,
-            order=order,
+        how = StartOptions(
             id=id,
             key=key,
             delay=delay,
@@ -71,6 +67,7 @@ class BatchVerbs(ABC):
             if_exists=if_exists,
             share=share,
         )
+        return await start_batch(await self.client(), workflow, inputs, concurrency=concurrency, order=order, how=how)
 
     @overload
     async def batch(self, id: str) -> Batch[Any]: ...

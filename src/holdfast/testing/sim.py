@@ -29,7 +29,8 @@ from holdfast.authoring.script.resources import Resource, resources_named_by
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client import schedules
-from holdfast.client.client import Client, IfExists
+from holdfast.client.client import Client
+from holdfast.client.start_options import IfExists, StartOptions
 from holdfast.config import RecoverySettings
 from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, parse_duration
@@ -181,8 +182,7 @@ class Sim:
                 f"workflow {call.spec.label} is declared with @remote, its code is elsewhere: give the simulation "
                 f"a fake, sim.use(Fake({call.spec.name}, …)), or the definition, sim.serve(…)"
             )
-        made = self._client.start(
-            call,
+        how = StartOptions(
             id=id or self.next_id("run"),
             key=key,
             delay=delay,
@@ -194,6 +194,7 @@ class Sim:
             unique=unique,
             share=share,
         )
+        made = self._client.start(call, how)
         return SimRun(self.call(made), self)
 
     def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> SimRun[R]:

@@ -18,6 +18,7 @@ from holdfast.client.audit import audited
 from holdfast.client.client_run import ClientRun
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
+from holdfast.client.start_options import StartOptions
 from holdfast.core.acceptance import refusal
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.plurals import counted
@@ -126,8 +127,7 @@ async def start(call: Call) -> Any:
     spec = find_workflow(call.service.app.registry, given.workflow, given.version)
     arguments = from_json(spec, msgspec.json.encode(given.input), what="input")
     made = WorkflowCall[Any](spec, spec.arguments.round_trip(*arguments)[0], place(0))
-    run = await client.start(
-        made,
+    how = StartOptions(
         id=given.id,
         key=given.key,
         delay=given.delay,
@@ -140,6 +140,7 @@ async def start(call: Call) -> Any:
         share=given.share,
         by_hand=True,
     )
+    run = await client.start(made, how)
     view = await run.view()
     is_new = isinstance(run, ClientRun) and run.is_new
     audited(call.who.name, "start", run.id, given.workflow)

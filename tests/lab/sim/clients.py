@@ -16,6 +16,7 @@ from holdfast.authoring.batch.batch_plan import Order
 from holdfast.authoring.handle import Run
 from holdfast.client.batches import start_batch
 from holdfast.client.client import Client
+from holdfast.client.start_options import StartOptions
 from holdfast.client.verification import verify_run
 from holdfast.core import events as e
 from holdfast.core.specs import Settings
@@ -96,14 +97,16 @@ class Clients:
         if plan.items:
             inputs = [play(plan.plan) for _ in range(plan.items)]
             order: Order = "breadth" if plan.in_rounds else "depth"
-            batch = await start_batch(client, play, inputs, concurrency=2, order=order, id=name, **options)
+            batch = await start_batch(
+                client, play, inputs, concurrency=2, order=order, how=StartOptions(id=name, **options)
+            )
             return await client.get(batch.id)
         call: Any = play(plan.plan, plan.rounds)
         if plan.parcels:
             call = parcels(Filling(plan.parcels))
         elif plan.flowers:
             call = bouquet({"label": plan.id, "count": plan.flowers})
-        return await client.start(call, id=name, **options)
+        return await client.start(call, StartOptions(id=name, **options))
 
     async def _do(self, plan: RunPlan, run: Run[Any], client: Client) -> None:
         """What is done to the run, in the order of its times."""

@@ -26,6 +26,7 @@ from holdfast.cli.targets import CommandError, app_to_serve, refuse_private
 from holdfast.client.arguments import find_workflow, from_json
 from holdfast.client.batches import Batch, start_calls
 from holdfast.client.items import Item
+from holdfast.client.start_options import StartOptions
 from holdfast.config import load
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
@@ -133,7 +134,7 @@ async def run_over_file(
             try:
                 batch: Batch[Any] = await start_calls(
                     await app.client(), spec, make, _lines(file),
-                    concurrency=asked.concurrency, order=asked.order, id=asked.id, queue=asked.queue,
+                    concurrency=asked.concurrency, order=asked.order, how=StartOptions(id=asked.id, queue=asked.queue),
                 )  # fmt: skip
             except InvalidItem as error:
                 file.seek(0)

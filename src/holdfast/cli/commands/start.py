@@ -21,6 +21,7 @@ from holdfast.cli.targets import CommandError, app_to_serve, client_for, refuse_
 from holdfast.client.arguments import find_workflow, from_json, from_words
 from holdfast.client.audit import audited
 from holdfast.client.client_run import ClientRun
+from holdfast.client.start_options import StartOptions
 from holdfast.config import load
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
@@ -115,7 +116,7 @@ async def _start(
 ) -> int:
     async with app:
         client = client_for(await app.client(), actor)
-        run = await client.start(call, by_hand=True, **options)
+        run = await client.start(call, StartOptions(by_hand=True, **options))
         audited(client.actor, "start", run.id, call.spec.name)
         if not is_waiting:
             out.record({"run": run.id, "outcome": outcome_of(run)}) if out.is_json else out.line(run.id)

@@ -23,6 +23,7 @@ from holdfast.cli.parameters import by_name, duration, pair, read_json, read_tex
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import app_to_serve, client_for, refuse_private
 from holdfast.client.audit import audited
+from holdfast.client.start_options import StartOptions
 from holdfast.config import load
 from holdfast.core.given_json import given_json
 from holdfast.errors import InvalidInput
@@ -100,7 +101,7 @@ async def _run(
 async def start_by_hand(app: App, call: Call[Any], id: str | None, actor: str | None) -> Run[Any]:
     """Starts it in the name of who types."""
     client = client_for(await app.client(), actor)
-    run = await client.start(call, id=id, by_hand=True)
+    run = await client.start(call, StartOptions(id=id, by_hand=True))
     audited(client.actor, "start", run.id, call.spec.name)
     return run
 

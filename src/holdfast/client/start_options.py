@@ -1,0 +1,38 @@
+"""How a run is started, as one value: what `App.start` and its siblings take one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from holdfast.core.durations import Duration
+
+IfExists: TypeAlias = Literal["return", "reject"]
+"""What becomes of a start whose id, key or unique value a run has: that run, whatever its input, or a `Conflict`."""
+
+
+class StartOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """See `App.start`. With `connection` the run is made in the open transaction of that, and is there when the caller
+    commits. `brings`: blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored
+    before. `by_hand`: the journal says who starts it."""
+
+    id: str | None = None
+    key: str | None = None
+    delay: Duration | None = None
+    deadline: Duration | datetime | None = None
+    queue: str = "default"
+    priority: int = 0
+    attributes: Mapping[str, str] | None = None
+    connection: Any = None
+    if_exists: IfExists | None = None
+    unique: str | None = None
+    share: str | None = None
+    brings: Mapping[str, bytes] | None = None
+    needs: tuple[str, ...] = ()
+    by_hand: bool = False
+
+
+DEFAULT = StartOptions()
