@@ -156,7 +156,7 @@ class Bodies:
     async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
         body.has_begun = True
         command = body.attempt.command
-        spec = self.chosen(command.spec) if self.stand_ins or self.stand_ins_by_name else command.spec
+        spec = self.chosen(command.spec)
         outcome: Outcome
         try:
             if spec.executor == "async" and not spec.tx and not self._has_hooks:  # most: without one more coroutine
