@@ -15,7 +15,7 @@ async def lost_runs(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
     """By the run's number, what there is to say of each whose holder no longer lives, or that nobody holds although a
     message came. Asks only if there may be one."""
     held = [row for row in rows if row.instance and not row.status.is_terminal]
-    unread = [row for row in rows if not row.instance and row.inbox_last > row.inbox_read and _can_run(row)]
+    unread = [row for row in rows if row.inbox_last > row.inbox_read and _waits_for_a_worker(row)]
     if not held and not unread:
         return {}
     live = {worker.instance for worker in await store.workers() if worker.is_live}
@@ -29,5 +29,7 @@ async def lost_runs(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
     return found
 
 
-def _can_run(row: RunRow) -> bool:
-    return not row.status.is_terminal and row.status is not Status.PAUSED
+def _waits_for_a_worker(row: RunRow) -> bool:
+    """Its row does not say why none takes it."""
+    is_open = not row.status.is_terminal and row.status is not Status.PAUSED
+    return is_open and not row.instance and not row.note

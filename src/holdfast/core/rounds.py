@@ -15,6 +15,9 @@ from typing import Literal, TypeAlias
 
 from holdfast.core import events as e
 
+BATCH = "holdfast.batch"
+"""The workflow whose runs conduct batches."""
+
 ROUND = "holdfast.round"
 """The signal that gives a round, and the one that asks for it."""
 

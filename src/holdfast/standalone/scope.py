@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 from holdfast.authoring.machine.bodies import ADVICE
@@ -21,6 +22,7 @@ class AloneScope:
     """The attempt a body runs in, read from the run on request."""
 
     advice = ADVICE
+    attributes: Mapping[str, str] = MappingProxyType({})
     progress: Any = None
     connection: Any = None
     is_cancelled = False

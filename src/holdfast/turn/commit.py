@@ -14,7 +14,7 @@ from holdfast.core.instants import later
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.projection import project
 from holdfast.core.references import references_of
-from holdfast.core.rounds import NO_MORE, ROUND
+from holdfast.core.rounds import BATCH, NO_MORE, ROUND
 from holdfast.core.run import Run
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_turn, micros
 from holdfast.ports.inbox import Message, Publication, message, publication
@@ -206,8 +206,8 @@ def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
 
 def _to_children(run: Run, *, is_late: bool) -> list[Message]:
     """What the deadline or the end of a run tells the open children that it was to take along. A cancel told them
-    itself, and a run that completes leaves them."""
-    if run.cancel is not None or (not is_late and isinstance(run.end, e.Completed)):
+    itself, and a run that completes leaves them. A batch leaves its items too: what it has started is finished."""
+    if run.cancel is not None or run.workflow == BATCH or (not is_late and isinstance(run.end, e.Completed)):
         return []
     taken = [wait.run for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel == "cancel"]
     if not taken and not run.left:

@@ -122,6 +122,7 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
         e.Span: st.builds(e.Span, names, *[st.integers(0, 2**63 - 1)] * 3),
         type(None): st.none(),
         dict[str, str]: st.dictionaries(names, names, max_size=2),
+        dict[str, str | None]: st.dictionaries(names, st.none() | names, max_size=2),
     }
     return known[hint]
 

@@ -21,6 +21,7 @@ TAGS = {
     e.Started: "started", e.Compacted: "compacted", e.Adopted: "adopted", e.Claimed: "claimed",
     e.Released: "released",
     e.Limited: "limited",
+    e.UpdateReceived: "update", e.Answered: "answered", e.AttributesSet: "attributes",
     e.HeldBack: "held_back", e.StepCompleted: "done",
     e.AttemptFailed: "attempt_failed", e.AttemptStarted: "attempt", e.StepFailed: "step_failed", e.TimerFired: "fired",
     e.SendSettled: "settled",

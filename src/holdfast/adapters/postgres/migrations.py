@@ -42,9 +42,13 @@ def _texts(*names: str) -> tuple[str, ...]:
     return tuple((folder / name).read_text(encoding="utf-8") for name in names)
 
 
+def functions() -> tuple[str, ...]:
+    """The functions that every number shares. They hold no data: the last number replaces all of them."""
+    return _texts(*(f"0001_pre_{part}.sql" for part in ("turns", "transactions", "leases", "upkeep")))
+
+
 def migrations() -> tuple[Migration, ...]:
-    """All of them, in order; the first has number 1. Functions hold no data: the last number replaces all of them."""
-    functions = _texts(*(f"0001_pre_{part}.sql" for part in ("turns", "transactions", "leases", "upkeep")))
+    """All of them, in order; the first has number 1."""
     return (
         Migration(_texts("0001_pre_tables.sql")),
         Migration(_texts("0002_pre_tables.sql", "0002_pre_schedules.sql")),
@@ -53,7 +57,7 @@ def migrations() -> tuple[Migration, ...]:
             (
                 *_texts("0004_pre_limits.sql", "0004_pre_streams.sql", "0004_pre_tables.sql", "0004_pre_updates.sql"),
                 *_texts("0004_pre_gates.sql"),
-                *functions,
+                *functions(),
                 *_texts("0004_pre_queues.sql"),
             )
         ),

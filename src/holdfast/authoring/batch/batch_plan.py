@@ -14,8 +14,9 @@ import msgspec
 from holdfast.core.ids import child_id
 from holdfast.core.payload import Shape
 from holdfast.core.references import BlobRef
+from holdfast.core.rounds import BATCH
 
-NAME, VERSION = "holdfast.batch", "1"
+NAME, VERSION = BATCH, "1"
 """The workflow of every batch, and the version of how it is conducted."""
 
 CHUNK_ITEMS = 500

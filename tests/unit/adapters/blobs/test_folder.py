@@ -260,7 +260,7 @@ async def test_an_app_keeps_its_blobs_in_the_folder(tmp_path: Path) -> None:
         assert await run.result("30s") == 600_000
         space = await (await app.client()).store.space()
         assert [(part.name, part.rows) for part in space.blobs] == [("payload", 1)]
-        assert space.total < 250_000
+        assert space.total < 300_000  # less than the payload alone: the rest is the empty tables
     assert [x.stat().st_size for x in (tmp_path / "blobs").glob("*/*")] == [300_002]
 
 

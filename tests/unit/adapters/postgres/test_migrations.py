@@ -11,7 +11,7 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.postgres.address import parse_address
 from holdfast.adapters.postgres.connections import Dialler
-from holdfast.adapters.postgres.migrations import Migration, bring_up_to_date, migrations
+from holdfast.adapters.postgres.migrations import Migration, bring_up_to_date, functions, migrations
 from holdfast.adapters.postgres.store import schema_of
 from holdfast.core import events as e
 from holdfast.core.payload import hash_of
@@ -67,8 +67,7 @@ async def test_a_filled_store_of_the_first_number_is_brought_up_to_date() -> Non
 
 def _make_first(schema: str) -> None:
     """A store of the first number, without rows. Its functions are those of today: they are replaced in any case."""
-    known = migrations()
-    texts = ("SET LOCAL check_function_bodies = off", *known[0].pre, *known[-1].pre[1:])
+    texts = ("SET LOCAL check_function_bodies = off", *migrations()[0].pre, *functions())
     address = parse_address(server_url(schema))
     connection = Dialler(address).dial(patience=10)
     try:

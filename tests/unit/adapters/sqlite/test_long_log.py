@@ -63,6 +63,7 @@ async def test_a_page_of_runs_keeps_no_snapshot_open(tmp_path: Path) -> None:
     await store.read_tree("run-1", limit=1)
     await store.trees(limit=1)
     other = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    other.set_busy_timeout(5_000)  # the store's own checkpoint may be under way; a reader of ours would stay
     other.execute("select count(*) from runs").fetchall()  # pyright: ignore[reportUnknownMemberType] opens the log
     emptied = other.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # raises BusyError beside a reader
     other.close()

@@ -58,6 +58,13 @@ def _as_before(path: Path, run: int) -> None:
         ALTER TABLE exposed DROP COLUMN refers;
         DROP TABLE schedules;
         DROP TABLE uniques;
+        DROP TABLE limits; DROP TABLE rates; DROP TABLE places; DROP TABLE waiters;
+        DROP TABLE streams; DROP TABLE stream_spans; DROP TABLE answers;
+        DROP TRIGGER run_made_at_gate; DROP TRIGGER run_came_to_gate;
+        DROP TABLE queues; DROP TABLE shares;
+        DROP INDEX runs_at_gate; DROP INDEX runs_begun;
+        ALTER TABLE runs DROP COLUMN share;
+        ALTER TABLE runs DROP COLUMN gated;
         """
     )
     connection.execute("INSERT INTO run_blobs (run, blob) VALUES (?, ?)", (run, bytes.fromhex(hash_of(INNER))))  # pyright: ignore[reportUnknownMemberType]
