@@ -29,11 +29,12 @@ class Handle(Protocol):
 
 
 class Waiting:
-    """Wakes those who wait for news of a run. However many wait on an event loop, one look serves them all."""
+    """Wakes those who wait for news of a run, in the order in which they came. However many wait on an event loop, one
+    look serves them all."""
 
     def __init__(self, store: Store) -> None:
         self.store: Store = store
-        self._listening: dict[str, set[Listening]] = {}
+        self._listening: dict[str, dict[Listening, None]] = {}
         self._lookers: dict[asyncio.AbstractEventLoop, _Looker] = {}
         self._handles: WeakValueDictionary[str, Handle] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -101,7 +102,7 @@ class Waiting:
         """Begins to listen."""
         loop = listening.loop
         with self._lock:
-            self._listening.setdefault(listening.run, set()).add(listening)
+            self._listening.setdefault(listening.run, {})[listening] = None
             looker = self._lookers.get(loop)
             if looker is None:
                 looker = self._lookers[loop] = _Looker(loop, self)
@@ -113,7 +114,7 @@ class Waiting:
         with self._lock:
             others = self._listening.get(listening.run)
             if others is not None:
-                others.discard(listening)
+                others.pop(listening, None)
                 if not others:
                     del self._listening[listening.run]
             if self._lookers[loop].remove(listening):
@@ -140,7 +141,7 @@ class _Looker:
     def __init__(self, loop: asyncio.AbstractEventLoop, waiting: Waiting) -> None:
         self._loop = loop
         self._waiting = waiting
-        self._listening: set[Listening] = set()
+        self._listening: dict[Listening, None] = {}
         self._seen = waiting.store.changes()
         self._pause = FIRST_LOOK
         self._woken_at = loop.time()
@@ -150,11 +151,11 @@ class _Looker:
 
     def add(self, listening: Listening) -> None:
         """Adds a waiter."""
-        self._listening.add(listening)
+        self._listening[listening] = None
 
     def remove(self, listening: Listening) -> bool:
         """Removes a waiter; True if none is left."""
-        self._listening.discard(listening)
+        self._listening.pop(listening, None)
         if self._listening:
             return False
         self._handle.cancel()
