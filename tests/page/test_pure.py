@@ -126,6 +126,19 @@ def test_a_crash_is_drawn_as_it_happened() -> None:
     assert (silence["died"][0], silence["tookOver"][0]) == ("w1 died, email cut off", "w2 took over after 6.0 s")
 
 
+def test_a_wait_for_an_update_is_drawn_and_its_answer_marked() -> None:
+    """Contract: a run that waits to be asked has a bar for it, and the question and the answer are moments."""
+    told = [
+        {"number": number, "ordinal": number, "at": at(number), "kind": kind, "text": kind}
+        for number, kind in ((2, "asked"), (3, "answered"), (4, "streamed"))
+    ]
+    waits = entry(1, 0, None, "", "open", kind="update", name="reassign")
+    run = {"created_at": at(0), "ended_at": None}
+    (drawn,) = evaluate(["chart", {"run": run, "timeline": [waits, *told], "holders": [], "crashes": []}, MS + 9_000])
+    assert [(row["label"], [bar["look"] for bar in row["bars"]]) for row in drawn["rows"]] == [("reassign", ["wait"])]
+    assert [moment["kind"] for moment in drawn["moments"]] == ["asked", "answered", "streamed"]
+
+
 def test_the_axis_has_round_steps_and_no_more_than_fit(rng: random.Random) -> None:
     spans = [(rng.uniform(-5, 10 ** rng.randint(1, 9)), 10 ** rng.uniform(0.5, 10)) for _ in range(100)]
     answers = evaluate(*(["ticks", start, start + length, 9] for start, length in spans))

@@ -23,6 +23,7 @@ export function phrase(o: Occupation, now: number): string {
       return `sleeping until ${clockUtc(until, now)}${rest}`;
     case 'signal':
     case 'topic':
+    case 'update':
       return `waiting for ${o.kind} ${o.name}${rest}`;
     case 'child':
       return `waiting for child ${o.name} (${o.detail ?? ''})${rest}`;

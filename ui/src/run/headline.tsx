@@ -33,6 +33,9 @@ export function Headline({ story }: { story: Story }) {
   );
 }
 
+/** What comes from outside the run: there is no step to link to. */
+const AWAITED = new Set(['signal', 'topic', 'update']);
+
 /** The phrase with its name set as code and a link to the step. */
 function Phrase({ occupation }: { occupation: Occupation }) {
   const detail = ['retry', 'pass', 'paused'].includes(occupation.kind) ? (occupation.detail ?? '') : '';
@@ -41,7 +44,7 @@ function Phrase({ occupation }: { occupation: Occupation }) {
     const at = instant(occupation.until)!;
     text = text.replace(/until .*? UTC/, `until ${local(at, now.value)}`);
   }
-  const name = occupation.kind === 'step' || occupation.kind === 'retry' || occupation.kind === 'signal' || occupation.kind === 'topic' || occupation.kind === 'child' ? occupation.name : '';
+  const name = occupation.kind === 'step' || occupation.kind === 'retry' || AWAITED.has(occupation.kind) || occupation.kind === 'child' ? occupation.name : '';
   const place = name ? text.indexOf(name) : -1;
   const rest = place < 0 ? plain(text) : plain(text.slice(place + name.length));
   const inner = <span class="mono text">{plain(name)}</span>;
@@ -49,7 +52,7 @@ function Phrase({ occupation }: { occupation: Occupation }) {
   return (
     <span>
       {place > 0 && capital(text.slice(0, place))}
-      {place >= 0 && (occupation.kind === 'signal' || occupation.kind === 'topic' ? inner : <a href={target}>{inner}</a>)}
+      {place >= 0 && (AWAITED.has(occupation.kind) ? inner : <a href={target}>{inner}</a>)}
       <span class="left">{place < 0 ? capital(rest) : rest}</span>
       {detail && <em class="text">. {plain(detail)}</em>}
     </span>

@@ -56,9 +56,9 @@ export interface Chart {
   workers: string[];
 }
 
-const LASTING = new Set(['step', 'sleep', 'signal', 'topic', 'child', 'paused']);
+const LASTING = new Set(['step', 'sleep', 'signal', 'topic', 'update', 'child', 'paused']);
 /** Moments worth a mark; the rest is bookkeeping that the journal shows. */
-const TOLD = new Set(['received', 'cancel', 'deadline', 'resumed', 'retry', 'pass', 'continued', 'adopted', 'dropped', 'entered', 'patched', 'exposed', 'sent', 'settled', 'kept']);
+const TOLD = new Set(['received', 'cancel', 'deadline', 'resumed', 'retry', 'pass', 'continued', 'adopted', 'dropped', 'entered', 'patched', 'exposed', 'sent', 'settled', 'kept', 'asked', 'answered', 'streamed']);
 
 const HUES = 5;
 
@@ -146,6 +146,7 @@ function barsOf(entry: Entry, at: number, horizon: number, ends: ReadonlyMap<num
     case 'sleep':
     case 'signal':
     case 'topic':
+    case 'update':
       return [bar(at, to, entry.outcome === 'left' || entry.outcome === 'abandoned' ? 'left' : 'wait', entry.kind)];
   }
   const attempt = (entry.attempt ?? 1) > 1 ? `attempt ${entry.attempt}` : '';
