@@ -24,6 +24,7 @@ EXERCISED = {
     "version",  # a day in the life
     "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space", "messages",  # the rest
     "schedules",  # the rest
+    "queues", "limits", "read", "update",  # a desk
     "tokens", "dashboard",  # the rest, and test_http_server.py
     "demo", "dev",  # test_demo.py, test_cli_dev.py
 }  # fmt: skip
@@ -111,7 +112,7 @@ FLOW = {
 
 def test_the_rest_of_the_commands(project: Place) -> None:
     """Promise: batch, manifest, flow, export, import, compensate, gc, compact, space, messages and schedules work, each
-    as a process; with the day in the life, `demo` and `dev` (in tests of their own) that is every command there is."""
+    as a process; with the day in the life, the desk, `demo` and `dev` (in tests of their own) that is every command."""
     (project.folder / "quick.py").write_text(QUICK)
     (project.folder / "in.jsonl").write_text('{"number": 4}\n')
     project.run("batch", "quick:app", "double", "--inputs", "in.jsonl", "--out", "out.jsonl").check_returncode()
@@ -143,6 +144,53 @@ def test_the_rest_of_the_commands(project: Place) -> None:
     assert "ops" in project.ok("tokens", "list")
     project.ok("tokens", "revoke", "ops")
     assert set(COMMANDS) == EXERCISED
+
+
+DESK = """
+from holdfast import App, Limit, Queue, Stream, Update, step, workflow
+
+api = Limit("api", rate="50/s")
+lines = Stream[str]("lines")
+reassign = Update[str, str]("reassign")
+
+@step(limits=[api])
+async def look_up(owner: str) -> str:
+    lines.send(f"found {owner}")
+    return owner
+
+@workflow(accepts=(reassign,))
+async def desk(owner: str) -> str:
+    await look_up(owner)
+    async with reassign.take() as ask:
+        ask.answer(f"{ask.value} instead of {owner}")
+    return ask.value
+
+app = App(workflows=[desk], queues=[Queue("desks", at_once=5)])
+"""
+
+
+def test_a_desk_with_a_queue_a_limit_a_stream_and_an_update(project: Place) -> None:
+    """Promise: queues, limits, read and update work, each as a process, beside a worker that serves them."""
+    (project.folder / "desk.py").write_text(DESK)
+    config = project.folder / "holdfast.toml"
+    config.write_text(config.read_text().replace("app:app", "desk:app"))
+    with project.process("worker", "--ttl", "10m", "--poll", "100ms") as worker:
+        worker.line("serving desk")
+        assert "paused" in project.ok("queues", "pause", "desks", "--reason", "lunch")
+        project.ok("start", "desk", "owner=ann", "--id", "a", "--queue", "desks")
+        queues = [json.loads(line) for line in project.ok("queues", "list", "--json").splitlines()]
+        [queue] = [queue for queue in queues if queue["name"] == "desks"]
+        assert (queue["waiting"], queue["begun"], queue["at_once"]) == (1, 0, 5)
+        assert "paused" not in project.ok("queues", "resume", "desks")
+        until(project, "a", "waiting for update reassign")
+        assert project.ok("read", "a", "lines", "--text") == "found ann"
+        assert shown(project, "read", "a", "lines")["value"] == "found ann"
+        assert "rate 10/s" in project.ok("limits", "set", "api", "--rate", "10/s")
+        assert shown(project, "limits", "list")["rate"] == "10/s"
+        assert "rate 50/s" in project.ok("limits", "reset", "api")
+        assert json.loads(project.ok("update", "a", "reassign", '"bob"', "--id", "q")) == "bob instead of ann"
+        until(project, "a", "a\tcompleted")
+        assert shown(project, "update", "a", "reassign", '"bob"', "--id", "q")["answer"] == "bob instead of ann"
 
 
 def test_a_worker_finds_what_it_serves(project: Place) -> None:

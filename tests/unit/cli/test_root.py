@@ -17,6 +17,8 @@ def test_every_command_has_json_debug_config_and_a_summary(cli: Cli, name: str) 
         "tokens": ["add", "list", "revoke"],
         "messages": ["list", "drop", "replace"],
         "schedules": ["list", "pause", "resume", "trigger", "backfill", "remove"],
+        "queues": ["list", "pause", "resume", "set", "reset"],
+        "limits": ["list", "show", "set", "reset", "pause", "resume"],
     }
     ways = [(name, part) for part in parts[name]] if name in parts else [(name,)]
     for words in ways:
