@@ -30,11 +30,11 @@ class Watch:
         self._name = name
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.readers = 0
-        self.number = 0
+        self.readers: int = 0
+        self.number: int = 0
         """Rises with each change."""
         self.shown: Shown | None = None
-        self.is_over = False
+        self.is_over: bool = False
         self.error: BaseException | None = None
 
     def join(self) -> None:

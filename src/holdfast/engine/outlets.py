@@ -42,14 +42,14 @@ class Outlet:
     __slots__ = ("_waiting", "attempt", "epoch", "is_over", "key", "no", "run", "spans", "unsent")
 
     def __init__(self, no: int, run: str, epoch: int, key: str, attempt: int) -> None:
-        self.no = no
-        self.run = run
-        self.epoch = epoch
-        self.key = key
-        self.attempt = attempt
+        self.no: int = no
+        self.run: str = run
+        self.epoch: int = epoch
+        self.key: str = key
+        self.attempt: int = attempt
         self.spans: dict[str, tuple[int, int]] = {}
-        self.unsent = 0
-        self.is_over = False  # the attempt has ended, or its run is lost
+        self.unsent: int = 0
+        self.is_over: bool = False  # the attempt has ended, or its run is lost
         self._waiting: list[Callable[[], None]] = []
 
     @property

@@ -157,7 +157,8 @@ class ScriptProgram(Exchange):
     def receipts(self) -> Receipts:
         """Of the signals that it sent."""
         if self._receipts is None:
-            self._receipts, self.is_plain = Receipts(self), False
+            self._receipts = Receipts(self)
+            self.is_plain: bool = False
         return self._receipts
 
     @property
