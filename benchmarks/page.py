@@ -19,7 +19,7 @@ _OPENING = """\
 # How fast it is
 
 This page is made by `python3 dev.py bench` from `benchmarks/results.json`; `python3 dev.py bench --render` makes it
-anew. Figures of one machine say little about another. What carries over are the ratios: Holdfast and {peer} {version}
+again. Figures of one machine say little about another. What carries over are the ratios: Holdfast and {peer} {version}
 were measured in one run, in turns, each with the durability it has by default, and a ratio is always of two figures
 of the same round.
 """
