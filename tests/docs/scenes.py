@@ -148,6 +148,13 @@ async def nothing(app: App) -> None:
     """An empty store."""
 
 
+async def document_waits(app: App) -> None:
+    """Document 7 waits for a question, as the Python block before it starts it."""
+    approvals: Any = sys.modules["approvals"]
+    await app.start(approvals.approve("ann"), id="doc-7")
+    await _until(app, "doc-7", "waiting")
+
+
 async def once_is_scheduled(app: App) -> None:
     """As the Python block before it does."""
     from datetime import UTC, datetime, timedelta
@@ -195,6 +202,11 @@ FILES = {
     "skus.jsonl": '{"sku": "sku-1"}\n',
 }
 
+OFFICE = {
+    "office.py": "from approvals import approve\nfrom holdfast import App\n\napp = App(workflows=[approve])\n",
+    "holdfast.toml": 'app = "office:app"\n',
+}
+
 ACTS: Mapping[str, Prepare] = {
     "": orders_wait,
     "start": orders_are_approved,
@@ -213,6 +225,8 @@ SCENES: Mapping[str, Scene] = {
     "docs/guides/batches.md": Scene("prices:app", {"skus.jsonl": '{"sku": "sku-1"}\n'}),
     "docs/guides/lint.md": Scene(files=FILES),
     "docs/guides/limits.md": Scene("pricing:app", {"holdfast.toml": 'app = "pricing:app"\n'}, is_told=True),
+    "docs/guides/queues.md": Scene("post:app", {"holdfast.toml": 'app = "post:app"\n'}, is_told=True),
+    "docs/guides/updates.md": Scene("office:app", OFFICE, {"update": document_waits}),
     "docs/guides/http.md": Scene(files=FILES, is_told=True),
     "docs/guides/schedules.md": Scene(prepare={"schedules list": once_is_scheduled}, is_told=True),
     "docs/guides/signals.md": Scene(files=FILES, prepare={"": message_is_wrong, "resume": order_is_paused}),
