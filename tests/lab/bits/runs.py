@@ -1,4 +1,5 @@
-"""The runs of a store in which every table has rows: ended, waiting, asleep, with children, blobs and compacted rows.
+"""The runs of a store in which every table of a run has rows, but for streams: ended, waiting, asleep, with children,
+blobs and compacted rows.
 
 `fill` leaves them where they stand, messages unread. `readings` is what users read of them then, `outcomes` what comes
 of them when a worker goes on.
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from holdfast import App, JournalEvent, Run, RunVar, Signal, Status, Topic, sleep, start, step, workflow
+from holdfast import App, JournalEvent, Run, RunVar, Signal, Status, Topic, Update, sleep, start, step, workflow
 from holdfast.errors import HoldfastError
 from holdfast.ports.runs import RunRow
 from holdfast.upkeep.compaction import compact
@@ -27,6 +28,7 @@ Readings: TypeAlias = dict[str, Any]
 Outcomes: TypeAlias = dict[str, tuple[str, Any]]
 
 go = Signal[int]("go")
+ask = Update[int, int]("ask")
 news = Topic[str]("news")
 stage = RunVar[str]("stage")
 whole = RunVar[str]("whole")
@@ -57,6 +59,16 @@ async def told(number: int) -> int:
 async def waits(number: int) -> int:
     first = await go.wait()
     return first * 1000 + await go.wait() + await double(number)
+
+
+async def answers(number: int) -> int:
+    return number + 1
+
+
+@workflow
+async def asked(number: int) -> int:
+    ask.serve(answers)
+    return await double(number) + await go.wait()
 
 
 @workflow
@@ -105,8 +117,21 @@ doubled = flow(
     brings=(double,),
 )
 
-WORKFLOWS: list[Any] = [told, waits, listens, naps, child, family, aunt, lengthy, doubled]
-RUNS = ("told", "waits", "listens", "naps", "child", "family", "aunt", "compacted", "lengthy", "doubled", "later")
+WORKFLOWS: list[Any] = [told, waits, asked, listens, naps, child, family, aunt, lengthy, doubled]
+RUNS = (
+    "told",
+    "waits",
+    "asked",
+    "listens",
+    "naps",
+    "child",
+    "family",
+    "aunt",
+    "compacted",
+    "lengthy",
+    "doubled",
+    "later",
+)
 
 
 async def fill(url: str) -> None:
@@ -118,6 +143,8 @@ async def fill(url: str) -> None:
         waiting: list[Run[Any]] = [await app.start(waits(4), id="waits", deadline="20h")]
         await _stands(waiting[0], "signal")
         await waiting[0].signal(go, 5, id="m5")
+        waiting.append(await app.start(asked(6), id="asked"))
+        assert await waiting[1].update(ask, 1, id="q1", timeout="20s") == 2
         waiting += [
             await app.start(listens(), id="listens"),
             await app.start(doubled({}), id="doubled"),
@@ -142,7 +169,14 @@ async def fill(url: str) -> None:
     async with app, app.worker(id="bits"):
         await _stands(await app.get("naps"), "sleeping")
     async with app:
-        for name, number in (("waits", 7), ("child", 40), ("compacted", 1), ("lengthy", 2), ("doubled", 21)):
+        for name, number in (
+            ("waits", 7),
+            ("asked", 9),
+            ("child", 40),
+            ("compacted", 1),
+            ("lengthy", 2),
+            ("doubled", 21),
+        ):
             await (await app.get(name)).signal(go, number, id=f"m{number}")
         await app.start(told(8), id="later", delay="500ms")
 
@@ -175,6 +209,7 @@ async def readings(url: str) -> Readings:
             shown = (await run.get(stage), await run.get(whole))
             history = [(event.ordinal, event.type, event.data) async for event in _so_far(run, row.next_ordinal - 1)]
             found[name] = (row.status, columns, times, row.attributes, row.doing, shown, history)
+        found["asked"] += (await (await app.get("asked")).update(ask, 1, id="q1", timeout="1s"),)
     return found
 
 

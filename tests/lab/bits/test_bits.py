@@ -10,13 +10,22 @@ import pytest
 from tests.lab.bits.campaign import Flip, flipped, table, tried
 from tests.lab.bits.stores import Kind
 
-BESIDE = ("inbox", "exposed", "attributes", "watchers", "adoptions")
+BESIDE = ("inbox", "exposed", "attributes", "watchers", "adoptions", "answers")
 """What is kept of a run beside its row and its journal."""
+
+EMPTY = {
+    *("meta", "schedules", "uniques"),  # belong to no run
+    "blob_blobs",  # NOT TRIED: no blob of these runs refers to another with a `BlobRef`
+    *("limits", "rates", "places", "waiters", "queues", "shares"),  # rules, and who may begin when
+    *("streams", "stream_spans"),  # NOT VERIFIED: readers check a part's checksum, and a part or span may go unmissed
+}
+"""Tables without a row here, each for its reason: of them no promise is kept by these tests."""
 
 
 def checked(flips: list[Flip], record_property: Any) -> None:
     """Nothing may come of them that nobody finds."""
     problems = [str(flip) for flip in flips if flip.verdict == "PROBLEM"]
+    flips = [flip for flip in flips if flip.verdict != "no value"]  # of an empty table nothing was changed
     found = sum(flip.verdict == "verify" for flip in flips)
     record_property("figure", f"bits: {len(flips)} values changed, {found} found by verify, {len(problems)} problems")
     assert not problems
@@ -28,7 +37,7 @@ def test_what_is_kept_beside_a_journal_is_verified(rng: Random, record_property:
     flips = tried("sqlite", rng, 1, BESIDE)
     checked(flips, record_property)
     told = {row["column"]: row["found or harmless"] for row in table(flips)}
-    for column in ("inbox.body", "inbox.id", "exposed.value", "attributes.value", "watchers.topic"):
+    for column in ("inbox.body", "inbox.id", "exposed.value", "attributes.value", "watchers.topic", "answers.value"):
         assert "verify" in told[column], column
 
 
@@ -38,7 +47,9 @@ def test_every_column_is_verified_or_harmless(
     kind: Kind, tables: tuple[str, ...], rng: Random, record_property: Any
 ) -> None:
     """Promise (S19): the same of every column; the lab tries all of them on PostgreSQL too."""
-    checked(tried(kind, rng, 1, tables), record_property)
+    flips = tried(kind, rng, 1, tables)
+    checked(flips, record_property)
+    assert {flip.column[0] for flip in flips if flip.verdict == "no value"} == (set() if tables else EMPTY)
 
 
 def test_a_flip_is_another_value() -> None:
