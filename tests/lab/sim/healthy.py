@@ -92,7 +92,11 @@ def drawn(seed: int) -> HealthyWorld:
     scenario.workers = rng.choice((2, 2, 3, 5))
     scenario.slots, scenario.hints, scenario.keep = 100, "all", None
     scenario.has_grants, scenario.distance, scenario.losses = True, rng.choice(DISTANCES), rng.choice(LOSSES)
-    return HealthyWorld(seed, scenario, forgets=not scenario.losses and rng.random() < 0.4)
+    forgets = not scenario.losses and rng.random() < 0.4
+    if forgets:  # an operator may rightly take a run from a holder that the store takes for dead, and cut its body off
+        for run in scenario.runs:
+            run.pauses_at = run.kills_at = -1.0
+    return HealthyWorld(seed, scenario, forgets=forgets)
 
 
 def fleet(count: int, distance: float | None, *, workers: int = 2, gap: float = 0.05) -> Scenario:
