@@ -90,7 +90,7 @@ async def test_a_step_is_the_item_of_a_batch(world: World) -> None:
     """Promise: a batch takes a step as it takes a workflow."""
     app = world.app(shout)
     async with world.worker(app):
-        batch = await app.start_batch(shout, ["a", "b", shout.call("c")])
+        batch = await app.start_batch(shout, ["a", "b", "c"])
         assert [item.result async for item in batch.items()] == ["A", "B", "C"]
 
 
@@ -117,7 +117,7 @@ async def test_a_step_that_is_not_served_is_named() -> None:
     with pytest.raises(UnknownWorkflow, match=r"App\(workflows=\[shout\]\)"):
         await app.run_here(shout.call("x"))
     with pytest.raises(InvalidInput, match="copies"):
-        email.call("x", copies="many")  # type: ignore[arg-type]
+        await app.start(email.call("x", copies="many"))  # type: ignore[arg-type]
 
 
 def test_a_step_is_started_from_blocking_code() -> None:
