@@ -209,7 +209,7 @@ async def test_tls_has_to_fit(tmp_path: Path) -> None:
         assert grants is not None
         assert isinstance(await grants.acquire("r", "w1", TTL), Grant)
         await grants.close()
-        assert "TLS does not fit" in await refused(settings(secure))
+        assert "TLS failed" in await refused(settings(secure))
         assert "cannot be read" in await refused(settings(secure, ca=str(tmp_path / "absent.pem")))
         assert "is not in PEM format" in await refused(settings(secure, ca=str(tmp_path / "one.conf")))
     heard = bytearray()

@@ -60,7 +60,7 @@ class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SqlDesk(Desk):
-    """See the module. `hints` are the runs of which listeners are to hear."""
+    """See the module. `hints` collects the runs whose listeners are told afterwards."""
 
     def __init__(self, ask: Ask, statements: LimitStatements, now: int) -> None:
         self.now: int = now
@@ -107,7 +107,7 @@ class SqlDesk(Desk):
         self._ask(self._sql.put_line, (tat, quiet_until, name, key))
 
     def slots(self, name: str, key: str) -> set[int]:
-        """See `Desk`. Read once: no other transaction changes them meanwhile."""
+        """See `Desk`. Reads the slots once: no other transaction changes them meanwhile."""
         line = (name, key)
         if line not in self._slots:
             self._ask(self._sql.free_slots, line)
@@ -191,7 +191,7 @@ class SqlDesk(Desk):
     # -- limits as they are stored and shown ---------------------------------------------------------------------------
 
     def put_limit(self, limit: StoredLimit) -> bool:
-        """The row, if it has the revision; whether it had."""
+        """Writes the row if it has that revision; returns whether it did."""
         rule = limit.rule
         values = (rule.interval, rule.burst, rule.at_once, limit.is_paused, limit.body, limit.name)
         if limit.revision:
@@ -208,7 +208,7 @@ class SqlDesk(Desk):
         return stored_limit(rows[0]) if rows else None
 
     def limits(self, after: str, most: int) -> list[StoredLimit]:
-        """By name, those after that one."""
+        """The limits after that name, by name."""
         return [stored_limit(row) for row in self._ask(self._sql.limits, (after, most))]
 
     def listed_lines(self, name: str, after: str | None, most: int) -> list[Line]:
@@ -230,7 +230,7 @@ class SqlDesk(Desk):
 
 
 def stored_limit(row: Any) -> StoredLimit:
-    """A row of the table of limits."""
+    """The limit in a row of the table."""
     name, revision, interval, burst, at_once, is_paused, body = row
     rule = Rule(interval, burst, at_once)
     return StoredLimit(name=name, revision=revision, rule=rule, is_paused=bool(is_paused), body=bytes(body))

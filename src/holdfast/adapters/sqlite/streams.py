@@ -152,7 +152,7 @@ def _append(transaction: Transaction, flush: Flush, refused: set[tuple[int, str]
 
 
 def stream(transaction: Transaction, commit: Commit) -> None:
-    """What a turn brings to streams."""
+    """Writes what a turn brings to streams."""
     for sent in commit.parts:
         end = _end(transaction, commit.no, sent.name)
         packed = sent.packed

@@ -71,7 +71,7 @@ FILTERS: dict[str, tuple[Filter, set[str]]] = {
 
 
 def first_turn(world: World, new: NewRun, *events: e.AnyEvent, **rest: Any) -> Commit:
-    """The turn of a holder that has the run before it is made: its number is not known yet."""
+    """The first turn of a run that is created with it: its number is not known yet."""
     turns = decode_rows([new.row])
     row = chained(new.row.checksum, new.row.run, 2, 1, world.clock.now(), (e.Claimed(worker="w1"), *events))
     is_terminal = any(isinstance(event, e.TERMINAL) for event in events)
@@ -161,7 +161,7 @@ class RunsSuite(Suite):
         assert await world.store.get("r2") is None
 
     async def test_an_ended_run_keeps_its_key(self, world: World) -> None:
-        """Contract: a key stands for its run within the window, ended or not."""
+        """Contract: a key names its run within the window, ended or not."""
         await world.ended_run("r1", key="k")
         assert await world.create(world.new("r2", key="k")) == Existing(await world.get("r1"), by="key")
 
@@ -171,7 +171,7 @@ class RunsSuite(Suite):
         assert isinstance(await world.create(world.new("r2", "parcel", key="k")), Made)
 
     async def test_an_empty_key_is_no_key(self, world: World) -> None:
-        """Contract: runs without a key never stand for each other."""
+        """Contract: runs without a key never match each other."""
         await world.make("r1", key="")
         assert isinstance(await world.create(world.new("r2", key="")), Made)
 
