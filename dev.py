@@ -180,7 +180,7 @@ def lint(arguments: list[str]) -> int:
 
 @command("cover")
 def cover(arguments: list[str]) -> int:
-    """Run the suite under coverage, processes included, and show the lines nobody reached."""
+    """Run the suite under coverage, processes included, and show the lines that no test reached."""
     return checked("cover", arguments)
 
 
@@ -192,7 +192,7 @@ def checked(name: str, arguments: Sequence[str]) -> int:
 
 @command("docs")
 def docs(arguments: list[str]) -> int:
-    """Make the pages anew that are made from code: the reference, the statuses, the table of promises."""
+    """Generate the pages that are made from code: the reference, the statuses, the table of promises."""
     if arguments:
         return usage(f"docs takes no arguments, got {' '.join(arguments)}")
     install("test", "lint")

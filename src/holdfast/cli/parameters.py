@@ -1,5 +1,7 @@
-"""The types of option values. A wrong value is wrong usage, reported before anything is done. Each type is a function
-that parses the text, and `--help` shows its name.
+"""The types of option values.
+
+A wrong value is wrong usage, reported before anything is done. Each type is a function that parses the text, and
+`--help` shows its name.
 """
 
 from __future__ import annotations

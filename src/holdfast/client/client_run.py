@@ -306,8 +306,7 @@ class ClientRun(Run[R]):
 
 
 async def read_errors(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
-    """The first line of the reason for runs that did not complete, by the number of the run. Unreadable ones are left
-    out."""
+    """The first line of why each of these runs did not complete, by number. Unreadable ones are left out."""
     wanted = {row.no: row.next_ordinal - 1 for row in rows if row.status in (Status.FAILED, Status.CANCELLED)}
     found: dict[int, str] = {}
     lasts: Mapping[int, Sequence[Row]] = await store.read(wanted) if wanted else {}

@@ -1,6 +1,7 @@
-"""News of a store for all followers of runs in this process: one look serves them all, however many there are. A look
-is one query: which runs have journal rows that no reader here has seen. It is asked after a write, and once a second in
-any case; no reader is woken, and nothing else is asked, unless its run has changed.
+"""News of a store for all followers of runs in this process: one look serves them all, however many there are.
+
+A look is one query: which runs have journal rows that no reader here has seen. It is asked after a write, and once a
+second in any case; no reader is woken, and nothing else is asked, unless its run has changed.
 """
 
 from __future__ import annotations

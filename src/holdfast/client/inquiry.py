@@ -1,6 +1,7 @@
-"""Asks a run: the question goes into its inbox, and the outcome is read from the store. The id identifies the question:
-asking again with it, from any process and at any later time, returns the same answer. Hints wake a waiting caller
-early; polling finds every answer.
+"""Asks a run: the question goes into its inbox, and the outcome is read from the store.
+
+The id identifies the question: asking again with it, from any process and at any later time, returns the same answer.
+Hints wake a waiting caller early; polling finds every answer.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Filters of runs, checked before a store sees them. Values that only some stores would refuse (half a surrogate pair,
-a NUL), and values that are not texts, are refused here, for all stores alike.
+"""Filters of runs, checked before a store sees them.
+
+Values that only some stores would refuse (half a surrogate pair, a NUL), and values that are not texts, are refused
+here, for all stores alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Checksums of what a store keeps besides journals: unread messages, answers, exposed values, parts of streams. The
-parts are hashed with their lengths, so that different lists of parts never give the same input. The last part is for
-explicit references to blobs, which nothing has today. SHA-256, because the PostgreSQL server must compute it too when
-it fills keys into messages (`_checksum` in the schema). 16 bytes of it are kept. Empty: written before there were
+"""Checksums of what a store keeps besides journals: unread messages, answers, exposed values, parts of streams.
+
+The parts are hashed with their lengths, so that different lists of parts never give the same input. The last part is
+for explicit references to blobs, which nothing has today. SHA-256, because the PostgreSQL server must compute it too
+when it fills keys into messages (`_checksum` in the schema). 16 bytes of it are kept. Empty: written before there were
 checksums.
 """
 

@@ -1,5 +1,6 @@
-"""Errors as data: what is journaled when a step or a run fails, and how a declared exception is rebuilt. Making a
-`Failure` never fails, even if the exception misbehaves (`__str__` that raises, causes in a circle, a million
+"""Errors as data: what is journaled when a step or a run fails, and how a declared exception is rebuilt.
+
+Making a `Failure` never fails, even if the exception misbehaves (`__str__` that raises, causes in a circle, a million
 sub-exceptions), and its size is bounded. Nothing is imported, or looked up, by a name found in data: an exception is
 rebuilt only as one of the classes the caller declared, without running its `__init__`.
 """

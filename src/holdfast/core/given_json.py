@@ -1,5 +1,6 @@
-"""JSON from people and other programs, read strictly, so that nothing is silently lost or changed. A duplicate key in
-an object is refused (the first value would be lost), and so is nesting deeper than payloads allow.
+"""JSON from people and other programs, read strictly, so that nothing is silently lost or changed.
+
+A duplicate key in an object is refused (the first value would be lost), and so is nesting deeper than payloads allow.
 """
 
 from __future__ import annotations

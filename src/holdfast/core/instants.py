@@ -1,8 +1,9 @@
-"""Instants that are stored: one rule for all that a store, a journal or a clock is given. What is written must be
-readable again. So an instant is aware and lies in the years 1 to 9999 of UTC, for which Python has a `datetime`. One
-with an offset may lie outside: 9999-12-31T23:59:59-12:00 is in the year 10000 of UTC. What a user gives is checked on
-entry (`kept_instant`, `instant_after`); what the engine computes stops at the end of the calendar (`later`, `earlier`),
-which means never.
+"""Instants that are stored: one rule for all that a store, a journal or a clock is given.
+
+What is written must be readable again. So an instant is aware and lies in the years 1 to 9999 of UTC, for which Python
+has a `datetime`. One with an offset may lie outside: 9999-12-31T23:59:59-12:00 is in the year 10000 of UTC. What a user
+gives is checked on entry (`kept_instant`, `instant_after`); what the engine computes stops at the end of the calendar
+(`later`, `earlier`), which means never.
 """
 
 from __future__ import annotations

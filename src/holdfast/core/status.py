@@ -1,5 +1,6 @@
-"""The transitions of a run and of an attempt, as tables; the diagrams in the docs are generated from them. Waiting is
-not a status: the run is `running`, and what it waits for is derived (`core.doing`).
+"""The transitions of a run and of an attempt, as tables; the diagrams in the docs are generated from them.
+
+Waiting is not a status: the run is `running`, and what it waits for is derived (`core.doing`).
 """
 
 from __future__ import annotations

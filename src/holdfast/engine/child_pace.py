@@ -1,6 +1,7 @@
-"""The pace at which a parent of many children reads their ends. Each look at the inbox may cause a turn, and a parent's
-turn costs O(children). One look for all that ended in the last moment keeps the work of a parent of ten thousand
-proportional to their number.
+"""The pace at which a parent of many children reads their ends.
+
+Each look at the inbox may cause a turn, and a parent's turn costs O(children). One look for all that ended in the last
+moment keeps the work of a parent of ten thousand proportional to their number.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Hooks around the body of a step: entered in order, left in reverse. A hook's errors are reported once and otherwise
-ignored: the outcome of the body counts, whatever hooks do.
+"""Hooks around the body of a step: entered in order, left in reverse.
+
+A hook's errors are reported once and otherwise ignored: the outcome of the body counts, whatever hooks do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Reads inboxes: every message is checked before it becomes an event. Numbers of messages have no gaps, and each has a
-checksum. A message that is missing, wrongly counted as read, or changed is not skipped, and nothing after it is read:
-its run is paused until an operator restores the store or drops the message (`client.messages`).
+"""Reads inboxes: every message is checked before it becomes an event.
+
+Numbers of messages have no gaps, and each has a checksum. A message that is missing, wrongly counted as read, or
+changed is not skipped, and nothing after it is read: its run is paused until an operator restores the store or drops
+the message (`client.messages`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`executor="process"`: a sync body in a separate process, which can really be ended. The child finds the function by
-the module and name it has here, never by a name from data; arguments and result are passed as the JSON that is
-journaled. `main` is the child's side.
+"""`executor="process"`: a sync body in a separate process, which can really be ended.
+
+The child finds the function by the module and name it has here, never by a name from data; arguments and result are
+passed as the JSON that is journaled. `main` is the child's side.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Turns effects of machines into facts about the runs that the engine holds. All facts about runs come from here. A
-fact is built only if a listener wants its kind.
+"""Turns effects of machines into facts about the runs that the engine holds.
+
+All facts about runs come from here. A fact is built only if a listener wants its kind.
 """
 
 from __future__ import annotations

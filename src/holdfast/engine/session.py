@@ -1,6 +1,7 @@
-"""One run, held by this worker: performs what its machine asks for, and tells it what happens. The machine
-(`turn.machine`) decides; the session has the bodies, the open transactions, the alarm and the reads of the inbox. A
-session has no task: outcomes, messages, timers and verdicts call it, each on the worker's event loop.
+"""One run, held by this worker: performs what its machine asks for, and tells it what happens.
+
+The machine (`turn.machine`) decides; the session has the bodies, the open transactions, the alarm and the reads of the
+inbox. A session has no task: outcomes, messages, timers and verdicts call it, each on the worker's event loop.
 
 It is a loop, not a chain of calls. A lone turn may be answered while it is submitted, and a body may end while it
 starts: such inputs wait in a queue until the earlier effects have been performed.

@@ -1,7 +1,8 @@
-"""One wheel of deadlines per worker: many wake-up times, one timer of the event loop. A timer object for every body
-would halve the throughput; a heap entry costs almost nothing. A cancelled entry releases its callback at once, and its
-place once most of the heap is cancelled: a step with a timeout of an hour may end in a millisecond, and nothing of it
-stays for that hour.
+"""One wheel of deadlines per worker: many wake-up times, one timer of the event loop.
+
+A timer object for every body would halve the throughput; a heap entry costs almost nothing. A cancelled entry releases
+its callback at once, and its place once most of the heap is cancelled: a step with a timeout of an hour may end in a
+millisecond, and nothing of it stays for that hour.
 """
 
 from __future__ import annotations

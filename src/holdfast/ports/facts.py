@@ -1,6 +1,7 @@
-"""What may happen, as frozen values: the closed union of `ports.telemetry`. Facts describe what has already happened:
-nothing may depend on a listener receiving one, and none is repeated after a crash. Errors are carried as they are; a
-run's secrets are not in them.
+"""What may happen, as frozen values: the closed union of `ports.telemetry`.
+
+Facts describe what has already happened: nothing may depend on a listener receiving one, and none is repeated after a
+crash. Errors are carried as they are; a run's secrets are not in them.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ class _RunFact(_Fact, frozen=True):
 
 
 class RunStarted(_Fact, frozen=True):
-    """A client of this process started a run, or a worker of this process started the run of a slot of `schedule`; it
-    is durable."""
+    """A client of this process started a run, or a worker of it a slot of `schedule`; the run is durable."""
 
     run: str
     workflow: str
@@ -370,8 +370,7 @@ class GrantsBack(_Fact, frozen=True):
 
 
 class Trouble(_Fact, frozen=True):
-    """Something went wrong, with the reaction to it. `is_known`: no traceback is needed. `is_bug`: a bug in
-    Holdfast."""
+    """Something went wrong, and the reaction to it. `is_known`: no traceback is needed. `is_bug`: our bug."""
 
     what: str
     error: Exception

@@ -216,7 +216,7 @@ class Journal(Protocol):
         late retry of a sender is still recognised, and lose their bodies.
 
         What the rows that went and the emptied messages referred to begins its grace (see `Upkeep.collect`), unless
-        something else of the run refers to it, whoever writes to it meanwhile.
+        something else of the run refers to it, even under concurrent writes.
         """
         ...
 

@@ -184,7 +184,7 @@ class Leases(Protocol):
 
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """The instance holds a run again that was freed because its lease had run out: it has not noticed, still
-        advances the run, and whoever grants leases (`ports.grants`) says that it may. Epoch as it was: it continues
+        advances the run, and the lease manager (`ports.grants`) says that it may. Epoch as it was: it continues
         unfenced. True too if it holds the run. False, and no trace, if the run was claimed since (its epoch is
         another), is held by another instance, has ended, is paused or is not there, or if the instance is not known or
         has ended. What

@@ -1,5 +1,6 @@
-"""The overview of a store: the number of runs, their distribution over time, and what is new. Only reads. Callers give
-a limit for every answer, however many runs there are.
+"""The overview of a store: the number of runs, their distribution over time, and what is new. Only reads.
+
+Callers give a limit for every answer, however many runs there are.
 """
 
 from __future__ import annotations

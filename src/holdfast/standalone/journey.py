@@ -1,5 +1,7 @@
-"""One run of a machine in this process: its state, what it has done, and its log. The modules that drive it (`alone`),
-perform its states, undo them and end it build on this one, which knows none of them.
+"""One run of a machine in this process: its state, what it has done, and its log.
+
+The modules that drive it (`alone`), perform its states, undo them and end it build on this one, which knows none of
+them.
 """
 
 from __future__ import annotations

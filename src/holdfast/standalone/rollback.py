@@ -1,6 +1,7 @@
-"""The rollback of a standalone run: undoes completed states in reverse, without stopping early. The beginning of a
-rollback and each finished undo are separate rows, so after a crash undoing continues and repeats nothing that is
-recorded. What fails, hangs or has no undo is collected with its output.
+"""The rollback of a standalone run: undoes completed states in reverse, without stopping early.
+
+The beginning of a rollback and each finished undo are separate rows, so after a crash undoing continues and repeats
+nothing that is recorded. What fails, hangs or has no undo is collected with its output.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
     ready callbacks ──▶ run them                              (as asyncio does)
     nothing ready   ──▶ threads, processes, I/O under way?    wait for those, really
-                   └──▶ a timer within the horizon?           move the clock there, go on
+                   └──▶ a timer within the horizon?           move the clock there, continue
                    └──▶ else                                  stop: the world is settled
 
 Only the selector and the clock are ours; tasks, futures and timers are asyncio's. Work in threads is taken in turns

@@ -1,6 +1,7 @@
-"""The steps of one run that are in flight, by key. A running body has been started and has not landed. A body whose
-writes wait in an open transaction is held until a turn takes its value, one at a time; that turn is committed in the
-transaction.
+"""The steps of one run that are in flight, by key.
+
+A running body has been started and has not landed. A body whose writes wait in an open transaction is held until a turn
+takes its value, one at a time; that turn is committed in the transaction.
 """
 
 from __future__ import annotations

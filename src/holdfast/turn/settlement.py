@@ -1,5 +1,7 @@
-"""The updates that a turn settles. Pure. The program answers, refuses or leaves one; an operator drops one; and an end,
-or a `continue_as` after a question was taken, refuses all open ones. So no question outlives its run.
+"""The updates that a turn settles. Pure.
+
+The program answers, refuses or leaves one; an operator drops one; and an end, or a `continue_as` after a question was
+taken, refuses all open ones. So no question outlives its run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The states of a held run and their transitions: a table that the tests prove and the docs draw. `ALLOWED` is not
-interpreted at run time. tests/unit/turn proves that the machine follows it for every state and every input; an
-impossible input is refused.
+"""The states of a held run and their transitions: a table that the tests prove and the docs draw.
+
+`ALLOWED` is not interpreted at run time. tests/unit/turn proves that the machine follows it for every state and every
+input; an impossible input is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Step gates decide whether the steps that a run asks for may begin now. If not, the run is released, and they wait. A
-gate sees the run and its inputs. A run whose steps are held is parked, until a message or a time wakes it. Rounds, the
-breadth-first order of a batch, are one gate.
+"""Step gates decide whether the steps that a run asks for may begin now. If not, the run is released, and they wait.
+
+A gate sees the run and its inputs. A run whose steps are held is parked, until a message or a time wakes it. Rounds,
+the breadth-first order of a batch, are one gate.
 """
 
 from __future__ import annotations

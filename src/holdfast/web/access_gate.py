@@ -1,6 +1,7 @@
-"""The gate decides who may do what, before anything is routed. Everything is denied unless allowed here. It checks, in
-this order: the requested host, the credential and, for a method that may change something, the origin and the type of
-the body. Paths that need no credential are an exact set; they hold no data.
+"""The gate decides who may do what, before anything is routed. Everything is denied unless allowed here.
+
+It checks, in this order: the requested host, the credential and, for a method that may change something, the origin and
+the type of the body. Paths that need no credential are an exact set; they hold no data.
 """
 
 from __future__ import annotations

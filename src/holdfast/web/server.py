@@ -1,5 +1,6 @@
-"""A standalone server: uvicorn on an address, and an orderly stop. It accepts no new request, ends its streams with a
-hint to reconnect later, and then closes.
+"""A standalone server: uvicorn on an address, and an orderly stop.
+
+It accepts no new request, ends its streams with a hint to reconnect later, and then closes.
 """
 
 from __future__ import annotations

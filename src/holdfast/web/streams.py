@@ -1,5 +1,7 @@
-"""Server-sent events. All streams of a process share one feed (`client.feed`): one look at the store serves them all. A
-stream ends when its reader leaves, when its token is revoked and, with a hint to reconnect later, when the server
+"""Server-sent events. All streams of a process share one feed (`client.feed`): one look at the store serves them
+all.
+
+A stream ends when its reader leaves, when its token is revoked and, with a hint to reconnect later, when the server
 stops. The id of each message says what the reader has seen: it continues from there, and nothing is repeated.
 """
 

@@ -1,6 +1,7 @@
-"""Bearer tokens: a name, a role and a hash. Tokens are random and long, so one round of SHA-256 hides them. They are
-kept in a file that only its owner can read, and that is replaced atomically. A server reads the file again when it
-changes: a revoked token is refused at once, and its streams end.
+"""Bearer tokens: a name, a role and a hash. Tokens are random and long, so one round of SHA-256 hides them.
+
+They are kept in a file that only its owner can read, and that is replaced atomically. A server reads the file again
+when it changes: a revoked token is refused at once, and its streams end.
 """
 
 from __future__ import annotations

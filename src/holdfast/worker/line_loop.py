@@ -1,7 +1,8 @@
-"""The line loop: declares the limits of this worker's steps, and tends lines in which steps wait. Freeing a place wakes
-a waiter. The loop is for cases without a wake-up: a worker with places died, a woken waiter never came, a wake-up was
-lost. It looks every second while something waits, later less often, and not at all while no step of this worker has a
-limit.
+"""The line loop: declares the limits of this worker's steps, and tends lines in which steps wait.
+
+Freeing a place wakes a waiter. The loop is for cases without a wake-up: a worker with places died, a woken waiter never
+came, a wake-up was lost. It looks every second while something waits, later less often, and not at all while no step of
+this worker has a limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A worker's part of admission (`ports.admission`): its slots, and the line of runs that wait for them. Runs begin here
-in two ways: by the claim loop, and by starts of this process, which are created already begun. Both ask here. A start
-of this process is written as pending, like any other, while runs may wait in line: it is then claimed in the store's
-fair order, and does not overtake them.
+"""A worker's part of admission (`ports.admission`): its slots, and the line of runs that wait for them.
+
+Runs begin here in two ways: by the claim loop, and by starts of this process, which are created already begun. Both ask
+here. A start of this process is written as pending, like any other, while runs may wait in line: it is then claimed in
+the store's fair order, and does not overtake them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The watchdog reports what blocks the event loop, with the workflow or step and the line. A blocked loop keeps its
-leases (the heartbeat has its own thread) but advances nothing. The usual cause is blocking I/O in an async step or a
-long computation in a workflow body.
+"""The watchdog reports what blocks the event loop, with the workflow or step and the line.
+
+A blocked loop keeps its leases (the heartbeat has its own thread) but advances nothing. The usual cause is blocking I/O
+in an async step or a long computation in a workflow body.
 """
 
 from __future__ import annotations

@@ -185,8 +185,7 @@ class Worker:
         return chosen if chosen != RecoverySettings().check_interval else min(chosen, self.options.ttl / 3)
 
     async def _register(self) -> None:
-        """Registers at the store. The runs of an earlier instance of this worker are free, and the first to be
-        claimed."""
+        """Registers at the store, which frees the runs of an earlier instance; these are claimed first."""
         if self.options.ttl < SHORT:
             await self._check_distance()
         most = self.options.recovery.max_startup_recovery

@@ -335,7 +335,7 @@ class Transaction:
         if new.watcher is None:
             return
         watcher, key = new.watcher
-        # The ordinal makes it another message when a run that began anew starts the same child again.
+        # The ordinal makes it another message when a restarted run starts the same child again.
         adoption = Adoption(watcher, key, f"ended:{key}:{ordinal}")
         if run.workflow != new.started.workflow:
             self._tell(adoption, id_in_use(run.id, run.workflow, new.started.workflow, key))

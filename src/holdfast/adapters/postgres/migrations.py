@@ -78,7 +78,7 @@ _NUMBERS = b"SELECT name, value FROM {s}.meta"
 _ALONE = b"SELECT pg_advisory_xact_lock(%s)"
 _PATH = b"SELECT set_config('search_path', quote_ident(%s) || ', pg_temp', true)"
 _MAKE_SCHEMA = b"CREATE SCHEMA IF NOT EXISTS {s}"
-# settle: counts transactions anew after the store was copied to another cluster. Locks events, if it was.
+# settle: restarts the count of transactions after the store was copied to another cluster. Locks events, if it was.
 _SETTLE = b"SELECT {s}.settle()"
 _REMEMBER = b"""
 INSERT INTO {s}.meta (name, value) VALUES ('version', %s), ('oldest', %s)

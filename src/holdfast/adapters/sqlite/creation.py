@@ -114,7 +114,7 @@ def start_child(transaction: Transaction, new: NewRun, ordinal: int) -> None:
         return
     watcher, key = new.watcher
     made = run_row(transaction.row(sql.RUN_BY_ID, (new.row.run,)))
-    # The ordinal makes it another message when a run that began anew starts the same child again.
+    # The ordinal makes it another message when a restarted run starts the same child again.
     message = f"ended:{key}:{ordinal}"
     if made.workflow != new.started.workflow:
         tell(transaction, watcher, message, id_in_use(made.id, made.workflow, new.started.workflow, key))

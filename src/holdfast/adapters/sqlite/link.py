@@ -1,5 +1,7 @@
 """The writer's connection: opened when needed, dropped after an error of the file, with a watch on the length of the
-log. Not safe for two threads at once; the writer's lock ensures that.
+log.
+
+Not safe for two threads at once; the writer's lock ensures that.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Facts as log lines: level, words and fields of each kind. A failed or paused run is logged at Python's default level
-too, with the command that shows more. Messages and arguments are separate, so that error trackers can group them, and
-errors are passed as `exc_info`. The name of a line is `record.fact`: structlog keeps its message in `event`.
+"""Facts as log lines: level, words and fields of each kind.
+
+A failed or paused run is logged at Python's default level too, with the command that shows more. Messages and arguments
+are separate, so that error trackers can group them, and errors are passed as `exc_info`. The name of a line is
+`record.fact`: structlog keeps its message in `event`.
 """
 
 from __future__ import annotations

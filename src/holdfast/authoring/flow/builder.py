@@ -265,7 +265,7 @@ class FlowBuilder:
     ) -> Ref:
         check_name(name, "the name of a step")
         if name in self._steps:
-            raise DefinitionError(f"flow {self._name}: step {name!r} is there twice: {self._places[name]}")
+            raise DefinitionError(f"flow {self._name}: step {name!r} appears twice: {self._places[name]}")
         if not isinstance(otherwise, _Unset) and when is None:
             raise DefinitionError(f"step {name}: otherwise= is the result if when= does not hold: give when= too")
         self._places[name] = str(place(2))

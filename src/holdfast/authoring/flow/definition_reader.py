@@ -1,6 +1,7 @@
-"""From nodes to a definition: checks each key by itself and collects all problems. The table of `keys` says what a
-mapping may hold; combinations are checked here. A file with problems still gives a definition, as far as it can be
-read, so that `checking` can find the rest.
+"""From nodes to a definition: checks each key by itself and collects all problems.
+
+The table of `keys` says what a mapping may hold; combinations are checked here. A file with problems still gives a
+definition, as far as it can be read, so that `checking` can find the rest.
 """
 
 from __future__ import annotations

@@ -96,12 +96,12 @@ class _Composer:
     def _node(self, event: Any, depth: int) -> Node:
         yaml, mark = self._yaml, _mark(event)
         if isinstance(event, yaml.AliasEvent):
-            self._note(mark, f"an alias (*{event.anchor[:40]})is not allowed in flows: write the value out")
+            self._note(mark, f"an alias (*{event.anchor[:40]}) is not allowed in flows: write the value out")
             return Node(None, mark)
         if event.anchor is not None:
-            self._note(mark, f"an anchor (&{event.anchor[:40]})is not allowed in flows: write the value out")
+            self._note(mark, f"an anchor (&{event.anchor[:40]}) is not allowed in flows: write the value out")
         if event.tag is not None:
-            self._note(mark, f"a tag ({event.tag[:60]})is not allowed in flows, which have plain values only")
+            self._note(mark, f"a tag ({event.tag[:60]}) is not allowed in flows, which have plain values only")
         if isinstance(event, yaml.ScalarEvent):
             return _scalar(event, mark)
         if depth >= MAX_NESTING:

@@ -1,6 +1,7 @@
-"""The meaning of each kind of state, written once for machines under an app (`driver`) and standalone ones. Callers
-provide how a body is called, a cursor is kept and time passes; this module decides the order, how often and until when.
-Nothing here reads a clock or writes.
+"""The meaning of each kind of state, written once for machines under an app (`driver`) and standalone ones.
+
+Callers provide how a body is called, a cursor is kept and time passes; this module decides the order, how often and
+until when. Nothing here reads a clock or writes.
 """
 
 from __future__ import annotations

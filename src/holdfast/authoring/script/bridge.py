@@ -1,7 +1,8 @@
-"""Sync workflows: a plain function in its own thread, alternating with the program's loop. The thread runs only while
-the loop waits for it, and vice versa, so a sync body is as deterministic as an async one. A durable verb in the thread
-hands an awaitable to the loop's side, which awaits it as any async body would; that is why sync and async workflows
-share all their logic.
+"""Sync workflows: a plain function in its own thread, alternating with the program's loop.
+
+The thread runs only while the loop waits for it, and vice versa, so a sync body is as deterministic as an async one. A
+durable verb in the thread hands an awaitable to the loop's side, which awaits it as any async body would; that is why
+sync and async workflows share all their logic.
 
 A thread ends when its program is closed. One that does not end within `PATIENCE` is left behind and counted, as is one
 that works longer than `TURN` without returning.

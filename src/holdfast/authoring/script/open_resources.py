@@ -1,5 +1,6 @@
-"""Open resources: opened in order, closed in reverse, with their health. A worker has one set for all its bodies, a
-standalone machine one for each run.
+"""Open resources: opened in order, closed in reverse, with their health.
+
+A worker has one set for all its bodies, a standalone machine one for each run.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Resource(Generic[T]):
     def __init__(self, function: Callable[[], AsyncIterator[T]] | Callable[[], Iterator[T]]) -> None:
         if not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)):
             raise DefinitionError(
-                f"{place_of(function)}: @resource goes on a generator that yields once: open, yield, close"
+                f"{place_of(function)}: @resource decorates a generator that yields once: open, yield, close"
             )
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
         self.function = function

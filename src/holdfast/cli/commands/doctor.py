@@ -1,5 +1,7 @@
-"""`holdfast doctor`: checks configuration, store, workers and runs. Each check gives findings: ok, a warning, or a
-problem, which makes the exit code 1. A check that is impossible (no store, no app) does not stop the others.
+"""`holdfast doctor`: checks configuration, store, workers and runs.
+
+Each check gives findings: ok, a warning, or a problem, which makes the exit code 1. A check that is impossible (no
+store, no app) does not stop the others.
 """
 
 from __future__ import annotations

@@ -63,8 +63,7 @@ async def _verify(target: str | None, url: str | None, ids: tuple[str, ...], out
             out.line((f"{kind} ", "dim"), (name, "bold"), (f": {text}", "red"))
         for note in notes:
             out.line(("run ", "dim"), (note["run"], "bold"), (f": {note['note']}", "yellow"))
-        wrong = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        verdict = wrong if problems else "all hold"
+        verdict = counted(len(problems), "problem") if problems else "no problems"
         out.line(f"{counted(runs, 'run')}, {counted(rows, 'journal row')}: ", (verdict, "red" if problems else "green"))
     return 1 if problems else 0
 

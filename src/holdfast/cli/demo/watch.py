@@ -135,7 +135,7 @@ class Watch:
         count = sum(entry.kind == "step" and entry.outcome == "completed" for entry in self._entries())
         return f"takes over; {count} completed step{'s' * (count > 1)}: read back, not run"
 
-    # -- what goes on --------------------------------------------------------------------------------------------------
+    # -- what happens -------------------------------------------------------------------------------------------------
 
     async def _going_on(self) -> list[str]:
         now = self._client.store.clock.now()

@@ -1,6 +1,7 @@
-"""Everything that is known of one run. It always answers. For a compacted or damaged run it returns what can still be
-read, and in `problems` what cannot, and what to do. A run whose start cannot be read may hold unknown secrets, so its
-payloads are hidden.
+"""Everything that is known of one run. It always answers.
+
+For a compacted or damaged run it returns what can still be read, and in `problems` what cannot, and what to do. A run
+whose start cannot be read may hold unknown secrets, so its payloads are hidden.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ async def endings(world: World, run: str) -> list[e.ChildEnded]:
 
 async def all_kinds(world: World, way: str) -> list[Commit]:
     """A batch in which runs continue, park, end, have news, were taken away, or appear twice."""
-    names = ("goes on", "stale", "ends", "unread", "parks", "reads", "has news", "twice", "watches")
+    names = ("continues", "stale", "ends", "unread", "parks", "reads", "has news", "twice", "watches")
     goes_on, stale, ends, unread, parks, reads, has_news, twice, watches = [
         await world.held_run(f"{way}/{name}") for name in names
     ]

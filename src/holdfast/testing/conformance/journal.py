@@ -171,7 +171,7 @@ class JournalSuite(Suite):
 
     @shows("stepflow.M7", "openworkflow.O6")
     @pytest.mark.parametrize("company", [0, 2], ids=["alone", "among others"])
-    @pytest.mark.parametrize("what", ["goes on", "parks", "ends"])
+    @pytest.mark.parametrize("what", ["continues", "parks", "ends"])
     async def test_an_ended_run_takes_no_further_turn(self, world: World, what: str, company: int) -> None:
         """Contract: an end is the last row: a turn that names the next place after it is Fenced, and
         status, result and journal stay as they were."""
@@ -189,7 +189,7 @@ class JournalSuite(Suite):
         assert (await world.get("r"), await world.store.history("r")) == (ended, rows)
 
     @pytest.mark.parametrize("company", [0, 2], ids=["alone", "among others"])
-    @pytest.mark.parametrize("what", ["goes on", "brings something", "parks", "ends"])
+    @pytest.mark.parametrize("what", ["continues", "brings something", "parks", "ends"])
     async def test_a_turn_follows_the_row_it_was_made_after(self, world: World, what: str, company: int) -> None:
         """Contract: a holder whose last rows the store has lost, in a failover or with a backup, is fenced, even if
         another worker has the same epoch and ordinal since: nothing is written into a history that it does not know."""

@@ -52,7 +52,7 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.L5", "stepflow.L8", "traps.A7")
     async def test_an_expired_lease_is_none_before_anybody_cleared_it(self, world: World) -> None:
-        """Contract: expiry is honoured when it is read; whoever claims the run owns it, and its old holder is
+        """Contract: expiry counts when the lease is read; the next claim owns the run, and its old holder is
         fenced."""
         holder = await world.held_run("r")
         world.clock.advance(TTL)

@@ -216,13 +216,13 @@ class RunsSuite(Suite):
         await holder.commits(e.StepScheduled(key="charge"))
         assert (await world.get("r")).status is Status.RUNNING
 
-    @pytest.mark.parametrize("what", ["goes on", "parks", "ends"])
+    @pytest.mark.parametrize("what", ["continues", "parks", "ends"])
     async def test_a_run_can_be_made_with_itsfirst_turn(self, world: World, what: str) -> None:
         """Contract: run, lease and first turn in one write; all that a turn may do, it does here too."""
         await world.worker("i1")
         new, at = world.new("r", attributes={"a": "b"}), world.clock.now() + seconds(60)
         events: tuple[e.AnyEvent, ...] = (DONE,) if what == "ends" else (e.StepScheduled(key="charge"),)
-        park = {"goes on": None, "parks": Park(at), "ends": Park(None)}[what]
+        park = {"continues": None, "parks": Park(at), "ends": Park(None)}[what]
         child = new_run("c", world.clock.now(), "parcel", watcher=("r", "k"), parent="r", parent_key="k", root="r")
         first = first_turn(world, new, *events, park=park, children=(child,), blobs={BLOB_NAME: BLOB})
         creation = await world.create(new, instance="i1", worker="w1", first=first)
@@ -230,7 +230,7 @@ class RunsSuite(Suite):
         assert creation.first == Committed((await world.store.history("r"))[-1].seq, 0)
         row = await world.get("r")
         assert (row.no, row.next_ordinal, row.epoch, row.claims) == (creation.run.no, 3, 1, 0)
-        assert row.instance == ("i1" if what == "goes on" else "")
+        assert row.instance == ("i1" if what == "continues" else "")
         if what == "parks":
             assert row.available_at == at
         assert row.status is (Status.COMPLETED if what == "ends" else Status.RUNNING)

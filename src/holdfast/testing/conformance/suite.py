@@ -1,6 +1,7 @@
-"""A suite is a class of cases, each with a fresh store and a clock that the case moves. The cases are coroutines, but
-pytest sees plain functions: the suite runs each on its own event loop. So it needs only pytest, and works with any
-plugin for async tests.
+"""A suite is a class of cases, each with a fresh store and a clock that the case moves.
+
+The cases are coroutines, but pytest sees plain functions: the suite runs each on its own event loop. So it needs only
+pytest, and works with any plugin for async tests.
 """
 
 from __future__ import annotations

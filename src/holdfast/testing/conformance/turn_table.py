@@ -73,8 +73,8 @@ _PARKS: tuple[Due, ...] = ("never", "later", "earlier")
 
 TABLE: tuple[Kind, ...] = (
     #     turn                                        clears lease    read         unread
-    _kind("goes on",                                       1, "kept", "as before", "as before"),
-    _kind("goes on | no progress",                         0, "kept", "as before", "as before"),
+    _kind("continues",                                       1, "kept", "as before", "as before"),
+    _kind("continues | no progress",                         0, "kept", "as before", "as before"),
     _kind("moves",                                         1, "kept", "as before", "as before", _MOVED),
     _kind("moves | no progress",                           0, "kept", "as before", "as before", _MOVED),
     _kind("moves | until later",                           1, "back", "later",     "now", _MOVED),

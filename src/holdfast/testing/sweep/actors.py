@@ -300,7 +300,7 @@ def _later(hops: int, then: Callable[[], None]) -> None:
 
 def _steal(store: MemoryStore, run: str) -> None:
     """Takes the run and releases it, as another worker would: its earlier holder is fenced."""
-    taken = at_once(store.take(run, instance="somebody else", steal=True))
+    taken = at_once(store.take(run, instance="another worker", steal=True))
     if isinstance(taken, Taken):
         row = taken.run
         at_once(store.release(row.no, epoch=row.epoch, until=store.clock.now(), inbox_seen=row.inbox_read))

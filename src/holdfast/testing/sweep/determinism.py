@@ -1,6 +1,7 @@
-"""Finds what a workflow's code must not read: the clock, randomness, the environment, files, addresses. Two checks:
-while a program runs, a profile function sees each call of the author's code (not those of libraries or Holdfast); and
-the compiled code shows whether it uses `id()` or `hash()`, which built-in functions call invisibly.
+"""Finds what a workflow's code must not read: the clock, randomness, the environment, files, addresses.
+
+Two checks: while a program runs, a profile function sees each call of the author's code (not those of libraries or
+Holdfast); and the compiled code shows whether it uses `id()` or `hash()`, which built-in functions call invisibly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How a performance ended: what the store holds at the end, without what may differ between performances. Times,
-epochs, attempts and order are left out: after a crash two concurrent steps may end in the other order. The rest
-must be the same: each step with its arguments and its outcome, the children, what was sent and shown, and how each
-run ended.
+"""How a performance ended: what the store holds at the end, without what may differ between performances.
+
+Times, epochs, attempts and order are left out: after a crash two concurrent steps may end in the other order. The rest
+must be the same: each step with its arguments and its outcome, the children, what was sent and shown, and how each run
+ended.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The stage of one performance of a run, with the requested disturbances. A performance has a memory store and a clock;
-its workers are separate simulations (`actors`). A killed worker never runs again: its event loop stops in the middle of
-a callback, as when a process is killed.
+"""The stage of one performance of a run, with the requested disturbances.
+
+A performance has a memory store and a clock; its workers are separate simulations (`actors`). A killed worker never
+runs again: its event loop stops in the middle of a callback, as when a process is killed.
 """
 
 from __future__ import annotations
