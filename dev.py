@@ -249,7 +249,7 @@ def mutate(arguments: list[str]) -> int:
 
 
 def report_mutants(sample: Sequence[str]) -> int:
-    """Prints what became of each and the share that was noticed. A test that hangs or crashes has noticed too."""
+    """Prints the outcome of each and the share that was noticed. A test that hangs or crashes has noticed too."""
     listing: list[str | Path] = [tool("mutmut"), "results", "--all", "true"]
     lines = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     fates = {name: fate for name, _, fate in (line.strip().rpartition(": ") for line in lines)}

@@ -284,7 +284,7 @@ class Session:
         """Commits the turn in the transaction that holds what its step wrote."""
         try:
             said = await self._transactions[key].commit(commit)
-        except Exception as error:  # noqa: BLE001 the next worker to open the run reads in the journal what became of it
+        except Exception as error:  # noqa: BLE001 the next worker to open the run reads the outcome in the journal
             del self._transactions[key]
             self.take(i.Unknown(self._now(), str(error)))
         else:

@@ -39,7 +39,7 @@ class WarmPrograms:
         self._kept: OrderedDict[str, WarmProgram] = OrderedDict()
 
     def values(self) -> list[WarmProgram]:
-        """All of them."""
+        """All programs that are kept."""
         return list(self._kept.values())
 
     def is_worth_it(self, run: Run, program: Program, at: datetime) -> bool:

@@ -98,7 +98,7 @@ class Machine(Writer):
                 self._lose(given.why, given.event)
             case i.Unknown():
                 self._expect(State.WRITING)
-                self._lose(f"what became of its transaction is not known: {given.why}", "abandoned")
+                self._lose(f"the outcome of its transaction is unknown: {given.why}", "abandoned")
                 effects.append(f.Doubt())
             case i.Unreadable():
                 self._expect(State.REBUILDING)

@@ -96,7 +96,7 @@ class GivenTokens:
         self._tokens = {token.id: token for token in tokens}
 
     def tokens(self) -> Iterable[Token]:
-        """All of them."""
+        """All tokens."""
         return tuple(self._tokens.values())
 
     def add(self, token: Token) -> None:
@@ -115,7 +115,7 @@ class JoinedTokens:
         self._sources = sources
 
     def tokens(self) -> Iterable[Token]:
-        """All of them."""
+        """All tokens."""
         return tuple(token for source in self._sources for token in source.tokens())
 
 

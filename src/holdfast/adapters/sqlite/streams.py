@@ -36,7 +36,7 @@ APPEND = """
 INSERT INTO streams (run, name, first_offset, end_offset, step, attempt, epoch, parts, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-# settle: what became of an attempt, with its turn. Locks stream_spans.
+# settle: the outcome of an attempt, with its turn. Locks stream_spans.
 SETTLE = """
 INSERT INTO stream_spans (run, name, end_offset, first_offset, step, attempt, is_completed) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING

@@ -16,7 +16,7 @@ from holdfast.ports.updates import Question, StoredAnswer, UpdateAnswer, checked
 
 T = TypeVar("T")
 
-# ask: with the message, so that its sender finds what became of it. Locks answers.
+# ask: with the message, so that its sender finds its outcome. Locks answers.
 ASK = """
 INSERT INTO answers (run, message, asked, outcome, value, blob, checksum) VALUES (?, ?, ?, '', x'', '', ?)
 """

@@ -115,7 +115,7 @@ class Performance:
                 channel, value = item
                 self._sent.add(number)
                 if isinstance(channel, AnyUpdate):
-                    with suppress(UpdateTimeout, UpdateRefused, RunFinished):  # the journal says what became of it
+                    with suppress(UpdateTimeout, UpdateRefused, RunFinished):  # the journal has the outcome
                         run.update(channel, value, id=f"update-{number}")
                 elif isinstance(channel, Topic):
                     actor.publish(channel, value, id=f"message-{number}")
