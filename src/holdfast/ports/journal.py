@@ -150,8 +150,8 @@ class Journal(Protocol):
         publications (each bumps its target's `inbox_last` and lowers its `available_at`; to an ended or missing run
         they are dropped; of a message that has a `reply` the run itself is told, even if it ends with this turn),
         exposed values, attributes, watches, blobs, answers (the first to a question is the one that counts, and the
-        run's listeners are told), parts of streams and the outcomes of attempts that sent some (`ports.parts`), and with
-        `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by this ordinal.
+        run's listeners are told), parts of streams and the outcomes of attempts that sent some (`ports.parts`), and
+        with `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by this ordinal.
 
         A turn is durable when this returns `Committed`. Sending the same commit again (same run, epoch, ordinal and
         checksum) after an unknown outcome answers `Committed`, never writes twice. A fenced turn leaves no trace and

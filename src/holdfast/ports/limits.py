@@ -19,7 +19,7 @@ from holdfast.core.limit import Demand, Rule
 HORIZON = 1_000_000
 """Microseconds before a token is available at which its waiter gets its wake-up time."""
 
-LAPSE = 2_000_000
+LAPSE = 500_000
 """Microseconds that a woken waiter has to come; after that, others may pass it."""
 
 MOST_WOKEN = 64

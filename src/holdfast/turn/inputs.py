@@ -89,10 +89,12 @@ class Released(Given, frozen=True):
 
 
 class Places(Given, frozen=True):
-    """The store's answer on places: of the steps that `asked`, these are `granted`."""
+    """The store's answer on places: of the steps that `asked`, these are `granted`. `is_ours` is false if the store
+    does not list the run as held here: then none of them waits in line."""
 
     asked: tuple[str, ...]
     granted: tuple[str, ...] = ()
+    is_ours: bool = True
 
 
 class Unreadable(Given, frozen=True):

@@ -86,7 +86,12 @@ def resources_named_by(
 ) -> list[Resource[Any]]:
     """The resources that these functions use, directly or through the steps and functions they name, in order of
     discovery."""
-    return [value for value in named_by(functions, without=without) if _is_resource(value)]
+    return resources_among(named_by(functions, without=without))
+
+
+def resources_among(values: Iterable[Any]) -> list[Resource[Any]]:
+    """The values that are resources."""
+    return [value for value in values if _is_resource(value)]
 
 
 def _is_resource(value: object) -> TypeGuard[Resource[Any]]:
