@@ -106,7 +106,7 @@ class Transaction:
         self._suspect(run.no, after_death(run.suspicion, run.claims, added))
         freed = self._change(run.no, instance="", available_at=self.now)
         if not run.claims:  # it was taken past the gate of its queue
-            standing.give_place_back(self.tables, run.no, self.now)
+            gate_places.give_place_back(self.tables, run.no, self.now)
         return freed
 
     def take_back(self, instance: str, runs: Iterable[RunRow]) -> None:
