@@ -50,11 +50,11 @@ KEY_WINDOW = timedelta(hours=24)
 ANY = Filter()
 
 COUNTED = 10_000
-"""Runs of a status that are counted, unless asked otherwise."""
+"""Default limit when counting runs of a status."""
 
 _LACKING = (
-    "what the run needs was written so long before it that it is gone again: what nothing refers to is kept for "
-    "upkeep.blob_grace only. Nothing was started. Give the inputs of a batch more quickly, or raise blob_grace."
+    "a blob that the run needs has been collected: unused blobs are kept only for upkeep.blob_grace. "
+    "Nothing was started. Provide the inputs of a batch faster, or raise blob_grace."
 )
 
 
@@ -73,7 +73,7 @@ class Client:
         self.watches: Watches = Watches(store, self.feeds)
         self.local: LocalWorker | None = None
         self.current_trace: CurrentTrace = no_trace
-        """Asked at every start, signal, publication, cancel and retry."""
+        """Returns the caller's trace; called at every start, signal, publication, cancel and retry."""
         self._actor = ""
 
     @property
@@ -97,11 +97,11 @@ class Client:
         return self.registry.declared(row.workflow, row.version)
 
     def handle(self, row: RunRow) -> ClientRun[Any]:
-        """A run that was found."""
+        """The handle of a run that was found."""
         return ClientRun(self, row.id, self.spec_of(row))
 
     def serve(self, worker: LocalWorker | None) -> LocalWorker | None:
-        """From now on runs are begun by that worker, and it tells of their ends; returns the one before it."""
+        """Lets that worker begin new runs and report their ends. Returns the previous worker."""
         previous, self.local = self.local, worker
         if previous is not None:
             previous.tell_ends(_nobody)
@@ -116,7 +116,8 @@ class Client:
         self.waiting.close()
 
     async def start(self, call: Call[R], how: StartOptions = DEFAULT) -> Run[R]:
-        """Starts a run; it is durable when this returns. `BlobNotFound` if a blob that it needs has been collected."""
+        """Starts a run; it is durable when this returns. Raises `BlobNotFound` if a blob that it needs has been
+        collected."""
         spec, now = _checked(call, how.if_exists), self.store.clock.now()
         run_id = check_id(how.id, "run id") if how.id is not None else secrets.token_hex(12)
         blobs: dict[str, bytes] = dict(how.brings or {})
@@ -157,7 +158,8 @@ class Client:
         return run
 
     def _create(self, run: ClientRun[Any], new: NewRun, turn: Turn, how: StartOptions) -> Awaitable[Creation]:
-        """In the caller's transaction, or by a worker that begins the run at once, or in the store alone."""
+        """Creates the run in the caller's transaction, through a worker that begins it at once, or in the store
+        alone."""
         started, key_since = new.started, turn.at - KEY_WINDOW
         if how.connection is not None:
             return self.store.create_within(how.connection, new, key_since=key_since)
@@ -190,7 +192,7 @@ class Client:
             left = None if left is None else left - len(views)
 
     async def count(self, which: Filter, *, by: str = "status", at_most: int = COUNTED) -> dict[Status, int]:
-        """How many runs of each status the filter lets through, each counted up to `at_most`."""
+        """The number of runs of each status that match the filter, each counted up to `at_most`."""
         if by != "status":
             raise InvalidInput(f"count(by={by!r}): runs are counted by 'status'")
         if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1:
@@ -203,8 +205,8 @@ class Client:
         return await self.views(page.runs), page.next
 
     async def views(self, rows: Sequence[RunRow]) -> list[RunView]:
-        """Rows for people, with the first line of what ended those that did not complete, and a note on those whose
-        worker has gone: two more questions for all."""
+        """Rows for people, with the first line of the reason for runs that did not complete, and a note on runs whose
+        worker has gone: two more queries for all."""
         lost, errors = await lost_runs(self.store, rows), await read_errors(self.store, rows)
         now = self.store.clock.now()
         return [view_of(row, now, errors.get(row.no, ""), lost.get(row.no, "")) for row in rows]
@@ -232,7 +234,7 @@ def _nobody(end: e.ChildEnded) -> None:
 
 
 def _checked(call: Call[Any], if_exists: object) -> WorkflowSpec:
-    """What is to be started, where it may be."""
+    """The start, checked."""
     if not isinstance(call, Call):
         checked_call(call, "app.start")
     if if_exists not in {None, "return", "reject"}:
@@ -255,7 +257,8 @@ def _check_topic(channel: Channel[Any], verb: str) -> None:
 
 
 def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, new: NewRun, if_exists: IfExists | None) -> str:
-    """The run that has the id, key or unique value, if it may be returned. Else an error: nothing was started."""
+    """The id of the run that has the id, key or unique value, if it may be returned. Otherwise raises, and nothing was
+    started."""
     if isinstance(made, Lacking):
         raise BlobNotFound(_LACKING)
     row, what = made.run, "unique value" if made.by == "unique" else made.by

@@ -1,4 +1,5 @@
-"""Journals out of a store, and into another: for tests that replay them, and for looking at them elsewhere."""
+"""Exports journals from a store and imports them into another: for tests that replay them, and for viewing them
+elsewhere."""
 
 from __future__ import annotations
 
@@ -33,12 +34,12 @@ K = TypeVar("K", bound=e.Event)
 
 PAGE = 1000
 TTL = timedelta(minutes=10)
-"""How long an import holds the runs it makes, so that no worker takes one that is only half there."""
+"""How long an import holds the runs it makes, so that no worker takes an incomplete one."""
 
 
 async def export_journal(store: Store, run_id: str) -> bytes:
-    """The journal of the tree that the run belongs to, as a file. Of one that was compacted: the row that stands for
-    what is gone, everything a replay needs of it, and the rows since."""
+    """The journal of the tree that the run belongs to, as a file. For a compacted journal: the row that replaces the
+    earlier ones, with everything a replay needs, and the rows since."""
     run = await store.get(run_id)
     if run is None:
         raise RunNotFound(f"no run {run_id!r} in {store.url}")
@@ -47,7 +48,7 @@ async def export_journal(store: Store, run_id: str) -> bytes:
 
 
 def holds_secrets(data: bytes, source: str) -> bool:
-    """Whether an exported journal has the value of a flow's secret variable in it."""
+    """Whether an exported journal contains the value of a flow's secret variable."""
     _, rows, blobs = decode_export(data, source)
     events = (event for row in rows for event in decode_row(row).events)
     return any(any(True for _ in secrets_of(event)) for event in events) or any(
@@ -70,8 +71,8 @@ async def _tree(store: Store, root: str) -> list[Row]:
 
 
 async def _blobs(store: Store, rows: Sequence[Row]) -> dict[str, bytes]:
-    """What these rows refer to, and what that refers to; and, since older rows do not say it themselves, whatever else
-    is kept for their runs. What is there no longer is left out."""
+    """The blobs that these rows refer to, directly or through other blobs. Since older rows do not list references,
+    also everything else that is kept for their runs. Missing blobs are left out."""
     wanted = {name for row in rows for name in references_of(decode_row(row).events)}
     for run in dict.fromkeys(row.run for row in rows):
         known = await store.get(run)
@@ -91,8 +92,8 @@ async def _blobs(store: Store, rows: Sequence[Row]) -> dict[str, bytes]:
 async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
     """Makes the runs of a file, row by row, each journal identical to the one that was exported; returns their ids.
 
-    Never overwrites: if a run of that id is there, nothing is written. Runs that have not ended are there to be looked
-    at: no time wakes them.
+    Never overwrites: if a run with one of the ids exists, nothing is written. Runs that have not ended are only for
+    viewing: no worker runs them.
     """
     _, rows, blobs = decode_export(data, source)
     journals = by_run(rows)
@@ -119,7 +120,7 @@ async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
 
 
 def _holders_last(blobs: Mapping[str, bytes]) -> list[str]:
-    """The names of these blobs, each after those it refers to: a store keeps references to what is there."""
+    """The names of these blobs, each after those it refers to: a store only accepts references to blobs that exist."""
     done: dict[str, None] = {}
     for start in blobs:
         path = [start]
@@ -134,7 +135,7 @@ def _holders_last(blobs: Mapping[str, bytes]) -> list[str]:
 
 
 def _definitions(rows: Iterable[Row]) -> set[str]:
-    """What the flows among these runs execute."""
+    """The definitions of the flows among these runs."""
     first = [decode_row(row).events[0] for row in rows if row.ordinal == 1]
     return {event.code for event in first if isinstance(event, e.Started) and event.style == "flow"}
 
@@ -145,7 +146,7 @@ class _Importing:
         self._brought = brought  # the first run keeps all of it: older rows do not say what they refer to
         self.instance = f"import-{secrets.token_hex(6)}"
         self._runs: dict[str, tuple[int, int, Run]] = {}
-        """Of each run: its number, its epoch, its fold."""
+        """For each run: its number, its epoch, its fold."""
 
     async def begin(self) -> None:
         worker = WorkerRow(
@@ -210,7 +211,8 @@ class _Importing:
 
 
 def _commit(run: Run, no: int, row: Row, turn: Turn, park: Park | None) -> Commit:
-    """The turn as its worker would have committed it, without what it sent: that is in the rows of others."""
+    """The turn as its worker would have committed it, without the messages it sent: those are in the rows of the
+    receivers."""
     watched = [key for key, wait in run.waits.items() if wait.kind == "topic"]
     after = run.checksum
     run.apply(turn)

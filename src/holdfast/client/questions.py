@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Questions:
-    """What an app answers about runs. Every answer comes from an index of the store."""
+    """The questions about runs that an app answers. Every answer uses an index of the store."""
 
     async def client(self) -> Client:
         """The client that asks."""
@@ -40,8 +40,8 @@ class Questions:
     ) -> AsyncIterator[RunView]:
         """Runs, newest first; `order="created"`: oldest first.
 
-        `status` is one or a list. `root` means a run and all its descendants. `since` and `until` are about when a run
-        was made: an aware datetime, or a duration back from now, as in `since="7d"`.
+        `status` is one or a list. `root` means a run and all its descendants. `since` and `until` limit when a run was
+        created: an aware datetime, or a duration back from now, as in `since="7d"`.
         """
         client = await self.client()
         which = Selection(
@@ -75,8 +75,8 @@ class Questions:
         until: Duration | datetime | None = None,
         at_most: int = 10_000,
     ) -> dict[Status, int]:
-        """How many runs of each status there are, of those that `runs` would list. Each number stops at `at_most`: a
-        store with millions of runs answers at once."""
+        """The number of runs of each status among those that `runs` would list. Each number stops at `at_most`: a store
+        with millions of runs answers at once."""
         client = await self.client()
         which = Selection(
             workflow=workflow,

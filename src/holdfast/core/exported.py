@@ -1,8 +1,8 @@
 """A journal as a file: every row of a tree, and the blobs they name. Pure.
 
-One JSON object, a row a line, so that a difference between two files can be read. Nothing in it is trusted when it is
-read back: its digest covers everything but white space, each row is chained to the one before, and each blob is named
-by its hash. Seqs are places in the store that wrote them: they keep the order and mean nothing elsewhere.
+One JSON object with one row per line, so that two files can be compared with diff. Nothing in it is trusted when it is
+read: its digest covers everything but white space, each row is chained to the one before, and each blob is named by its
+hash. Seqs come from the store that wrote them: they keep the order and mean nothing elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMAT = 2
 
 
 class ExportedRow(msgspec.Struct, frozen=True):
-    """A row; `body` as it is stored."""
+    """A row, with `body` as it is stored."""
 
     run: str
     ordinal: int
@@ -55,7 +55,7 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 def encode_export(root: str, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> bytes:
-    """The file of a tree: rows in their total order, and blobs, which say what they refer to."""
+    """The file of a tree: rows in their total order, and blobs with their references."""
     shown = [
         ExportedRow(x.run, x.ordinal, x.epoch, x.at, x.format, x.checksum.hex(), x.seq, msgspec.Raw(x.body), root)
         for x in rows
@@ -74,8 +74,7 @@ def encode_export(root: str, rows: Sequence[Row], blobs: Mapping[str, bytes]) ->
 
 
 def decode_export(data: bytes, source: str) -> tuple[str, list[Row], dict[str, bytes]]:
-    """The root, the rows and the blobs of a file, which say what they refer to. `source` names it in errors, and every
-    chain is checked."""
+    """The root, rows and blobs of a file. `source` names it in errors. Every chain is checked."""
     try:
         file = msgspec.json.decode(data, type=Exported)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -87,7 +86,7 @@ def decode_export(data: bytes, source: str) -> tuple[str, list[Row], dict[str, b
     if file.holdfast_journal < 1:
         raise InvalidInput(f"{source} has format {file.holdfast_journal}, which no Holdfast ever wrote")
     if file.digest != _digest(file):
-        raise CorruptJournal(f"{source} was changed or damaged: its digest does not hold. Export it again.")
+        raise CorruptJournal(f"{source} was changed or damaged: its digest does not match. Export it again.")
     try:
         rows = [
             Row(x.run, x.ordinal, x.epoch, x.at, x.format, bytes.fromhex(x.checksum), bytes(x.body), x.seq)
@@ -114,7 +113,7 @@ def by_run(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _digest(file: Exported) -> str:
-    """Of everything in the file, as its format has it."""
+    """The digest of the whole file, by its format."""
     if file.holdfast_journal < 2:
         rows = [{name: getattr(row, name) for name in _FIRST_FIELDS} for row in file.rows]
         return sha256(msgspec.json.encode((file.holdfast_journal, file.root, rows, file.blobs))).hexdigest()

@@ -1,4 +1,4 @@
-"""Limits: what runs and waits under each, and what people do to it."""
+"""Limits: what runs and waits under each, and commands to change them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.web.handler_call import Call
 
 
 class LimitBody(Body, frozen=True):
-    """What the limit allows from now on; what is not given stays."""
+    """What the limit allows from now on; fields that are not given stay."""
 
     rate: str | None = None
     burst: int | None = None

@@ -1,5 +1,5 @@
 """Streams of a run over HTTP: parts as server-sent events. The id of each message is the offset of its part, so a
-browser that comes back continues after it by itself."""
+browser that reconnects continues after it."""
 
 from __future__ import annotations
 

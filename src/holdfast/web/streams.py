@@ -1,8 +1,8 @@
-"""Server-sent events. Every stream of a process lives on one feed (`client.feed`): however many are open, one look at
-the store serves them all.
+"""Server-sent events. All streams of a process share one feed (`client.feed`): one look at the store serves them
+all.
 
-A stream ends when its reader goes, when its token is revoked, and, with a hint to come back later, when the server
-stops. What a reader has seen is in the id of each message: it continues from there, and nothing comes twice.
+A stream ends when its reader leaves, when its token is revoked and, with a hint to reconnect later, when the server
+stops. The id of each message says what the reader has seen: it continues from there, and nothing is repeated.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from holdfast.web.run_routes import entries_json, run_json, turn_json
 from holdfast.web.service import Service
 
 BEAT = 15.0
-"""Seconds after which a silent stream says that it lives."""
+"""Seconds after which a silent stream sends a sign of life."""
 
 CHECK = 1.0
 """Seconds between two checks that the reader is still allowed to read."""
 
 COALESCE = 0.2
-"""Seconds for which changes of a list are gathered."""
+"""Seconds for which changes of a list are collected."""
 
 MOST_RUNS = 200
-"""Runs in one message of a list; if more changed, its reader loads the list again."""
+"""Maximum runs in one message of a list; if more changed, the reader loads the list again."""
 
 BEHIND = 1000
-"""Journal rows that a reader who comes back may have missed; of more it loads everything again."""
+"""Maximum journal rows that a reconnecting reader may have missed; beyond that it loads everything again."""
 
 UNSAID = -1
-"""What a new reader has seen. 0 is what the reader of an empty store has seen."""
+"""The position of a new reader. 0 is the position of a reader of an empty store."""
 
 RETRY, LATER = 1000, 3000
-"""Milliseconds until a reader that lost its stream comes back: usually, and while a server restarts."""
+"""Milliseconds until a reader that lost its stream reconnects: usually, and while a server restarts."""
 
 
 def message(event: str, data: Any, id: str = "") -> bytes:
-    """One message. JSON has no line break in it."""
+    """One message. JSON contains no line breaks."""
     head = f"id: {id}\n" if id else ""
     return f"event: {event}\n{head}data: ".encode() + encode(data) + b"\n\n"
 
@@ -77,7 +77,7 @@ async def _counted(service: Service, messages: AsyncIterator[bytes]) -> AsyncGen
 
 
 async def watched(call: Call, messages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Messages as they come, signs of life in between, until the stream has to end."""
+    """Messages as they come, with signs of life in between, until the stream must end."""
     service = call.service
     silent = 0.0
     async with aclosing(messages):
@@ -120,7 +120,7 @@ async def journal(call: Call) -> StreamingResponse:
 
 
 def after_id(call: Call) -> int:
-    """What the reader has seen: a browser that comes back says so by itself."""
+    """What the reader has seen; a browser that reconnects sends it."""
     return read_seq(call.last_event_id, "Last-Event-ID", call.query.seq("after", UNSAID))
 
 
@@ -175,7 +175,7 @@ async def _changes(client: Client, which: Filter, after: int) -> AsyncGenerator[
 
 
 async def _gathered(reader: Any) -> News:
-    """Everything that comes within a moment, each run as it was last."""
+    """Everything that comes within a moment, with the last state of each run."""
     first: News = await reader.next()
     rows, seq, is_cut = {row.id: row for row in first.rows}, first.seq, first.is_cut
     until = asyncio.get_running_loop().time() + COALESCE

@@ -60,8 +60,8 @@ class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SqlDesk(Desk):
-    """See the module. `hints` are the runs of which listeners are to hear; `as_list` makes a list one value of a
-    statement.
+    """See the module. `hints` collects the runs whose listeners are told afterwards; `as_list` makes a list one value
+    of a statement.
 
     What was read of a line or a run is remembered: no other transaction changes it meanwhile.
     """
@@ -227,7 +227,7 @@ class SqlDesk(Desk):
     # -- limits as they are stored and shown ---------------------------------------------------------------------------
 
     def put_limit(self, limit: StoredLimit) -> bool:
-        """The row, if it has the revision; whether it had."""
+        """Writes the row if it has that revision; returns whether it did."""
         rule = limit.rule
         values = (rule.interval, rule.burst, rule.at_once, limit.is_paused, limit.body, limit.name)
         if limit.revision:
@@ -244,7 +244,7 @@ class SqlDesk(Desk):
         return stored_limit(rows[0]) if rows else None
 
     def limits(self, after: str, most: int) -> list[StoredLimit]:
-        """By name, those after that one."""
+        """The limits after that name, by name."""
         return [stored_limit(row) for row in self._ask(self._sql.limits, (after, most))]
 
     def listed_lines(self, name: str, after: str | None, most: int) -> list[Line]:
@@ -266,7 +266,7 @@ class SqlDesk(Desk):
 
 
 def stored_limit(row: Any) -> StoredLimit:
-    """A row of the table of limits."""
+    """The limit in a row of the table."""
     name, revision, interval, burst, at_once, is_paused, body = row
     rule = Rule(interval, burst, at_once)
     return StoredLimit(name=name, revision=revision, rule=rule, is_paused=bool(is_paused), body=bytes(body))

@@ -1,4 +1,4 @@
-"""What the store keeps besides running: blobs, snapshots, and their upkeep."""
+"""What the store keeps besides runs: blobs, snapshots, and their upkeep."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ T = TypeVar("T")
 
 _BEGINNING = (-1, 0)
 _AT_ANY_AGE = -1
-"""As the default of `remove_tree`: the tree need only have ended."""
+"""The default of `remove_tree`: any tree that has ended."""
 
 _MICROSECOND = timedelta(microseconds=1)
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class Keeping(ABC):
-    """The part of a PostgreSQL store that its runs stand on."""
+    """The part of a PostgreSQL store that keeps blobs and snapshots, and on which the other parts build."""
 
     _moments: Moments
     _address: Address
@@ -54,7 +54,7 @@ class Keeping(ABC):
     def _tell(self, runs: Iterable[str]) -> None: ...
 
     async def _keep(self, statement: str, *values: object) -> Any:
-        """The rows of a question that may take long."""
+        """Runs a statement that may take long, and returns its rows."""
         return await self._run(lambda link: link.ask(statement, values, patience=LONG))
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Keeping(ABC):
         )
 
     async def space(self, *, largest: int = 10) -> Space:
-        """See `ports.upkeep`. What PostgreSQL keeps free inside its tables it does not tell."""
+        """See `ports.upkeep`. PostgreSQL does not say how much space is free inside its tables."""
         ((total,),) = await self._keep(sql.TOTAL, self._address.schema)
         return Space(
             total=total,
@@ -235,7 +235,7 @@ class Keeping(ABC):
 
 
 def _read_blobs(link: Link, names: Sequence[str]) -> dict[str, bytes]:
-    """The bytes of each name; every one must be there and be what it is named."""
+    """The bytes of each name. Raises if one is missing or does not match its name."""
     asked = [bytes.fromhex(name) for name in names if _NAME.fullmatch(name)]
     found = {name.hex(): data for name, data in link.ask(sql.BLOBS, (asked,), patience=LONG)} if asked else {}
     for name in names:

@@ -105,7 +105,7 @@ class Streaming(ABC):
 
 
 def brought(commit: Commit) -> dict[str, Any]:
-    """What a turn brings to streams, as the function `_stream` takes it."""
+    """What a turn writes to streams, in the form that the function `_stream` takes."""
     parts = [
         (x.name, x.attempt, len(x.values), packed, parts_checksum(commit.row.run, x.name, "", x.attempt, packed))
         for x in commit.parts

@@ -1,5 +1,5 @@
-"""The SQL of blobs, snapshots, compaction, retention and collection, named as in `statements`, and kept apart from what
-runs need: none of it is on their path. What writes is in `schema/0001_pre_upkeep.sql`."""
+"""The SQL of blobs, snapshots, compaction, retention and collection, named as in `statements`, and separate from what
+runs need on their hot path. What writes is in `schema/0001_pre_upkeep.sql`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements of limits. SQLite has one writer, so nothing needs a lock of its own.
+"""The statements of limits. SQLite has one writer, so nothing needs a separate lock.
 
 A place counts while its run is held with the same epoch and has not ended (`is_held`): every statement that counts
 places asks the run's row for it.

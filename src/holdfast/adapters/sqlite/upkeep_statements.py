@@ -1,5 +1,5 @@
-"""The SQL of snapshots, compaction, retention and collection, named as in `statements`, and kept apart from what runs
-need: none of it is on their path."""
+"""The SQL of snapshots, compaction, retention and collection, named as in `statements`, and separate from what runs
+need on their hot path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast limits`: how many steps run and wait under each limit, and what an operator does to it."""
+"""`holdfast limits`: how many steps run and wait under each limit, and commands to change limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LimitsGroup(click.Group):
     """`holdfast limits` is `holdfast limits list`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Without the name of a command it lists."""
+        """Lists if no command is named."""
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -78,7 +78,7 @@ def set_(
     at_once: int | None,
     actor: str | None,
 ) -> None:
-    """Set what a limit allows, for every worker and at once. It stays so until `holdfast limits reset`."""
+    """Set what a limit allows, for every worker and at once. The change lasts until `holdfast limits reset`."""
 
     async def act(client: Client) -> LimitView:
         return await limits.set_rule(client, name, rate=rate, burst=burst, at_once=at_once)

@@ -1,4 +1,4 @@
-"""`holdfast runs`: which runs there are, newest first."""
+"""`holdfast runs`: lists runs, newest first."""
 
 from __future__ import annotations
 

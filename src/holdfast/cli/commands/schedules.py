@@ -1,4 +1,4 @@
-"""`holdfast schedules`: what starts by itself, when next, and what an operator does to it."""
+"""`holdfast schedules`: lists schedules and when they run next, with commands to change them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SchedulesGroup(click.Group):
     """`holdfast schedules` is `holdfast schedules list`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Without the name of a command it lists."""
+        """Lists if no command is named."""
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -35,7 +35,7 @@ class SchedulesGroup(click.Group):
 
 @click.group("schedules", cls=SchedulesGroup)
 def command() -> None:
-    """Schedules: list them, pause one, resume it, start a run of it now, make up for a range, remove it.
+    """Schedules: list them, pause one, resume it, start a run of it now, start the slots of a range, remove it.
 
     \b
       holdfast schedules
@@ -69,7 +69,7 @@ def pause(name: str, target: str | None, url: str | None, is_json: bool, reason:
 @store_options()
 @actor_option
 def resume(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
-    """Resume a paused schedule from now on. Slots of the pause are not made up for."""
+    """Resume a paused schedule from now on. Slots of the pause are not started."""
     run_async(_resume(name, target, url, Output(is_json=is_json), actor))
 
 
@@ -102,7 +102,7 @@ def backfill(
     most: int,
     actor: str | None,
 ) -> None:
-    """Start the slots of a range as if they were due now, one line each: slot, what became of it, run."""
+    """Start the slots of a range as if they were due now, one line each: slot, outcome, run."""
     run_async(_backfill(name, target, url, Output(is_json=is_json), (since, until or timedelta(0)), most, actor))
 
 
