@@ -16,7 +16,10 @@ from tests.page import samples
 from tests.page.bundle import STATIC
 from tests.page.samples import Json
 
-PAGES = {f"/{name}" for name in "  runs run workflows workflow workers queues schedules batches batch login".split(" ")}
+PAGES = {
+    f"/{name}"
+    for name in "  runs run workflows workflow workers queues limits schedules batches batch login".split(" ")
+}
 TYPES = {"html": "text/html; charset=utf-8", "js": "text/javascript", "css": "text/css"}
 STATUSES = ("pending", "running", "paused", "completed", "failed", "cancelled")
 CSP = (
@@ -103,7 +106,7 @@ class Site:
                 return {"turns": turns, "next": "", "seq": "0"}
             case "run/steps" if found and one["key"].startswith("charge"):
                 return samples.step(one["key"], one["id"])
-            case "workflows" | "queues" | "workers":
+            case "workflows" | "queues" | "limits" | "workers":
                 return {path: []}
             case "leases":
                 return {

@@ -14,7 +14,8 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.page.bundle import MODULES, ROOT
 from tests.page.fake import Site
-from tests.page.test_other_pages import with_batch, with_manager, with_queue, with_workers, with_workflows
+from tests.page.test_gates_page import with_limits, with_queues
+from tests.page.test_other_pages import with_batch, with_manager, with_workers, with_workflows
 from tests.page.test_schedules_page import with_schedules
 
 IMAGES = ROOT / "docs" / "images"
@@ -26,6 +27,9 @@ PLACES = {
     "workflow": "/workflow?name=parcel",
     "workers": "/workers",
     "queues": "/queues",
+    "queue": "/queues?name=emails",
+    "limits": "/limits",
+    "limit": "/limits?name=customer",
     "schedules": "/schedules",
     "schedule": "/schedules?name=nightly",
     "batches": "/batches",
@@ -39,7 +43,7 @@ SIZES = {"light": (1360, 760), "dark": (1360, 760), "phone": (420, 800)}
 
 @pytest.fixture
 def full_site(site: Site) -> Site:
-    for fill in (with_workflows, with_workers, with_manager, with_queue, with_batch, with_schedules):
+    for fill in (with_workflows, with_workers, with_manager, with_queues, with_limits, with_batch, with_schedules):
         fill(site)
     return site
 

@@ -14,7 +14,7 @@ from holdfast.web.service import Service
 from holdfast.web.tokens import allows
 
 OPERATE = ("start", "signal", "publish", "approve", "cancel", "pause", "resume", "retry", "trigger")
-ADMIN = ("kill", "drop", "replace", "bulk", "raw", "backfill", "remove")
+ADMIN = ("kill", "drop", "replace", "bulk", "raw", "backfill", "remove", "set", "reset")
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -129,7 +129,7 @@ ROUTES: tuple[Route, ...] = (
           statuses=(204,)),
     _get("limits", limit_routes.listed, "Limits on steps: what runs and waits.", answer=("limits",)),
     _get("limits/{name}", limit_routes.one, "One limit and its keys.", "after", "limit",
-         answer=("limit", "keys", "next")),
+         answer=("limit", "busiest", "keys", "next")),
     _act("limits/{name}/set", limit_routes.set_rule, "Set what it allows.", limit_routes.LimitBody, role="admin",
          answer=("limit",)),
     _act("limits/{name}/reset", limit_routes.reset, "Follow the code again.", acts.EmptyBody, role="admin",

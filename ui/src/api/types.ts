@@ -5,7 +5,7 @@ export const STATUSES: readonly Status[] = ['running', 'pending', 'paused', 'fai
 const OPEN: ReadonlySet<Status> = new Set<Status>(['pending', 'running', 'paused']);
 export const isOpen = (run: { status: Status }): boolean => OPEN.has(run.status);
 
-export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk' | 'trigger';
+export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk' | 'trigger' | 'set' | 'reset';
 
 export interface Me {
   actor: string;
@@ -344,6 +344,46 @@ export interface Queue {
   capped: string[];
   workers: string[];
   unserved: { workflow: string; version: string; count: number }[];
+  begun: number;
+  parked: number;
+  at_once: number | null;
+  per_worker: number | null;
+  rate: string | null;
+  shares: Record<string, number>;
+  share_at_once: number | null;
+  frees_parked: boolean;
+  is_paused: boolean;
+  reason: string;
+  is_declared: boolean;
+  overrides: string[];
+  next_at: string | null;
+  held_back: string;
+  loads: { share: string; waiting: number; begun: number }[];
+  share_count: number;
+  problem: string;
+}
+
+export interface Limit {
+  name: string;
+  rate: string;
+  burst: number;
+  at_once: number | null;
+  held: number;
+  waiting: number;
+  next: string | null;
+  keys: number;
+  paused: boolean;
+  reason: string;
+  by_hand: boolean;
+}
+
+export interface BusyLine {
+  key: string;
+  held: number;
+  waiting: number;
+  next: string | null;
+  oldest: string | null;
+  places: { run: string; step: string }[];
 }
 
 export interface Schedule {
