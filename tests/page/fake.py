@@ -101,6 +101,8 @@ class Site:
                 return self._histogram()
             case "run/story" if found:
                 return samples.story(found)
+            case "run/stream-ends" if found:
+                return {"streams": {}}
             case "run/journal" if found:
                 turns = [samples.turn(number, *fact) for number, fact in enumerate(samples.FACTS, 1)]
                 return {"turns": turns, "next": "", "seq": "0"}
@@ -183,6 +185,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(samples.SESSION)
         elif path.endswith("/events"):
             self._stream(path, query)
+        elif path == "run/streams":
+            self._stream(f"{path} {query['name'][0]}", query)
         else:
             self._answer(self.site.get(path, query))
 

@@ -156,7 +156,7 @@ async def test_a_limit_shows_its_busiest_keys_and_who_holds_them(page: Page, sit
     await expect(page.get_by_label("printer", exact=True)).to_contain_text(re.compile("paused.*out of paper"))
     await page.get_by_role("link", name="customer", exact=True).click()
     await expect(page).to_have_url(f"{site.url}/limits?name=customer")
-    rows = page.get_by_label("keys").get_by_role("row")
+    rows = page.get_by_label("keys of the limit").get_by_role("row")
     await expect(rows.nth(1)).to_contain_text(re.compile("acme.*27.*the first for .* s.*5 of 5 taken", re.DOTALL))
     await expect(rows.nth(2)).to_contain_text(re.compile("no key.*and 2 more", re.DOTALL))
     await rows.nth(1).get_by_role("link", name="order-3").click()

@@ -13,7 +13,7 @@ from holdfast.web.identity import Identity
 from holdfast.web.service import Service
 from holdfast.web.tokens import allows
 
-OPERATE = ("start", "signal", "publish", "approve", "cancel", "pause", "resume", "retry", "trigger")
+OPERATE = ("start", "signal", "update", "publish", "approve", "cancel", "pause", "resume", "retry", "trigger")
 ADMIN = ("kill", "drop", "replace", "bulk", "raw", "backfill", "remove", "set", "reset")
 
 

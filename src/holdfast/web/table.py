@@ -72,6 +72,7 @@ ROUTES: tuple[Route, ...] = (
     _get("runs/{id}/events", streams.journal, "Its journal, live.", "after", media_type=SSE),
     _get("runs/{id}/streams/{name}", stream_routes.parts, "Parts of a stream, live.", "after", "only", media_type=SSE,
          events=(("part", stream_routes.StreamPart), ("end", stream_routes.StreamEnd))),
+    _get("runs/{id}/stream-ends", stream_routes.ends, "How many parts each of its streams has.", answer=("streams",)),
     _get("runs/{id}/steps/{key}", step_routes.one, "One step.", answer=("key", "step", "attempts", "events", "place")),
     _get("runs/{id}/graph", step_routes.graph, "Its declared plan.", answer=("kind", "nodes", "path")),
     _get("runs/{id}/children", run_routes.children, "Its children.", "after", "limit", answer=("runs", "next")),

@@ -5,7 +5,7 @@ export const STATUSES: readonly Status[] = ['running', 'pending', 'paused', 'fai
 const OPEN: ReadonlySet<Status> = new Set<Status>(['pending', 'running', 'paused']);
 export const isOpen = (run: { status: Status }): boolean => OPEN.has(run.status);
 
-export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk' | 'trigger' | 'set' | 'reset';
+export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk' | 'trigger' | 'set' | 'reset' | 'update';
 
 export interface Me {
   actor: string;
@@ -147,6 +147,16 @@ export interface Story {
   children_next: string;
   machine: { path: { key: string; state: string }[]; state: string | null; undoable: string[]; suspects: string[] } | null;
   seq: string;
+  /** How many parts each stream of the run has. */
+  streams: Record<string, number>;
+}
+
+export interface StreamPart {
+  offset: number;
+  step: string;
+  attempt: number;
+  state: 'open' | 'completed' | 'superseded';
+  value: unknown;
 }
 
 export interface JournalEvent {

@@ -114,7 +114,7 @@ const HeldUntil = ({ at }: { at: string }) => (
 
 function Keys({ limit, lines }: { limit: Limit; lines: BusyLine[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="group" aria-label="keys">
+    <div class="scroll" tabIndex={0} role="group" aria-label="keys of the limit">
       <table class="plain">
         <thead>
           <tr>
