@@ -27,6 +27,8 @@ CSP = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 TOKEN = "hf_right"
+SEARCHED = 500
+"""Failed runs that one answer looks at."""
 
 
 @dataclass
@@ -128,8 +130,13 @@ class Site:
         statuses, prefix = query.get("status"), one.get("q", "")
         found = [x for x in self.runs if (not statuses or x["status"] in statuses) and x["id"].startswith(prefix)]
         start, limit = int(one.get("after", "0")), int(one.get("limit", "100"))
+        text = one.get("error", "")
+        if text:
+            found, limit = [x for x in found if x["status"] == "failed"], SEARCHED
         last = start + limit
-        return {"runs": found[start:last], "next": str(last) if last < len(found) else "", "seq": "0"}
+        page = found[start:last]
+        shown = [x for x in page if text in x["error"]]
+        return {"runs": shown, "next": str(last) if last < len(found) else "", "seq": "0", "looked_at": len(page)}
 
     def _histogram(self) -> Json:
         width = 900

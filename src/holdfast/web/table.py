@@ -20,7 +20,7 @@ from holdfast.web import (
 )
 from holdfast.web.bulk import BulkBody, bulk
 from holdfast.web.openapi import document
-from holdfast.web.queries import FILTERS
+from holdfast.web.queries import ERROR, FILTERS
 from holdfast.web.routes import BASE, Handler, Method, Route
 from holdfast.web.tokens import Role
 
@@ -60,12 +60,13 @@ def _act(
 ROUTES: tuple[Route, ...] = (
     _get("session", login_routes.shown, "Who asks, and what they may.",
          answer=("actor", "role", "can", "features", "now")),
-    _get("runs", run_routes.listed, "Runs, newest first.", *FILTERS, "after", "limit", answer=("runs", "next", "seq")),
+    _get("runs", run_routes.listed, "Runs, newest first.", *FILTERS, ERROR, "after", "limit",
+         answer=("runs", "next", "seq", "looked_at")),
     _get("runs/counts", run_routes.counts, "How many runs have each status.", *FILTERS,
          answer=("counts", "capped", "cap")),
     _get("runs/histogram", run_routes.histogram, "Runs over time.", *FILTERS, "buckets",
          answer=("buckets", "is_capped")),
-    _get("runs/events", streams.listed, "The list, live.", *FILTERS, "after", media_type=SSE),
+    _get("runs/events", streams.listed, "The list, live.", *FILTERS, ERROR, "after", media_type=SSE),
     _get("runs/{id}", run_routes.one, "One run.", answer=DETAIL),
     _get("runs/{id}/story", run_routes.story, "How a run got here.", answer=STORY),
     _get("runs/{id}/journal", run_routes.journal, "Its journal.", "after", "limit", answer=("turns", "next", "seq")),

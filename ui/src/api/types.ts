@@ -65,6 +65,8 @@ export interface RunList {
   runs: Run[];
   next: string;
   seq: string;
+  /** How many runs were looked at to find these. */
+  looked_at: number;
 }
 
 export interface Counts {
