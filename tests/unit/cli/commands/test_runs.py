@@ -46,8 +46,8 @@ def test_runs_are_found_by_their_error(cli: Cli, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("holdfast.client.run_errors.LOOKED", 1)
     monkeypatch.setattr("holdfast.cli.commands.runs.MOST_LOOKED", 2)
     stopped = cli("runs", "--error", "connection")
-    assert (ids(stopped.out), stopped.error.partition("more: --after ")[0]) == ([], "looked at 2 failed runs; ")
-    cursor = stopped.error.rpartition(" ")[2].strip().strip("'")
+    assert (ids(stopped.out), stopped.err.partition("more: --after ")[0]) == ([], "looked at 2 failed runs; ")
+    cursor = stopped.err.rpartition(" ")[2].strip().strip("'")
     assert ids(cli.ok("runs", "--error", "connection", "--after", cursor)) == ["r1"]
 
 
