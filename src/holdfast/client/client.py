@@ -16,9 +16,10 @@ from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.access import LocalWorker
 from holdfast.client.audit import this_user
-from holdfast.client.client_run import ClientRun, read_errors, view_of
+from holdfast.client.client_run import ClientRun, view_of
 from holdfast.client.feed import Feeds
 from holdfast.client.lost_holders import lost_runs
+from holdfast.client.run_errors import check_error, find_errors, read_errors
 from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
 from holdfast.client.waiters import Waiting, nowhere
 from holdfast.client.watches import Watches
@@ -180,11 +181,12 @@ class Client:
         spec = workflow.spec if workflow is not None else self.registry.declared(row.workflow, row.version)
         return ClientRun(self, row.id, spec)
 
-    async def runs(self, which: Filter = ANY, *, limit: int | None = None) -> AsyncIterator[RunView]:
+    async def runs(self, which: Filter = ANY, *, limit: int | None = None, error: str = "") -> AsyncIterator[RunView]:
         """Runs in the order of the filter; pages are fetched as they are needed."""
         left, after = limit, ""
         while left is None or left > 0:
-            views, after = await self.page(which, after=after, limit=100 if left is None else min(100, left))
+            most = 100 if left is None else min(100, left)
+            views, after, _ = await self.look(which, after=after, limit=most, error=error)
             for view in views:
                 yield view
             if not after:
@@ -201,8 +203,19 @@ class Client:
 
     async def page(self, which: Filter, *, after: str = "", limit: int = 100) -> tuple[list[RunView], str]:
         """One page, and the cursor of the next."""
+        views, after, _ = await self.look(which, after=after, limit=limit)
+        return views, after
+
+    async def look(
+        self, which: Filter, *, after: str = "", limit: int = 100, error: str = ""
+    ) -> tuple[list[RunView], str, int]:
+        """One page, the cursor of the next, and how many runs were looked at. With `error` only runs whose error
+        contains that text: of a bounded number of runs, so a page may be empty and not the last."""
+        if error:
+            found = await find_errors(self.store, which, check_error(error), after=after, limit=limit)
+            return await self.views(found.runs), found.next, found.looked_at
         page = await self.store.list(which, after=after, limit=limit)
-        return await self.views(page.runs), page.next
+        return await self.views(page.runs), page.next, len(page.runs)
 
     async def views(self, rows: Sequence[RunRow]) -> list[RunView]:
         """Rows for people, with the first line of the reason for runs that did not complete, and a note on runs whose

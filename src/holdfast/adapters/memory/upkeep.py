@@ -184,6 +184,7 @@ def contents(tables: Tables, no: int) -> Contents | None:
         held={name: tables.blobs[name].names for name in tables.referred(no) if name in tables.blobs},
         snapshot=tables.snapshots.get(no),
         answers=[answer for _, answer in sorted(tables.answers.get(no, {}).items())],
+        spans=[(name, span) for name, spans in sorted(tables.spans.get(no, {}).items()) for span in spans],
     )
 
 

@@ -55,10 +55,12 @@ def list_(target: str | None, url: str | None, is_json: bool) -> None:
 
 @command.command("show", cls=HoldfastCommand)
 @_NAME
+@click.option("--busiest", is_flag=True, help="The 20 keys that most steps wait for, and which runs hold their places.")
 @store_options("One object per line.")
-def show(name: str, target: str | None, url: str | None, is_json: bool) -> None:
+def show(name: str, target: str | None, url: str | None, is_json: bool, busiest: bool) -> None:
     """Show the keys of a limit under which steps run or wait: key, held, waiting, next (UTC)."""
-    run_async(_show_keys(name, target, url, Output(is_json=is_json)))
+    shown = _show_busiest if busiest else _show_keys
+    run_async(shown(name, target, url, Output(is_json=is_json)))
 
 
 @command.command("set", cls=HoldfastCommand)
@@ -147,12 +149,27 @@ async def _show_keys(name: str, target: str | None, url: str | None, out: Output
             found += page
     if out.is_json:
         for line in found:
-            out.record({**msgspec.to_builtins(line), "next": _at(line.next)})
+            out.record({**msgspec.to_builtins(line), "next": _at(line.next), "oldest": _at(line.oldest)})
     elif found:
         rows: list[tuple[Part, ...]] = [
             (line.key or "(no key)", str(line.held), str(line.waiting), _at(line.next)) for line in found
         ]
         out.table(("KEY", "HELD", "WAITING", "NEXT"), rows)
+
+
+async def _show_busiest(name: str, target: str | None, url: str | None, out: Output) -> None:
+    async with opened_client(target, url) as client:
+        found = await limits.busiest(client, name)
+    if out.is_json:
+        for line in found:
+            out.record({**msgspec.to_builtins(line), "next": _at(line.next), "oldest": _at(line.oldest)})
+    elif found:
+        rows: list[tuple[Part, ...]] = [
+            (line.key or "(no key)", str(line.held), str(line.waiting), _at(line.next),
+             ", ".join(f"{place.run} {place.step}" for place in line.places))
+            for line in found
+        ]  # fmt: skip
+        out.table(("KEY", "HELD", "WAITING", "NEXT", "HELD BY"), rows)
 
 
 async def _act(
