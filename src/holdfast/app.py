@@ -282,7 +282,8 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs, QueueVerbs):
         - `id`: names the run for as long as it is kept (see `keep`); then the id is free again
         - `key`: an idempotency key for 24 h
         - `unique`: at most one open run of the workflow has this value; it is free again when the run ends
-        - `if_exists`: "return" returns the existing run whatever its input, "reject" raises `Conflict` for any
+        - `if_exists`: "return" returns the existing run whatever its input, "reject" raises `Conflict` for any;
+          "replace" cancels the open run that has the `unique` value: the new one begins when that has ended
         - `delay`: begins later
         - `deadline`: ends a run that takes longer; instead of the workflow's own
         - `queue`, `priority`: which workers take it, and before which others of its share (higher first)

@@ -37,10 +37,10 @@ from holdfast.core.turn import Turn
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.facts import RunStarted
 from holdfast.ports.inbox import publication
-from holdfast.ports.runs import Creation, Existing, Filter, Lacking, Made, NewRun, RunRow
+from holdfast.ports.runs import Creation, Existing, Filter, Lacking, Made, NewRun, Replaced, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
-from holdfast.turn.start import new_run
+from holdfast.turn.start import new_run, succeeding
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Client:
 
     async def start(self, call: Call[R], how: StartOptions = DEFAULT) -> Run[R]:
         """Starts a run; it is durable when this returns. `BlobNotFound` if a blob that it needs has been collected."""
-        spec, now = _checked(call, how.if_exists), self.store.clock.now()
+        spec, now = _checked(call, how), self.store.clock.now()
         run_id = check_id(how.id, "run id") if how.id is not None else secrets.token_hex(12)
         blobs: dict[str, bytes] = dict(how.brings or {})
         value, blob, refs = carry(call.args, blobs)
@@ -149,6 +149,8 @@ class Client:
         )
         run: ClientRun[R] = ClientRun(self, run_id, spec)
         made = await self._create(run, new, turn, how)
+        if how.if_exists == "replace" and isinstance(made, Existing) and made.by == "unique":
+            made = await self._replace(made, new, turn, how)
         if not isinstance(made, Made):
             return ClientRun(self, _existing_id(made, spec, new, how.if_exists), spec)
         run.is_new = True
@@ -167,6 +169,18 @@ class Client:
             run.expect()
             return local.make(new, turn, key_since=key_since, is_named=how.id is not None)
         return self.store.create(new, key_since=key_since)
+
+    async def _replace(self, met: Existing, new: NewRun, turn: Turn, how: StartOptions) -> Creation:
+        """In the place of the run that was met."""
+        from holdfast.client.replacement import replace  # few need it
+
+        def create(replaced: Replaced, after: tuple[str, ...]) -> Awaitable[Creation]:
+            successor, since = succeeding(new, turn, replaced, after), turn.at - KEY_WINDOW
+            if how.connection is not None:
+                return self.store.create_within(how.connection, successor, key_since=since)
+            return self.store.create(successor, key_since=since)
+
+        return await replace(self, met, new.row.run, create, is_joined=how.connection is not None)
 
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
         """The run with that id."""
@@ -231,12 +245,20 @@ def _nobody(end: e.ChildEnded) -> None:
     return None
 
 
-def _checked(call: Call[Any], if_exists: object) -> WorkflowSpec:
+def _checked(call: Call[Any], how: StartOptions) -> WorkflowSpec:
     """What is to be started, where it may be."""
     if not isinstance(call, Call):
         checked_call(call, "app.start")
-    if if_exists not in {None, "return", "reject"}:
-        raise InvalidInput(f"if_exists={if_exists!r}: 'return' (the existing run, whatever its input) or 'reject'")
+    if how.if_exists not in {None, "return", "reject", "replace"}:
+        raise InvalidInput(
+            f"if_exists={how.if_exists!r}: 'return' (the existing run, whatever its input), 'reject', or 'replace' "
+            "with unique="
+        )
+    if how.if_exists == "replace" and how.unique is None:
+        raise InvalidInput(
+            'if_exists="replace" needs unique=: the open run that has that value is cancelled, and the new one takes '
+            "its place"
+        )
     if find_program() is not None:
         raise NotAllowedHere(
             f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use "
@@ -270,7 +292,7 @@ def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, new: NewRun, if_e
     if row.workflow != spec.name:
         why = f"{name}, and it is of workflow {row.workflow!r}; choose another {what} for {spec.name!r}"
         raise Conflict(why, run=row.id)
-    if if_exists is None and not is_same_input(row.input_hash, new.input_hash):
+    if if_exists in {None, "replace"} and not is_same_input(row.input_hash, new.input_hash):
         why = (
             f"{name}, with different input: nothing was started. Use a different {what} for a different request, or "
             'if_exists="return" to get that run whatever its input'

@@ -10,8 +10,9 @@ import msgspec
 
 from holdfast.core.durations import Duration
 
-IfExists: TypeAlias = Literal["return", "reject"]
-"""What becomes of a start whose id, key or unique value a run has: that run, whatever its input, or a `Conflict`."""
+IfExists: TypeAlias = Literal["return", "reject", "replace"]
+"""What becomes of a start whose id, key or unique value a run has: that run, whatever its input, or a `Conflict`; or,
+of a unique value, the run that has it is cancelled and a new one takes its place."""
 
 
 class StartOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -99,6 +99,7 @@ __all__ = [
     "Patched",
     "PauseReason",
     "Paused",
+    "PredecessorEnded",
     "Released",
     "Resumed",
     "RetryPlanned",
@@ -148,6 +149,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     actor: str = ""  # who started it, if a person did, by hand
     trace: str = ""  # the trace it belongs to, see `core.trace`; so for messages
     share: str = ""  # what it competes as in its queue, see `core.gate`; "": its workflow
+    after: tuple[str, ...] = ()  # runs that must have ended before it begins
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -254,6 +256,12 @@ class ChildEnded(Carrier, frozen=True, tag="child_ended", kw_only=True):
     ended_at: Instant | None = None
 
 
+class PredecessorEnded(Event, frozen=True, tag="predecessor", kw_only=True):
+    """A run that had to end before this one begins has ended."""
+
+    run: str
+
+
 class CancelRequested(Event, frozen=True, tag="cancel", kw_only=True):
     """A cancel was requested; the run's clean-up has until `grace_until`."""
 
@@ -320,6 +328,7 @@ Input: TypeAlias = (
     | SendSettled
     | TopicReceived
     | ChildEnded
+    | PredecessorEnded
     | CancelRequested
     | DeadlineReached
     | PassStarted

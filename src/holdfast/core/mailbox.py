@@ -18,6 +18,7 @@ class Mailbox(msgspec.Struct, omit_defaults=True, gc=False):
     buffered: dict[str, e.SignalReceived | e.UpdateReceived] = {}
     asked: dict[str, str] = {}  # updates that were neither answered nor refused, by message: their names
     exposed: dict[str, e.Exposed] = {}
+    after: tuple[str, ...] = ()  # runs that must end before this one begins
 
     def forget_taken(self) -> None:
         """Of the updates without an answer only those that no wait has taken are still asked."""
@@ -39,6 +40,11 @@ def dropped(box: Mailbox, event: e.MessageDropped, at: datetime) -> None:
     """An operator took a message away."""
     box.buffered.pop(event.message, None)
     box.asked.pop(event.message, None)
+
+
+def preceded(box: Mailbox, event: e.PredecessorEnded, at: datetime) -> None:
+    """A run that had to end first has ended."""
+    box.after = tuple(run for run in box.after if run != event.run)
 
 
 def exposed(box: Mailbox, event: e.Exposed, at: datetime) -> None:

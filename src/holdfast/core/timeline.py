@@ -136,6 +136,7 @@ class Timeline:
         | e.Released
         | e.Limited
         | e.HeldBack
+        | e.PredecessorEnded
         | e.CancelRequested
         | e.DeadlineReached
         | e.PassStarted
@@ -162,6 +163,8 @@ class Timeline:
                 self._limit(event)
             case e.HeldBack():
                 self._hold_back(event)
+            case e.PredecessorEnded():
+                self._note("predecessor", run=event.run)
             case e.CancelRequested():
                 self._note("cancel", until=event.grace_until, actor=event.actor, detail=one_line(event.reason, LENGTH))
             case e.DeadlineReached():
@@ -189,6 +192,7 @@ class Timeline:
 
     def _start(self, event: e.Started) -> None:
         detail = f"retry of {event.retried_from}" if event.retried_from else ""
+        detail = f"begins after the end of run {list_text(event.after)}" if event.after else detail
         self._note(
             "started",
             event.workflow,

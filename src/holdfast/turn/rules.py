@@ -163,6 +163,12 @@ def name_left(draft: Draft, keys: tuple[str, ...]) -> None:
         draft.outputs[-1] = msgspec.structs.replace(draft.outputs[-1], left=keys)
 
 
+def is_preceded(run: Run, inputs: Sequence[e.AnyEvent]) -> bool:
+    """Whether a run that has to end before this one begins is still open."""
+    ended = {event.run for event in inputs if isinstance(event, e.PredecessorEnded)}
+    return not ended.issuperset(run.after)
+
+
 def after_refusal(refused: Sequence[e.AnyEvent], since: Sequence[e.AnyEvent]) -> list[e.AnyEvent]:
     """The inputs of a refused turn and what came since, in the order to take them: as they came, cancels first."""
     cancels = [x for x in since if isinstance(x, e.CancelRequested)]

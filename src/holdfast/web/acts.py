@@ -49,7 +49,7 @@ class StartBody(Body, frozen=True):
     queue: str = "default"
     priority: int = 0
     attributes: dict[str, str] = {}
-    if_exists: Literal["return", "reject"] | None = None
+    if_exists: Literal["return", "reject", "replace"] | None = None
     unique: str | None = None
     share: str | None = None
 

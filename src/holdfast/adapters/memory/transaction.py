@@ -11,13 +11,13 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.adapters.memory import standing
+from holdfast.adapters.memory import standing, uniques
 from holdfast.adapters.memory.stream_rows import add_parts
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
 from holdfast.core.checksums import answer_checksum, message_checksum, shown_checksum
 from holdfast.core.mailbox import apply_attributes
-from holdfast.core.messages import ended_by, id_in_use, undelivered_id, with_key, with_status
+from holdfast.core.messages import ended_by, id_in_use, told_at_end, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
 from holdfast.core.turn import Row, instant
@@ -54,12 +54,14 @@ class Transaction:
         for run in self.tables.runs.values() if key else ():
             if run.key == key and run.workflow == workflow and run.created_at > key_since:
                 return Existing(run, by="key")
-        holder = self.tables.runs.get(self.tables.uniques.get((workflow, new.unique), 0)) if new.unique else None
-        if holder is not None and holder.ended_at is None:
+        holder = uniques.holder_of(self.tables, new)
+        if holder is not None and not uniques.gives_way(holder, new):
             return Existing(holder, by="unique")
         if not self.tables.blobs.keys() >= set(new.needs):
             return Lacking()
-        made = self.insert(new, instance, worker)
+        made = self.insert(new, instance if new.replaces is None else "", worker)
+        if new.replaces is not None:
+            made = uniques.succeed(self, made, new, holder)
         if first is None or not made.instance:
             return Made(made)
         verdict = self.commit(msgspec.structs.replace(first, no=made.no))
@@ -322,7 +324,7 @@ class Transaction:
     def _end(self, run: RunRow, row: Row) -> None:
         self.tables.watches = [watch for watch in self.tables.watches if watch.no != run.no]
         for adoption in self.tables.adoptions.pop(run.no, []):
-            self._tell(adoption, ended_by(row, adoption.key))
+            self._tell(adoption, told_at_end(row, adoption.key))
 
     # -- children ------------------------------------------------------------------------------------------------------
 
@@ -343,7 +345,7 @@ class Transaction:
         elif (run.parent, run.parent_key) != new.watcher:  # a run tells its own parent without being asked
             self.tables.adoptions.setdefault(run.no, []).append(adoption)
 
-    def _tell(self, adoption: Adoption, ended: e.ChildEnded) -> None:
+    def _tell(self, adoption: Adoption, ended: e.ChildEnded | e.PredecessorEnded) -> None:
         self.send(message_of(adoption.run, adoption.message, "child", ended))
 
     # -- leases --------------------------------------------------------------------------------------------------------
@@ -383,6 +385,10 @@ class Transaction:
         standing.give_place_back(self.tables, run.no, self.now)
         if available_at is not None:
             self.hints[run.id] = None
+
+    def put_off(self, no: int) -> None:
+        """The run is due when a message wakes it."""
+        self._change(no, available_at=None)
 
     def _change(self, no: int, **columns: object) -> RunRow:
         run = msgspec.structs.replace(self.tables.runs[no], **columns)

@@ -58,7 +58,7 @@ def migrations() -> tuple[Migration, ...]:
                 *_texts("0004_pre_limits.sql", "0004_pre_streams.sql", "0004_pre_tables.sql", "0004_pre_updates.sql"),
                 *_texts("0004_pre_gates.sql"),
                 *functions(),
-                *_texts("0004_pre_queues.sql"),
+                *_texts("0004_pre_queues.sql", "0004_pre_successions.sql"),
             )
         ),
     )

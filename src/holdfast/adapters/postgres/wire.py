@@ -79,6 +79,13 @@ def new_run(
         wire["attributes"] = started.attributes
     if new.unique:
         wire["unique"] = new.unique
+    if new.replaces is not None:
+        seen, cancel = new.replaces, new.replaces.cancel
+        wire["replaces"] = {"run": seen.run, "is_idle": seen.is_idle}
+        if cancel is not None:
+            wire["replaces"]["cancel"] = message(cancel)
+        wire["after"] = started.after
+        wire["messages"] = [{"run": run} for run in (seen.run, *started.after)]  # whose rows are locked first
     if started.share:
         wire["share"] = started.share
     if new.rides:

@@ -38,9 +38,9 @@ from holdfast.errors import HoldfastError, InvalidInput
 @click.option("--id", metavar="ID", help="Id of the run; the same id and input again returns that run.")
 @click.option(
     "--if-exists",
-    type=click.Choice(["return", "reject"]),
-    help="If a run has the id, key or unique value: return it whatever its input, or reject. "
-    "[return it if the input is the same]",
+    type=click.Choice(["return", "reject", "replace"]),
+    help="If a run has the id, key or unique value: return it whatever its input, reject, or cancel the run that has "
+    "the unique value and take its place. [return it if the input is the same]",
 )
 @click.option("--key", metavar="KEY", help="Idempotency key, for 24 hours.")
 @click.option("--unique", metavar="VALUE", help="At most one open run of the workflow has this value.")

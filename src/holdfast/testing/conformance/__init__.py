@@ -57,6 +57,7 @@ from holdfast.testing.conformance.schedules import SchedulesSuite  # noqa: E402
 from holdfast.testing.conformance.shares import SharesSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.streams import StreamsSuite  # noqa: E402
+from holdfast.testing.conformance.successions import SuccessionsSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
 from holdfast.testing.conformance.suspects import SuspectsSuite  # noqa: E402
 from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa: E402
@@ -97,6 +98,7 @@ __all__ = [
     "StoreGrants",
     "StoreSuite",
     "StreamsSuite",
+    "SuccessionsSuite",
     "Suite",
     "SuspectsSuite",
     "TransactionsSuite",
@@ -119,6 +121,7 @@ class StoreSuite(
     TreesSuite,
     RunsSuite,
     UniquesSuite,
+    SuccessionsSuite,
     SchedulesSuite,
     QueuesSuite,
     QueueSharesSuite,

@@ -484,6 +484,12 @@ BEGIN
     IF is_terminal THEN
         DELETE FROM watchers WHERE run = turn_no;
         FOR adoption IN DELETE FROM adoptions WHERE run = turn_no RETURNING watcher, key, message LOOP
+            IF adoption.key = '' THEN  -- it waits to begin
+                IF _precede(at, moved.id, adoption.watcher) = 'accepted' THEN
+                    hints := hints || adoption.watcher;
+                END IF;
+                CONTINUE;
+            END IF;
             halves := known -> 'ends' -> moved.id;
             IF halves IS NULL THEN
                 PERFORM _ask('own end', moved.id, new_workflow);
@@ -702,7 +708,7 @@ BEGIN
                 jsonb_build_array(current_schema(), n ->> 'workflow', 'unique', n ->> 'unique')::text, 0)
             FROM jsonb_array_elements(news) AS n WHERE n ? 'unique' ORDER BY 1) AS keys;
     END IF;
-    IF news @? '$[*].first[18] ? (@ != null)' OR news @? '$[*].blobs' THEN
+    IF news @? '$[*].first[18] ? (@ != null)' OR news @? '$[*].blobs' OR news @? '$[*].messages' THEN
         PERFORM _lock_for('{}', NULL, news || jsonb_path_query_array(news, '$[*].first[18]'));
     END IF;
     IF jsonb_array_length(news) > 1 THEN
@@ -735,7 +741,9 @@ BEGIN
             IF NOT FOUND THEN
                 SELECT no INTO found_no FROM runs
                 WHERE no = (SELECT u.run FROM uniques AS u WHERE u.workflow = new ->> 'workflow' AND u.value = new ->> 'unique')
-                    AND ended_at IS NULL;
+                    AND ended_at IS NULL
+                    AND (new #>> '{replaces,run}', (new #>> '{replaces,is_idle}')::boolean)
+                        IS DISTINCT FROM (id, started_at IS NULL AND instance = '');
                 IF FOUND THEN
                     code := 4;
                     is_ours := false;
@@ -758,12 +766,16 @@ BEGIN
                 CONTINUE;
             END IF;
         END IF;
-        SELECT * INTO created FROM _insert_run(moment, new, new ->> 'instance', new ->> 'worker', new -> 'first');
+        SELECT * INTO created FROM _insert_run(
+            moment, new, CASE WHEN new ? 'replaces' THEN '' ELSE new ->> 'instance' END, new ->> 'worker', new -> 'first');
         IF created.made IS NOT NULL THEN
             code := 0;
+            IF new ? 'replaces' THEN
+                hints := _succeed(moment, created.made, new);
+            END IF;
             SELECT r.* INTO run FROM run_rows AS r WHERE r.no = created.made;
             IF created.is_hint THEN
-                hints := ARRAY[run.id];
+                hints := hints || run.id;
             END IF;
             IF new ? 'unique' THEN
                 INSERT INTO uniques AS u (workflow, value, run)
