@@ -1,4 +1,4 @@
-"""`if_exists="replace"`: a start takes the unique value of an open run, which is cancelled.
+"""A start takes the unique value of an open run: `if_exists="replace"` cancels that, `debounce=` begins after it.
 
 The store makes the new run and cancels the old one in one transaction, if the old one stands as it was seen here; if
 not, it is looked at again. The new run names those that must end before it begins: the old one, unless that has not
@@ -45,8 +45,22 @@ async def replace(
         if not isinstance(made, Existing) or made.by != "unique":
             return made
         met = made
-    raise Conflict(
-        f"run {met.run.id} has the value, and changed each of the {TRIES:,} times it was to be replaced: nothing was "
+    raise _beaten(met)
+
+
+async def follow(met: Existing, create: Callable[[Replaced, tuple[str, ...]], Awaitable[Creation]]) -> Creation:
+    """Makes the run that begins after the one that was met, which keeps running; or joins one that others made so."""
+    for _ in range(TRIES):
+        made = await create(Replaced(run=met.run.id, is_idle=met.run.is_idle), (met.run.id,))
+        if not isinstance(made, Existing) or made.by != "unique":
+            return made
+        met = made
+    raise _beaten(met)
+
+
+def _beaten(met: Existing) -> Conflict:
+    return Conflict(
+        f"run {met.run.id} has the value, and changed each of the {TRIES:,} times a run was to follow it: nothing was "
         "started. Start it again.",
         run=met.run.id,
     )

@@ -137,6 +137,7 @@ class Timeline:
         | e.Limited
         | e.HeldBack
         | e.PredecessorEnded
+        | e.InputGiven
         | e.CancelRequested
         | e.DeadlineReached
         | e.PassStarted
@@ -163,6 +164,9 @@ class Timeline:
                 self._limit(event)
             case e.HeldBack():
                 self._hold_back(event)
+            case e.InputGiven():
+                given = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
+                self._note("given", event.into, detail=one_line(given, LENGTH))
             case e.PredecessorEnded():
                 self._note("predecessor", run=event.run)
             case e.CancelRequested():

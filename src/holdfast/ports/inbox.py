@@ -15,7 +15,9 @@ from holdfast.core.references import references_of
 from holdfast.core.status import Status
 from holdfast.ports.blobs import BlobData
 
-Kind: TypeAlias = Literal["signal", "topic", "update", "refused", "child", "cancel", "pause", "undelivered", "dropped"]
+Kind: TypeAlias = Literal[
+    "signal", "topic", "update", "refused", "child", "cancel", "pause", "undelivered", "dropped", "input"
+]
 """What a message is. "refused": it was an update, and its sender has been told why it is not asked."""
 
 

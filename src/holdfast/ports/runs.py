@@ -32,6 +32,21 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cancel: Message | None = None
 
 
+class Joining(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A start that joins the run which has its unique value, if that has not begun and takes more inputs.
+
+    `message` is its id, `body` the `InputGiven` it comes with. `begins_at`: when the run is to begin after this; None
+    leaves that alone. `room`: how many inputs a run that is made by this start takes besides its own; None: any
+    number. `makes_another`: a run that cannot be joined is left alone, and loses the value to a new one.
+    """
+
+    message: str
+    body: bytes
+    begins_at: datetime | None = None
+    room: int | None = None
+    makes_another: bool = False
+
+
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run to be made: its first row (ordinal 1, epoch 0), and the facts in it that become columns.
 
@@ -53,6 +68,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unique: str = ""
     rides: bool = False
     replaces: Replaced | None = None
+    joins: Joining | None = None
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -163,11 +179,17 @@ class Existing(msgspec.Struct, frozen=True, gc=False):
     by: Literal["id", "key", "unique"] = "id"
 
 
+class Joined(msgspec.Struct, frozen=True, gc=False):
+    """The start joined this run: its input is in the inbox, and the run was not woken by it."""
+
+    run: RunRow
+
+
 class Lacking(msgspec.Struct, frozen=True, gc=False):
     """Nothing was made: a blob that the run needs has been collected meanwhile."""
 
 
-Creation: TypeAlias = Made | Existing | Lacking
+Creation: TypeAlias = Made | Existing | Joined | Lacking
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,6 +260,12 @@ class Runs(Protocol):
         epoch 1), unless it is not yet due or waits at the gate of its queue (`ports.queues`). `first` is that turn (its
         `no` does not count): applied like any commit, in the transaction that makes the run, and only if the run is
         made already claimed.
+
+        With `joins`, an open run of the value that was made with `joins` too, has the same version, has neither begun
+        nor been given to a worker, and has room left, gets the message (kind "input") and is not woken by it: `Joined`.
+        If it is not due yet, it is due at `begins_at`, unless that is earlier than before, and never later than its
+        `Started.latest`. The message that takes the last room makes it due now. A run that cannot be joined is
+        `Existing`, or with `makes_another` loses the value to the run that is made.
 
         A run with `replaces` is never made already claimed. If its start names others (`Started.after`), it is not due
         before they have ended: each of them sends it a `PredecessorEnded` with its end, or at once if it has ended or

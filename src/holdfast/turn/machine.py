@@ -177,7 +177,8 @@ class Machine(Writer):
         """The body is to begin later (a delayed start, a new pass), and a message woke the run before: leave it where
         it is, unless the message ends it."""
         run = self.run
-        begins_at = run.retry.at if run.retry is not None else None if self.program.has_begun else run.available_at
+        has_begun = self.program.has_begun
+        begins_at = run.retry.at if run.retry is not None else None if has_begun else rules.begins_at(run, self._inputs)
         is_preceded = bool(run.after) and rules.is_preceded(run, self._inputs)
         if not is_preceded and (begins_at is None or at >= begins_at):
             if run.retry is not None:

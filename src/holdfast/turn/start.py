@@ -14,7 +14,7 @@ from holdfast.core.references import references_of
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_turn, genesis, micros
 from holdfast.errors import InvalidDuration
 from holdfast.ports.blobs import BlobData
-from holdfast.ports.runs import NewRun, Replaced
+from holdfast.ports.runs import Joining, NewRun, Replaced
 
 
 def new_run(
@@ -31,6 +31,7 @@ def new_run(
     unique: str = "",
     rides: bool = False,
     replaces: Replaced | None = None,
+    joins: Joining | None = None,
 ) -> tuple[NewRun, Turn]:
     """A run to be made: its first row, and what its row says. `references`: what is to be kept for it besides what its
     first facts refer to."""
@@ -54,6 +55,7 @@ def new_run(
         unique=unique,
         rides=rides,
         replaces=replaces,
+        joins=joins,
     )
     return new, turn
 
@@ -71,6 +73,7 @@ def succeeding(new: NewRun, turn: Turn, replaces: Replaced, after: tuple[str, ..
         input_hash=new.input_hash,
         unique=new.unique,
         replaces=replaces,
+        joins=new.joins,
     )[0]
 
 

@@ -52,6 +52,8 @@ class StartBody(Body, frozen=True):
     if_exists: Literal["return", "reject", "replace"] | None = None
     unique: str | None = None
     share: str | None = None
+    debounce: str | None = None
+    max_wait: str | None = None
 
 
 class SignalBody(Body, frozen=True):
@@ -138,6 +140,8 @@ async def start(call: Call) -> Any:
         if_exists=given.if_exists,
         unique=given.unique,
         share=given.share,
+        debounce=given.debounce,
+        max_wait=given.max_wait,
         by_hand=True,
     )
     run = await client.start(made, how)

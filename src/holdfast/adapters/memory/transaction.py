@@ -29,7 +29,7 @@ from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.parts import STREAMS
 from holdfast.ports.row import moved
-from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
+from holdfast.ports.runs import Creation, Existing, Joined, Lacking, Made, NewRun, RunRow, row_of
 from holdfast.ports.updates import StoredAnswer, UpdateAnswer
 
 
@@ -56,7 +56,10 @@ class Transaction:
                 return Existing(run, by="key")
         holder = uniques.holder_of(self.tables, new)
         if holder is not None and not uniques.gives_way(holder, new):
-            return Existing(holder, by="unique")
+            if uniques.join(self, holder, new):
+                return Joined(self.tables.runs[holder.no])
+            if new.joins is None or not new.joins.makes_another:
+                return Existing(holder, by="unique")
         if not self.tables.blobs.keys() >= set(new.needs):
             return Lacking()
         made = self.insert(new, instance if new.replaces is None else "", worker)
@@ -84,6 +87,7 @@ class Transaction:
         standing.wait(tables, run, share, self.now)
         if new.unique:
             tables.uniques[started.workflow, new.unique] = run.no
+            uniques.gather(tables, new)
         if started.keep is not None:
             tables.keep[run.no] = started.keep
         self.keep_blobs(new.blobs)
@@ -166,16 +170,20 @@ class Transaction:
             return Accepted(is_repeat=True)
         if run.status.is_terminal:
             return Ended(run.status)
-        no = run.inbox_last + 1
-        letters[message.id] = Letter(no, message.id, message.kind, message.body, message.checksum)
-        woken = self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
+        self.put(run, message)
+        woken = self._change(run.no, available_at=min(run.available_at or self.now, self.now))
         standing.wake(self.tables, woken, message.kind, self.now)
-        self.keep_blobs(message.blobs)
-        self.refer(run.no, ("message", no), message.references)
         if message.asks:
             self._put_answer(run, message.id, message.asks)
         self.hints[run.id] = None
         return Accepted()
+
+    def put(self, run: RunRow, message: Message) -> None:
+        """Into the inbox, and nothing else."""
+        self._change(run.no, inbox_last=(no := run.inbox_last + 1))
+        self.tables.inbox[run.no][message.id] = Letter(no, message.id, message.kind, message.body, message.checksum)
+        self.keep_blobs(message.blobs)
+        self.refer(run.no, ("message", no), message.references)
 
     def settle(self, run: RunRow, answers: Iterable[UpdateAnswer]) -> None:
         """What became of questions to the run; who waits for one is told."""
@@ -385,10 +393,6 @@ class Transaction:
         standing.give_place_back(self.tables, run.no, self.now)
         if available_at is not None:
             self.hints[run.id] = None
-
-    def put_off(self, no: int) -> None:
-        """The run is due when a message wakes it."""
-        self._change(no, available_at=None)
 
     def _change(self, no: int, **columns: object) -> RunRow:
         run = msgspec.structs.replace(self.tables.runs[no], **columns)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from holdfast.adapters.memory import standing
 from holdfast.adapters.memory.tables import Adoption, Tables
 from holdfast.core import events as e
 from holdfast.core.messages import predecessor_message
-from holdfast.ports.inbox import message
+from holdfast.ports.inbox import Message, message
 from holdfast.ports.runs import NewRun, RunRow
 
 if TYPE_CHECKING:
@@ -28,6 +32,48 @@ def gives_way(holder: RunRow, new: NewRun) -> bool:
     return seen is not None and (seen.run, seen.is_idle) == (holder.id, holder.is_idle)
 
 
+def join(transaction: Transaction, holder: RunRow, new: NewRun) -> bool:
+    """Gives the input of the new run to the one that has its value; False if that takes no more."""
+    tables, joins, now = transaction.tables, new.joins, transaction.now
+    value = new.started.workflow, new.unique
+    gathering = tables.gathering.get(value)
+    if joins is None or gathering is None or not holder.is_idle or holder.version != new.started.version:
+        return False
+    if joins.message in tables.inbox[holder.no]:
+        return True
+    room, latest = gathering
+    if room == 0:
+        return False
+    given = Message(run=holder.id, id=joins.message, kind="input", body=joins.body, blobs=new.blobs,
+        references=new.references)  # fmt: skip
+    due = holder.available_at
+    if room is not None:
+        tables.gathering[value] = room - 1, latest
+        due = due if due is None or room > 1 else min(due, now)
+    if due is not None and due > now and joins.begins_at is not None:
+        due = max(due, joins.begins_at)
+        due = due if latest is None else min(due, latest)
+    transaction.put(holder, given)
+    standing.line_up(tables, _due(tables, holder.no, due), now)
+    if due is not None and due <= now:
+        transaction.hints[holder.id] = None
+    return True
+
+
+def _due(tables: Tables, no: int, at: datetime | None) -> RunRow:
+    tables.runs[no] = run = msgspec.structs.replace(tables.runs[no], available_at=at)
+    return run
+
+
+def gather(tables: Tables, new: NewRun) -> None:
+    """Whether the run just made, which has the value, takes inputs of others."""
+    value = new.started.workflow, new.unique
+    if new.joins is None:
+        tables.gathering.pop(value, None)
+    else:
+        tables.gathering[value] = new.joins.room, new.started.latest
+
+
 def succeed(transaction: Transaction, run: RunRow, new: NewRun, holder: RunRow | None) -> RunRow:
     """The run has the value now: the one before is told, and those that must end first tell it of their ends."""
     tables = transaction.tables
@@ -42,5 +88,5 @@ def succeed(transaction: Transaction, run: RunRow, new: NewRun, holder: RunRow |
             tables.adoptions.setdefault(before.no, []).append(Adoption(run.id, "", told))
             is_early = True
     if is_early:
-        transaction.put_off(run.no)
+        _due(tables, run.no, None)
     return tables.runs[run.no]

@@ -14,7 +14,7 @@ from holdfast.adapters.sqlite.turns import bring, commit_turn
 from holdfast.core.turn import Row
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.row import row_after
-from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow
+from holdfast.ports.runs import Creation, Existing, Joined, Lacking, Made, NewRun, RunRow
 
 
 class CreateRun(msgspec.Struct, frozen=True):
@@ -36,7 +36,10 @@ class CreateRun(msgspec.Struct, frozen=True):
         holder = uniques.holder_of(transaction, new) if new.unique else None
         is_taken = holder is not None and holder.id != new.row.run and not uniques.gives_way(holder, new)
         if holder is not None and is_taken and not _is_known(transaction, new.row.run):
-            return Existing(holder, by="unique")
+            if uniques.join(transaction, holder, new):
+                return Joined(run_row(transaction.row(sql.RUN_BY_ID, (holder.id,))))
+            if new.joins is None or not new.joins.makes_another:
+                return Existing(holder, by="unique")
         if new.needs and not are_stored(transaction, new.needs) and not _is_known(transaction, new.row.run):
             return Lacking()
         first = self.first

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from holdfast.adapters.sql.rows import run_row, status_of
+from holdfast.adapters.sql.rows import maybe_micros, run_row, status_of
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.blobs import keep_blobs, refer
 from holdfast.adapters.sqlite.messages import send
 from holdfast.adapters.sqlite.transaction import Transaction
-from holdfast.adapters.sqlite.unique_statements import HOLD_UNIQUE, PUT_OFF, RUN_BY_UNIQUE
+from holdfast.adapters.sqlite.unique_statements import (
+    GATHERING,
+    GIVE,
+    HOLD_UNIQUE,
+    PUT_OFF,
+    RUN_BY_UNIQUE,
+    TAKE_ROOM,
+)
 from holdfast.core import events as e
+from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import predecessor_message
 from holdfast.ports.inbox import message
 from holdfast.ports.runs import NewRun, RunRow
@@ -25,10 +34,37 @@ def gives_way(holder: RunRow, new: NewRun) -> bool:
     return seen is not None and (seen.run, seen.is_idle) == (holder.id, holder.is_idle)
 
 
+def join(transaction: Transaction, holder: RunRow, new: NewRun) -> bool:
+    """Gives the input of the new run to the one that has its value; False if that takes no more."""
+    joins, value = new.joins, (new.started.workflow, new.unique)
+    if joins is None or not holder.is_idle or holder.version != new.started.version:
+        return False
+    gathering = transaction.row(GATHERING, value)
+    if gathering is None:
+        return False
+    if transaction.row(sql.HAS_MESSAGE, (holder.no, joins.message)) is not None:
+        return True
+    room, latest = gathering
+    if room == 0:
+        return False
+    number, now = holder.inbox_last + 1, transaction.now
+    checksum = message_checksum(holder.id, joins.message, "input", joins.body)
+    transaction.run(sql.DELIVER, (holder.no, number, joins.message, "input", joins.body, now, checksum))
+    transaction.run(GIVE, (holder.no, now, maybe_micros(joins.begins_at), latest, room == 1))
+    transaction.run(TAKE_ROOM, value)
+    keep_blobs(transaction, new.blobs)
+    refer(transaction, holder.no, ("message", number, ""), new.references)
+    if room == 1:
+        transaction.hint(holder.id)
+    return True
+
+
 def hold(transaction: Transaction, run: RunRow, new: NewRun, holder: RunRow | None) -> RunRow:
     """The run has the value from now on: the one before is told, and those that must end first tell it of their
     ends."""
-    transaction.run(HOLD_UNIQUE, (new.started.workflow, new.unique, run.no))
+    started, joins = new.started, new.joins
+    room = None if joins is None else -1 if joins.room is None else joins.room
+    transaction.run(HOLD_UNIQUE, (started.workflow, new.unique, run.no, room, maybe_micros(started.latest)))
     if new.replaces is None:
         return run
     if holder is not None and new.replaces.cancel is not None:

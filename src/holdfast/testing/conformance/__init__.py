@@ -40,6 +40,7 @@ from holdfast.testing.conformance.deletion import DeletionSuite  # noqa: E402
 from holdfast.testing.conformance.grants import GrantsSuite, StoreGrants  # noqa: E402
 from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
 from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
+from holdfast.testing.conformance.joins import JoinsSuite  # noqa: E402
 from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
 from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
 from holdfast.testing.conformance.limits import LimitsSuite  # noqa: E402
@@ -79,6 +80,7 @@ __all__ = [
     "GrantsSuite",
     "HintsSuite",
     "InboxSuite",
+    "JoinsSuite",
     "JournalSuite",
     "LeasesSuite",
     "LimitsSuite",
@@ -122,6 +124,7 @@ class StoreSuite(
     RunsSuite,
     UniquesSuite,
     SuccessionsSuite,
+    JoinsSuite,
     SchedulesSuite,
     QueuesSuite,
     QueueSharesSuite,

@@ -40,7 +40,7 @@ from holdfast.ports.inbox import Message, Publication, Unconsumed
 from holdfast.ports.inbox import message as compose
 from holdfast.ports.journal import Commit, Committed, Journal, Park, Verdict, sole_verdict
 from holdfast.ports.leases import ClaimRequest, Claims, TakeOver, WorkerRow
-from holdfast.ports.runs import Creation, Filter, Made, NewRun, Replaced, RunRow
+from holdfast.ports.runs import Creation, Filter, Joining, Made, NewRun, Replaced, RunRow
 from holdfast.ports.store import Store
 from holdfast.turn.commit import exposure
 
@@ -76,6 +76,7 @@ def new_run(
     unique: str = "",
     rides: bool = False,
     replaces: Replaced | None = None,
+    joins: Joining | None = None,
     **started: Any,
 ) -> NewRun:
     """A run to be made; further arguments are those of `Started`."""
@@ -94,6 +95,7 @@ def new_run(
         unique=unique,
         rides=rides,
         replaces=replaces,
+        joins=joins,
     )
 
 

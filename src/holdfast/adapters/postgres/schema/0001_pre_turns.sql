@@ -686,7 +686,8 @@ $$;
 -- could be made already claimed.
 -- Locks the keys and unique values (until the transaction ends, in order), so that of any number of callers one makes the run.
 -- Blobs that a run needs are locked against being collected.
--- code 0 made · 1 the id was in use · 2 the key was in use · 3 a blob that it needs is gone · 4 the unique value was in use. is_ours: the first row is the one of this call.
+-- code 0 made · 1 the id was in use · 2 the key was in use · 3 a blob that it needs is gone · 4 the unique value was in use · 5 joined the
+-- run that has the unique value. is_ours: the first row is the one of this call.
 CREATE OR REPLACE FUNCTION create_runs(given bigint, news jsonb, is_again boolean, known jsonb)
 RETURNS TABLE (code integer, is_ours boolean, first_seq bigint, first_inbox bigint, hints text[], run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
@@ -695,6 +696,7 @@ DECLARE
     new jsonb;
     created record;
     begun record;
+    joined _joining;
     found_no bigint;
     stored bigint;
 BEGIN
@@ -708,8 +710,11 @@ BEGIN
                 jsonb_build_array(current_schema(), n ->> 'workflow', 'unique', n ->> 'unique')::text, 0)
             FROM jsonb_array_elements(news) AS n WHERE n ? 'unique' ORDER BY 1) AS keys;
     END IF;
-    IF news @? '$[*].first[18] ? (@ != null)' OR news @? '$[*].blobs' OR news @? '$[*].messages' THEN
-        PERFORM _lock_for('{}', NULL, news || jsonb_path_query_array(news, '$[*].first[18]'));
+    IF news @? '$[*].first[18] ? (@ != null)' OR news @? '$[*].blobs' OR news @? '$[*].messages'
+        OR news @? '$[*].joins'
+    THEN
+        PERFORM _lock_for('{}', NULL, news || jsonb_path_query_array(news, '$[*].first[18]')
+            || CASE WHEN news @? '$[*].joins' THEN _joined(news) ELSE '[]' END);
     END IF;
     IF jsonb_array_length(news) > 1 THEN
         PERFORM _line_up(news);
@@ -737,6 +742,7 @@ BEGIN
             END IF;
         END IF;
         IF new ? 'unique' THEN
+            joined := NULL;
             PERFORM 1 FROM runs WHERE id = new ->> 'id';
             IF NOT FOUND THEN
                 SELECT no INTO found_no FROM runs
@@ -744,8 +750,12 @@ BEGIN
                     AND ended_at IS NULL
                     AND (new #>> '{replaces,run}', (new #>> '{replaces,is_idle}')::boolean)
                         IS DISTINCT FROM (id, started_at IS NULL AND instance = '');
-                IF FOUND THEN
-                    code := 4;
+                IF FOUND AND new ? 'joins' THEN
+                    SELECT * INTO joined FROM _join(moment, found_no, new);
+                END IF;
+                IF FOUND AND (coalesce(joined.is_joined, false) OR NOT coalesce(new -> 'joins' ? 'makes_another', false)) THEN
+                    code := CASE WHEN joined.is_joined THEN 5 ELSE 4 END;
+                    hints := coalesce(joined.hints, '{}');
                     is_ours := false;
                     SELECT r.* INTO run FROM run_rows AS r WHERE r.no = found_no;
                     RETURN NEXT;
@@ -778,9 +788,11 @@ BEGIN
                 hints := hints || run.id;
             END IF;
             IF new ? 'unique' THEN
-                INSERT INTO uniques AS u (workflow, value, run)
-                VALUES (new ->> 'workflow', new ->> 'unique', created.made)
-                ON CONFLICT ON CONSTRAINT uniques_pkey DO UPDATE SET run = excluded.run;
+                INSERT INTO uniques AS u (workflow, value, run, room, latest)
+                VALUES (new ->> 'workflow', new ->> 'unique', created.made, (new #>> '{joins,room}')::bigint,
+                    (new #>> '{joins,latest}')::bigint)
+                ON CONFLICT ON CONSTRAINT uniques_pkey
+                DO UPDATE SET run = excluded.run, room = excluded.room, latest = excluded.latest;
             END IF;
         ELSE
             code := 1;

@@ -39,3 +39,67 @@ BEGIN
     RETURN hints;
 END
 $$;
+
+-- The runs that have the unique values which these starts may join, as `_lock_for` takes the targets of messages. Their
+-- values are locked, so no other start takes one from them meanwhile.
+CREATE OR REPLACE FUNCTION _joined(news jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_array(jsonb_build_object('messages', coalesce(jsonb_agg(jsonb_build_object('run', runs.id)), '[]')))
+    FROM jsonb_array_elements(news) AS n
+    JOIN uniques AS u ON u.workflow = n ->> 'workflow' AND u.value = n ->> 'unique'
+    JOIN runs ON runs.no = u.run AND runs.ended_at IS NULL
+    WHERE n ? 'joins'
+$$;
+
+-- Gives the input of a new run to the run that has its value, which is locked: put off if it is not due yet, or due at
+-- once if this was the last that it takes; it is not woken. False if it takes no more.
+CREATE OR REPLACE FUNCTION _join(at bigint, holder bigint, new jsonb, OUT is_joined boolean, OUT hints text[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    it record;
+    gathering record;
+    joins jsonb := new -> 'joins';
+    begins bigint := (new #>> '{joins,begins_at}')::bigint;
+BEGIN
+    is_joined := false;
+    hints := '{}';
+    SELECT no, id, inbox_last, available_at INTO it FROM runs
+    WHERE no = holder AND started_at IS NULL AND instance = '' AND version = new ->> 'version';
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    SELECT room, latest INTO gathering FROM uniques
+    WHERE workflow = new ->> 'workflow' AND value = new ->> 'unique' AND room IS NOT NULL;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM 1 FROM inbox WHERE run = it.no AND id = joins ->> 'message';
+    IF FOUND THEN
+        is_joined := true;
+        RETURN;
+    END IF;
+    IF gathering.room = 0 THEN
+        RETURN;
+    END IF;
+    INSERT INTO inbox (run, no, id, kind, body, at, checksum)
+    VALUES (it.no, it.inbox_last + 1, joins ->> 'message', 'input', decode(joins ->> 'body', 'base64'), _join.at,
+        _checksum(it.id, joins ->> 'message', 'input', decode(joins ->> 'body', 'base64')));
+    UPDATE runs SET inbox_last = inbox_last + 1, available_at = CASE
+        WHEN available_at IS NULL THEN NULL
+        WHEN gathering.room = 1 THEN least(available_at, _join.at)
+        WHEN available_at > _join.at THEN least(greatest(available_at, begins), gathering.latest)
+        ELSE available_at END
+    WHERE no = it.no;
+    UPDATE uniques SET room = room - 1
+    WHERE workflow = new ->> 'workflow' AND value = new ->> 'unique' AND room > 0;
+    IF new ? 'blobs' THEN
+        PERFORM _keep_blobs(at, new -> 'blobs', 'payload');
+    END IF;
+    IF new ? 'names' THEN
+        PERFORM _refer(it.no, 'message', it.inbox_last + 1, '', new -> 'names');
+    END IF;
+    IF gathering.room = 1 THEN
+        hints := ARRAY[it.id];
+    END IF;
+    is_joined := true;
+END
+$$;
