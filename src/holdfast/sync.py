@@ -273,6 +273,8 @@ class App(BlockingQuestions, BlockingQueues):
         if_exists: IfExists | None = None,
         unique: str | None = None,
         share: str | None = None,
+        debounce: Duration | None = None,
+        max_wait: Duration | None = None,
     ) -> Run[R]:
         """Starts a run; it is durable when this returns. Everything is as for `holdfast.App.start`."""
         checked_call(call, "app.start")
@@ -286,6 +288,7 @@ class App(BlockingQuestions, BlockingQueues):
         made = self.app.start(
             call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
             attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,
+            debounce=debounce, max_wait=max_wait,
         )  # fmt: skip
         return Run(self._portal.call(made), self._portal)
 
@@ -312,6 +315,14 @@ class App(BlockingQuestions, BlockingQueues):
             queue=queue, priority=priority, attributes=attributes, if_exists=if_exists, share=share,
         )  # fmt: skip
         return Batch(self._portal.call(made), self._portal)
+
+    def collect(
+        self, workflow: AnyWorkflow[..., R], item: object, *, into: str, within: Duration = "1s", most: int = 100,
+        queue: str = "default", unique: str | None = None,
+    ) -> Run[R]:  # fmt: skip
+        """Gives the item to one run of the workflow together with those of other calls: see `holdfast.App.collect`."""
+        given = self.app.collect(workflow, item, into=into, within=within, most=most, queue=queue, unique=unique)
+        return Run(self._portal.call(given), self._portal)
 
     @overload
     def batch(self, id: str) -> Batch[Any]: ...

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar, overload
 
+from holdfast.authoring.handle import Run
 from holdfast.authoring.schedule import Schedule
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
@@ -79,6 +80,35 @@ class BatchVerbs(ABC):
         from holdfast.client.batches import get_batch
 
         return await get_batch(await self.client(), id, workflow)
+
+
+class CollectVerbs(ABC):
+    """The part of an app that makes one run of many calls."""
+
+    @abstractmethod
+    async def client(self) -> Client:
+        """The client of its store."""
+
+    async def collect(
+        self,
+        workflow: AnyWorkflow[..., R],
+        item: object,
+        *,
+        into: str,
+        within: Duration = "1s",
+        most: int = 100,
+        queue: str = "default",
+        unique: str | None = None,
+    ) -> Run[R]:
+        """Gives the item to one run of the workflow together with those of other calls: its argument `into` is a list
+        of them, in the order of the calls; its other arguments have their defaults. Durable when this returns.
+
+        The run begins `within` this time after its first item, or as soon as it has `most` (at most 10,000); the next
+        call makes another. Calls with a different queue or `unique` value become different runs. An item is at
+        most 128 KB as JSON. All who gave one to a run get the same run.
+        """
+        client = await self.client()
+        return await client.collect(workflow, item, into=into, within=within, most=most, queue=queue, unique=unique)
 
 
 class ScheduleVerbs(ABC):

@@ -131,6 +131,7 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
         tables.watches = [watch for watch in tables.watches if watch.no != run.no]
         tables.standings.pop(run.no, None)
         tables.uniques = {value: no for value, no in tables.uniques.items() if no != run.no}
+        tables.gathering = {value: room for value, room in tables.gathering.items() if value in tables.uniques}
         write.lose(tables.referred(run.no))
         tables.references.pop(run.no, None)
     return Removed(1, len(runs), rows)
