@@ -12,10 +12,11 @@ from datetime import datetime
 import msgspec
 
 from holdfast.adapters.memory import gate_places, uniques
+from holdfast.adapters.memory.answer_rows import put_answer, put_question
 from holdfast.adapters.memory.stream_rows import add_parts
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.checksums import answer_checksum, message_checksum, shown_checksum
+from holdfast.core.checksums import message_checksum, shown_checksum
 from holdfast.core.mailbox import apply_attributes
 from holdfast.core.messages import ended_by, id_in_use, told_at_end, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
@@ -30,7 +31,7 @@ from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.parts import STREAMS
 from holdfast.ports.row import moved
 from holdfast.ports.runs import Creation, Existing, Joined, Lacking, Made, NewRun, RunRow, row_of
-from holdfast.ports.updates import StoredAnswer, UpdateAnswer
+from holdfast.ports.updates import UpdateAnswer
 
 
 @dataclass(slots=True)
@@ -177,7 +178,7 @@ class Transaction:
         woken = self._change(run.no, available_at=min(run.available_at or self.now, self.now))
         gate_places.wake(self.tables, woken, message.kind, self.now)
         if message.asks:
-            self._put_answer(run, message.id, message.asks)
+            put_question(self.tables, run, message.id, message.asks)
         self.hints[run.id] = None
         return Accepted()
 
@@ -191,19 +192,9 @@ class Transaction:
     def settle(self, run: RunRow, answers: Iterable[UpdateAnswer]) -> None:
         """Records the outcomes of questions to the run, and tells the runs that wait for them."""
         for answer in answers:
-            known = self.tables.answers.get(run.no, {}).get(answer.message)
-            if known is None or not known.outcome:  # the first counts
-                asked = b"" if known is None else known.asked
-                self._put_answer(run, answer.message, asked, answer.outcome, answer.value, answer.blob)
+            if put_answer(self.tables, run, answer):
                 self.refer(run.no, ("answer", answer.message), answer.references)
             self.hints[run.id] = None
-
-    def _put_answer(
-        self, run: RunRow, message: str, asked: bytes, outcome: str = "", value: bytes = b"", blob: str = ""
-    ) -> None:
-        checksum = answer_checksum(run.id, message, outcome, value, blob)
-        stored = StoredAnswer(message, asked, outcome, value, blob, checksum)
-        self.tables.answers.setdefault(run.no, {})[message] = stored
 
     def _tell_sender(self, no: int, message: Message, refused: Ended | Missing) -> None:
         """Tells the sender the outcome of a message from its own turn, whose row is written. A run that ended with it
