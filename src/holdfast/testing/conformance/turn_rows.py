@@ -49,35 +49,37 @@ async def within(world: World, turns: Sequence[Commit]) -> list[Verdict]:
 
 
 WAYS: dict[str, Send] = {"alone": alone, "at once": at_once, "together": together}
+SWAPPED = (at_once, within)
+"""Ways on which the turns with a child are those without one on the other ways."""
+
 WRONG = ("epoch", "ordinal", "after", "run", "ended")
 _OTHER_END = e.Cancelled(reason="an end of another turn")
 KINDS = pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name.replace(" | ", ", "))
 
 
 async def play(world: World, send: Send, kind: Kind) -> None:
-    """The table's line on runs of every state, with every inbox, with and without a child."""
+    """The table's line on runs of every state, with every inbox. Half of the turns bring a child, the other half on
+    another way to send them."""
     table = Table(world)
-    for with_child in (False, True):
-        lines = await table.prepared(kind, with_child=with_child)
-        verdicts = await send(world, [line.turn for line in lines])
-        await asyncio.gather(*(table.check(*one) for one in zip(lines, verdicts, strict=True)))
+    lines = await table.prepared(kind, is_swapped=send in SWAPPED)
+    verdicts = await send(world, [line.turn for line in lines])
+    await asyncio.gather(*(table.check(*one) for one in zip(lines, verdicts, strict=True)))
     await table.check_claims()
 
 
 async def play_fenced(world: World, send: Send, kind: Kind) -> None:
     """The table's line with a wrong fence: nothing is written, whatever else the turn says."""
     table = Table(world)
-    for with_child in (False, True):
-        lines = (await table.prepared(kind, with_child=with_child, befores=["running", "pending"]))[: len(WRONG)]
-        wrong = [await _fenced(line.turn, how, table) for line, how in zip(lines, WRONG, strict=True)]
-        verdicts = await send(world, wrong)
-        for line, how, verdict in zip(lines, WRONG, verdicts, strict=True):
-            now = await world.get(line.holder.id)
-            assert verdict == (Fenced(0, 0) if how == "run" else Fenced(now.epoch, now.next_ordinal)), how
-            if how != "ended":
-                await table.check_untouched(line)
-            elif line.child:
-                assert await world.store.get(line.child) is None
+    lines = await table.prepared(kind, is_swapped=send in SWAPPED, befores=["running", "pending"], most=len(WRONG))
+    wrong = [await _fenced(line.turn, how, table) for line, how in zip(lines, WRONG, strict=True)]
+    verdicts = await send(world, wrong)
+    for line, how, verdict in zip(lines, WRONG, verdicts, strict=True):
+        now = await world.get(line.holder.id)
+        assert verdict == (Fenced(0, 0) if how == "run" else Fenced(now.epoch, now.next_ordinal)), how
+        if how != "ended":
+            await table.check_untouched(line)
+        elif line.child:
+            assert await world.store.get(line.child) is None
 
 
 async def _fenced(turn: Commit, how: str, table: Table) -> Commit:

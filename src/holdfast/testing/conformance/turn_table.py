@@ -115,13 +115,15 @@ class Table:
 
     world: World
 
-    async def prepared(self, kind: Kind, *, with_child: bool, befores: Sequence[Before] = BEFORE) -> list[Played]:
-        """A run for each state and each inbox before the turn, and its turn."""
+    async def prepared(
+        self, kind: Kind, *, is_swapped: bool, befores: Sequence[Before] = BEFORE, most: int | None = None
+    ) -> list[Played]:
+        """A run for each state and each inbox before the turn, and its turn. Every second turn brings a child, as
+        colours alternate on a chessboard; swapped, every other one does."""
         world = self.world
+        pairs = [(before, inbox) for before in befores for inbox in INBOXES][:most]
         places: dict[str, tuple[Before, Inbox]] = {
-            f"{before}-{inbox}-{with_child}".replace(" ", "-"): (before, inbox)
-            for before in befores
-            for inbox in INBOXES
+            f"{before}-{inbox}".replace(" ", "-"): (before, inbox) for before, inbox in pairs
         }
         await self._workers()
         holders = await self._held({run: before for run, (before, _) in places.items()})
@@ -134,7 +136,9 @@ class Table:
         held = [await self._taken(x) if places[x.id][0] == "suspect" else x for x in holders]
         rows = await asyncio.gather(*(world.get(holder.id) for holder in held))
         return [
-            self._played(kind, places[holder.id], holder, row, with_child=with_child)
+            self._played(
+                kind, places[holder.id], holder, row, with_child=has_child(kind, *places[holder.id]) != is_swapped
+            )
             for holder, row in zip(held, rows, strict=True)
         ]
 
@@ -232,6 +236,11 @@ class Table:
             wanted = {run.id for run in runs if is_claimable(run, self.world.clock.now())}
             taken = (await self.world.claim(worker, limit=1000)).runs
             assert {run.id for run in taken if not run.suspicion.is_suspect} == wanted
+
+
+def has_child(kind: Kind, before: Before, inbox: Inbox) -> bool:
+    """Whether the turn brings a child."""
+    return (TABLE.index(kind) + BEFORE.index(before) + INBOXES.index(inbox)) % 2 == 1
 
 
 def is_claimable(run: RunRow, now: datetime) -> bool:
