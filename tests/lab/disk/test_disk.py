@@ -14,7 +14,7 @@ from tests.lab.disk.campaign import CUTS, MODES, Mode, Outcome, chosen, cut, dis
 from tests.lab.levels import Effort
 from tests.support.examples import count
 
-SHARE = count(75, few=15)
+SHARE = count(75, few=8)
 
 
 @pytest.mark.slow
@@ -87,6 +87,6 @@ def test_a_campaign_goes_on_until_enough_calls_failed(
 def test_the_oracle_sees_what_is_lost() -> None:
     """The disk that loses unsynced writes does lose them: a store that does not sync is caught."""
     _, calls = cut(1, frozenset(), "all lost", durability="off")
-    outcomes, _ = cut(1, frozenset(range(1, calls + 1, 3)), "all lost", durability="off")
+    outcomes, _ = cut(1, frozenset(range(1, calls + 1, 12)), "all lost", durability="off")
     assert any("lost row" in outcome.problem for outcome in outcomes)
     assert apsw.vfs_names()[0] != "power"
