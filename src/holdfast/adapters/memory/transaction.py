@@ -104,7 +104,10 @@ class Transaction:
     def _free(self, run: RunRow, added: Weight) -> RunRow:
         self.tables.freed[run.no] = run.instance, added
         self._suspect(run.no, after_death(run.suspicion, run.claims, added))
-        return self._change(run.no, instance="", available_at=self.now)
+        freed = self._change(run.no, instance="", available_at=self.now)
+        if not run.claims:  # it was taken past the gate of its queue
+            standing.give_place_back(self.tables, run.no, self.now)
+        return freed
 
     def take_back(self, instance: str, runs: Iterable[RunRow]) -> None:
         """The instance had not died: what its end counted against these is taken back."""
