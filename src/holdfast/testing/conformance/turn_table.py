@@ -121,9 +121,9 @@ class Table:
         """A run for each state and each inbox before the turn, and its turn. Every second turn brings a child, as
         colours alternate on a chessboard; swapped, every other one does."""
         world = self.world
-        pairs = [(before, inbox) for before in befores for inbox in INBOXES][:most]
+        pairs: list[tuple[Before, Inbox]] = [(before, inbox) for before in befores for inbox in INBOXES]
         places: dict[str, tuple[Before, Inbox]] = {
-            f"{before}-{inbox}".replace(" ", "-"): (before, inbox) for before, inbox in pairs
+            f"{before}-{inbox}".replace(" ", "-"): (before, inbox) for before, inbox in pairs[:most]
         }
         await self._workers()
         holders = await self._held({run: before for run, (before, _) in places.items()})
