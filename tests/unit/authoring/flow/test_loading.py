@@ -370,6 +370,7 @@ def calls_while_checking(count: int, syntax: Syntax, kind: str) -> int:
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["chain", "wide"])
 @pytest.mark.parametrize("syntax", ["json", "yaml"])
 def test_work_grows_with_the_number_of_steps(syntax: Syntax, kind: str) -> None:
@@ -378,6 +379,7 @@ def test_work_grows_with_the_number_of_steps(syntax: Syntax, kind: str) -> None:
     assert many < few * 12
 
 
+@pytest.mark.slow
 def test_many_misspelt_names_stay_cheap() -> None:
     """Contract: hints are bounded, so a file of wrong names is no attack."""
     steps = {f"step{n}": {"call": "m.f", "with": {"x": f"${{steps.stepp{n}}}"}} for n in range(2000)}
