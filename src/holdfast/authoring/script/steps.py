@@ -139,14 +139,8 @@ class AnyStep(Generic[P, R]):
         """This step as the undo of a completed one. It gets the result first, then that step's arguments."""
         spec = self.spec
         args, kwargs = done.undo_arguments()
-        return StepCall(
-            program,
-            program.take_key(spec.name),
-            place(2),
-            spec,
-            spec.arguments.encode(args, kwargs),
-            undoes=done.key,
-        )
+        encoded = spec.arguments.encode(args, kwargs)
+        return StepCall(program, program.take_key(spec.name), place(2), spec, encoded, undoes=done.key)
 
     def _register_undo(self, undo: AnyStep[..., Any]) -> None:
         own = list(inspect.signature(self.function).parameters.values())
