@@ -28,7 +28,7 @@ from holdfast.client.client_run import ClientRun
 from holdfast.client.holder import ClientHolder
 from holdfast.client.questions import Questions
 from holdfast.client.start_options import IfExists, StartOptions
-from holdfast.client.verbs import BatchVerbs, QueueVerbs, ScheduleVerbs
+from holdfast.client.verbs import BatchVerbs, CollectVerbs, QueueVerbs, ScheduleVerbs
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
@@ -60,7 +60,7 @@ T = TypeVar("T")
 KEPT_END = "The run ended before this call. It keeps its outcome, even if the code has changed since."
 
 
-class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs, QueueVerbs):
+class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, QueueVerbs):
     """The workflows to serve and the store that keeps their runs.
 
     `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; default: that of the configuration,
@@ -274,6 +274,8 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs, QueueVerbs):
         if_exists: IfExists | None = None,
         unique: str | None = None,
         share: str | None = None,
+        debounce: Duration | None = None,
+        max_wait: Duration | None = None,
     ) -> Run[R]:
         """Starts a run; it is durable when this returns. The same id, key within 24 h, or unique value returns the
         existing run if its input is the same, and raises `Conflict` if it is not.
@@ -281,7 +283,10 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs, QueueVerbs):
         - `id`: names the run for as long as it is kept (see `keep`); then the id is free again
         - `key`: an idempotency key for 24 h
         - `unique`: at most one open run of the workflow has this value; it is free again when the run ends
-        - `if_exists`: "return" returns the existing run whatever its input, "reject" raises `Conflict` for any
+        - `if_exists`: "return" returns the existing run whatever its input, "reject" raises `Conflict` for any;
+          "replace" cancels the open run that has the `unique` value: the new one begins when that has ended
+        - `debounce`: starts with the same `unique` value become one run, which begins when none has come for this
+          long, with the last input; `max_wait` after the first start at the latest. All get the same run
         - `delay`: begins later
         - `deadline`: ends a run that takes longer; overrides the workflow's own
         - `queue`, `priority`: which workers run it, and its order within its share (higher first)
@@ -293,6 +298,7 @@ class App(ClientHolder, Questions, BatchVerbs, ScheduleVerbs, QueueVerbs):
         how = StartOptions(
             id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
             attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,
+            debounce=debounce, max_wait=max_wait,
         )  # fmt: skip
         return await (await self.client()).start(call, how)
 

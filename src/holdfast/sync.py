@@ -32,7 +32,7 @@ from holdfast.authoring.script.channels import SyncTopic as Topic
 from holdfast.authoring.script.children import start
 from holdfast.authoring.script.receipts import SyncReceipt as Receipt
 from holdfast.authoring.script.resources import Resource, resource
-from holdfast.authoring.script.steps import step
+from holdfast.authoring.script.steps import AnyStep, step
 from holdfast.authoring.script.stream import Sent
 from holdfast.authoring.script.stream import SyncStream as Stream
 from holdfast.authoring.script.update import SyncUpdate as Update
@@ -187,7 +187,7 @@ class App(BlockingQuestions, BlockingQueues):
         self,
         app: AsyncApp | str | None = None,
         *,
-        workflows: Iterable[AnyWorkflow[..., Any] | ModuleType | str] = (),
+        workflows: Iterable[AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str] = (),
         resources: Iterable[Resource[Any]] = (),
         hooks: Iterable[Hook] = (),
         schedules: Iterable[Schedule[Any]] = (),
@@ -273,6 +273,8 @@ class App(BlockingQuestions, BlockingQueues):
         if_exists: IfExists | None = None,
         unique: str | None = None,
         share: str | None = None,
+        debounce: Duration | None = None,
+        max_wait: Duration | None = None,
     ) -> Run[R]:
         """Starts a run; it is durable when this returns. Everything is as for `holdfast.App.start`."""
         checked_call(call, "app.start")
@@ -286,12 +288,13 @@ class App(BlockingQuestions, BlockingQueues):
         made = self.app.start(
             call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
             attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,
+            debounce=debounce, max_wait=max_wait,
         )  # fmt: skip
         return Run(self._portal.call(made), self._portal)
 
     def start_batch(
         self,
-        workflow: AnyWorkflow[Concatenate[T, ...], R],
+        workflow: AnyWorkflow[Concatenate[T, ...], R] | AnyStep[Concatenate[T, ...], R],
         inputs: Iterable[T | Call[R]],
         *,
         concurrency: int = 10,
@@ -313,11 +316,19 @@ class App(BlockingQuestions, BlockingQueues):
         )  # fmt: skip
         return Batch(self._portal.call(made), self._portal)
 
+    def collect(
+        self, workflow: AnyWorkflow[..., R], item: object, *, into: str, within: Duration = "1s", most: int = 100,
+        queue: str = "default", unique: str | None = None,
+    ) -> Run[R]:  # fmt: skip
+        """Gives the item to one run of the workflow together with those of other calls: see `holdfast.App.collect`."""
+        given = self.app.collect(workflow, item, into=into, within=within, most=most, queue=queue, unique=unique)
+        return Run(self._portal.call(given), self._portal)
+
     @overload
     def batch(self, id: str) -> Batch[Any]: ...
     @overload
-    def batch(self, id: str, workflow: AnyWorkflow[..., R]) -> Batch[R]: ...
-    def batch(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Batch[Any]:
+    def batch(self, id: str, workflow: AnyWorkflow[..., R] | AnyStep[..., R]) -> Batch[R]: ...
+    def batch(self, id: str, workflow: AnyWorkflow[..., Any] | AnyStep[..., Any] | None = None) -> Batch[Any]:
         """The batch with that id. Raises `RunNotFound` if there is none."""
         got = self.app.batch(id) if workflow is None else self.app.batch(id, workflow)
         return Batch(self._portal.call(got), self._portal)

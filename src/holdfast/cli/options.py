@@ -49,6 +49,27 @@ def store_options(json_help: str = "One object.") -> Callable[[Function], Functi
     return decorate
 
 
+class ListGroup(click.Group):
+    """A group whose name alone is its command `list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Without the name of a command it lists."""
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+def operator_options(name: Decorator, *, has_reason: bool = False) -> Callable[[Function], Function]:
+    """What a command takes that changes one thing of the store: its name, the store, why, and who does it."""
+
+    def decorate(function: Function) -> Function:
+        function = actor_option(function)
+        function = reason_option(function) if has_reason else function
+        return name(store_options()(function))
+
+    return decorate
+
+
 async def find_run(client: Client, run_id: str) -> RunRow:
     """The run of that id. An invalid id is wrong usage."""
     try:

@@ -153,13 +153,16 @@ class BlockingQuestions:
         attributes: Mapping[str, str] | None = None,
         since: Duration | datetime | None = None,
         until: Duration | datetime | None = None,
+        error: str = "",
         order: Order = "-created",
         limit: int | None = None,
     ) -> Iterator[RunView]:
         """Runs, newest first; `order="created"`: oldest first.
 
-        `status` is one or a list. `root` means a run and all its descendants. `since` and `until` limit when a run was
-        created: an aware datetime, or a duration back from now, as in `since="7d"`.
+        `status` is one or a list. `root` means a run and all its descendants. `since` and `until` are about when a run
+        was made: an aware datetime, or a duration back from now, as in `since="7d"`. `error` means failed runs whose
+        error contains that text, in any case. No index has errors, so it looks at all failed runs that the rest of the
+        filter lets through, in pages.
         """
         app, portal = self._asked()
         views = app.runs(
@@ -173,6 +176,7 @@ class BlockingQuestions:
             attributes=attributes,
             since=since,
             until=until,
+            error=error,
             order=order,
             limit=limit,
         )

@@ -16,9 +16,11 @@ from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.access import LocalWorker
 from holdfast.client.audit import this_user
-from holdfast.client.client_run import ClientRun, read_errors, view_of
+from holdfast.client.client_run import ClientRun, view_of
 from holdfast.client.feed import Feeds
+from holdfast.client.join import call_with, collected, collected_value, joined_start
 from holdfast.client.lost_holders import lost_runs
+from holdfast.client.run_errors import check_error, find_errors, read_errors
 from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
 from holdfast.client.waiters import Waiting, nowhere
 from holdfast.client.watches import Watches
@@ -37,10 +39,10 @@ from holdfast.core.turn import Turn
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.facts import RunStarted
 from holdfast.ports.inbox import publication
-from holdfast.ports.runs import Creation, Existing, Filter, Lacking, Made, NewRun, RunRow
+from holdfast.ports.runs import Creation, Existing, Filter, Joined, Lacking, Made, NewRun, Replaced, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
-from holdfast.turn.start import new_run
+from holdfast.turn.start import new_run, succeeding
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -116,9 +118,8 @@ class Client:
         self.waiting.close()
 
     async def start(self, call: Call[R], how: StartOptions = DEFAULT) -> Run[R]:
-        """Starts a run; it is durable when this returns. Raises `BlobNotFound` if a blob that it needs has been
-        collected."""
-        spec, now = _checked(call, how.if_exists), self.store.clock.now()
+        """Starts a run; it is durable when this returns. `BlobNotFound` if a blob that it needs has been collected."""
+        spec, now = _checked(call, how), self.store.clock.now()
         run_id = check_id(how.id, "run id") if how.id is not None else secrets.token_hex(12)
         blobs: dict[str, bytes] = dict(how.brings or {})
         value, blob, refs = carry(call.args, blobs)
@@ -144,12 +145,17 @@ class Client:
         )
         if spec.definition:
             blobs[spec.code] = DefinitionBytes(spec.definition)
-        unique = _unique(how.unique)
+        unique, joins = _unique(how), None
+        if how.debounce is not None or how.max_wait is not None or how.collects is not None:
+            started, joins = joined_start(started, run_id, how, now)
+        digest = input_hash(call.args)
         new, turn = new_run(
-            run_id, started, now, blobs=blobs, needs=how.needs, input_hash=input_hash(call.args), unique=unique
+            run_id, started, now, blobs=blobs, needs=how.needs, input_hash=digest, unique=unique, joins=joins
         )
         run: ClientRun[R] = ClientRun(self, run_id, spec)
         made = await self._create(run, new, turn, how)
+        if isinstance(made, Existing) and made.by == "unique" and (joins or how.if_exists == "replace"):
+            made = await self._replace(made, new, turn, how)
         if not isinstance(made, Made):
             return ClientRun(self, _existing_id(made, spec, new, how.if_exists), spec)
         run.is_new = True
@@ -170,6 +176,36 @@ class Client:
             return local.make(new, turn, key_since=key_since, is_named=how.id is not None)
         return self.store.create(new, key_since=key_since)
 
+    async def collect(
+        self,
+        workflow: AnyWorkflow[..., R],
+        item: object,
+        *,
+        into: str,
+        within: Duration,
+        most: int,
+        queue: str = "default",
+        unique: str | None = None,
+    ) -> Run[R]:
+        """Gives the item to a run that collects, or to a new one."""
+        how = collected(workflow.spec, into, within, most)
+        call: Call[R] = call_with(workflow.spec, item, into)
+        return await self.start(call, StartOptions(collects=how, queue=queue, unique=unique))
+
+    async def _replace(self, met: Existing, new: NewRun, turn: Turn, how: StartOptions) -> Creation:
+        """In the place of the run that was met."""
+        from holdfast.client.replacement import follow, replace  # few need it
+
+        def create(replaced: Replaced, after: tuple[str, ...]) -> Awaitable[Creation]:
+            successor, since = succeeding(new, turn, replaced, after), turn.at - KEY_WINDOW
+            if how.connection is not None:
+                return self.store.create_within(how.connection, successor, key_since=since)
+            return self.store.create(successor, key_since=since)
+
+        if new.joins is not None:
+            return await follow(met, create)
+        return await replace(self, met, new.row.run, create, is_joined=how.connection is not None)
+
     async def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> Run[Any]:
         """The run with that id."""
         row = await self.store.get(check_id(id, "run id"))
@@ -180,11 +216,12 @@ class Client:
         spec = workflow.spec if workflow is not None else self.registry.declared(row.workflow, row.version)
         return ClientRun(self, row.id, spec)
 
-    async def runs(self, which: Filter = ANY, *, limit: int | None = None) -> AsyncIterator[RunView]:
+    async def runs(self, which: Filter = ANY, *, limit: int | None = None, error: str = "") -> AsyncIterator[RunView]:
         """Runs in the order of the filter; pages are fetched as they are needed."""
         left, after = limit, ""
         while left is None or left > 0:
-            views, after = await self.page(which, after=after, limit=100 if left is None else min(100, left))
+            most = 100 if left is None else min(100, left)
+            views, after, _ = await self.look(which, after=after, limit=most, error=error)
             for view in views:
                 yield view
             if not after:
@@ -201,8 +238,19 @@ class Client:
 
     async def page(self, which: Filter, *, after: str = "", limit: int = 100) -> tuple[list[RunView], str]:
         """One page, and the cursor of the next."""
+        views, after, _ = await self.look(which, after=after, limit=limit)
+        return views, after
+
+    async def look(
+        self, which: Filter, *, after: str = "", limit: int = 100, error: str = ""
+    ) -> tuple[list[RunView], str, int]:
+        """One page, the cursor of the next, and how many runs were looked at. With `error` only runs whose error
+        contains that text: of a bounded number of runs, so a page may be empty and not the last."""
+        if error:
+            found = await find_errors(self.store, which, check_error(error), after=after, limit=limit)
+            return await self.views(found.runs), found.next, found.looked_at
         page = await self.store.list(which, after=after, limit=limit)
-        return await self.views(page.runs), page.next
+        return await self.views(page.runs), page.next, len(page.runs)
 
     async def views(self, rows: Sequence[RunRow]) -> list[RunView]:
         """Rows for people, with the first line of the reason for runs that did not complete, and a note on runs whose
@@ -233,12 +281,20 @@ def _nobody(end: e.ChildEnded) -> None:
     return None
 
 
-def _checked(call: Call[Any], if_exists: object) -> WorkflowSpec:
-    """The start, checked."""
+def _checked(call: Call[Any], how: StartOptions) -> WorkflowSpec:
+    """What is to be started, where it may be."""
     if not isinstance(call, Call):
         checked_call(call, "app.start")
-    if if_exists not in {None, "return", "reject"}:
-        raise InvalidInput(f"if_exists={if_exists!r}: 'return' (the existing run, whatever its input) or 'reject'")
+    if how.if_exists not in {None, "return", "reject", "replace"}:
+        raise InvalidInput(
+            f"if_exists={how.if_exists!r}: 'return' (the existing run, whatever its input), 'reject', or 'replace' "
+            "with unique="
+        )
+    if how.if_exists == "replace" and how.unique is None:
+        raise InvalidInput(
+            'if_exists="replace" needs unique=: the open run that has that value is cancelled, and the new one takes '
+            "its place"
+        )
     if find_program() is not None:
         raise NotAllowedHere(
             f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use "
@@ -256,11 +312,12 @@ def _check_topic(channel: Channel[Any], verb: str) -> None:
     raise NotAllowedHere(f"app.{verb}({channel.name}): {channel.name} is a Signal, which goes to one run: {advice}")
 
 
-def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, new: NewRun, if_exists: IfExists | None) -> str:
-    """The id of the run that has the id, key or unique value, if it may be returned. Otherwise raises, and nothing was
-    started."""
+def _existing_id(made: Existing | Joined | Lacking, spec: WorkflowSpec, new: NewRun, if_exists: IfExists | None) -> str:
+    """The run that has the id, key or unique value, if it may be returned. Else an error: nothing was started."""
     if isinstance(made, Lacking):
         raise BlobNotFound(_LACKING)
+    if isinstance(made, Joined):
+        return made.run.id
     row, what = made.run, "unique value" if made.by == "unique" else made.by
     name = {
         "id": f"run {row.id!r} exists",
@@ -273,7 +330,7 @@ def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, new: NewRun, if_e
     if row.workflow != spec.name:
         why = f"{name}, and it is of workflow {row.workflow!r}; choose another {what} for {spec.name!r}"
         raise Conflict(why, run=row.id)
-    if if_exists is None and not is_same_input(row.input_hash, new.input_hash):
+    if if_exists in {None, "replace"} and not is_same_input(row.input_hash, new.input_hash):
         why = (
             f"{name}, with different input: nothing was started. Use a different {what} for a different request, or "
             'if_exists="return" to get that run whatever its input'
@@ -282,8 +339,10 @@ def _existing_id(made: Existing | Lacking, spec: WorkflowSpec, new: NewRun, if_e
     return row.id
 
 
-def _unique(value: str | None) -> str:
-    return check_id(value, "unique") if value is not None else ""
+def _unique(how: StartOptions) -> str:
+    if how.collects is not None:
+        return collected_value(how.collects, how.queue, how.unique)
+    return check_id(how.unique, "unique") if how.unique is not None else ""
 
 
 def _priority(value: int) -> int:

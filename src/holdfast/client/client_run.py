@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
 from textwrap import indent
@@ -22,10 +22,11 @@ from holdfast.client import deletion, inquiry, messages, operator_acts, stream_r
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for
 from holdfast.client.lost_holders import lost_runs
+from holdfast.client.run_errors import read_errors
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
 from holdfast.core.commands import carry
-from holdfast.core.doing import decode_doing, one_line
+from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.failure import Failure
 from holdfast.core.ids import check_id
@@ -34,9 +35,8 @@ from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.suspicion import words
 from holdfast.core.trace import trace_now
-from holdfast.core.turn import Row, Turn, decode_row, last_turn
+from holdfast.core.turn import Turn, decode_row, last_turn
 from holdfast.errors import (
-    CorruptJournal,
     InvalidInput,
     NotAllowedHere,
     ResultTimeout,
@@ -48,16 +48,12 @@ from holdfast.errors import (
 from holdfast.ports.inbox import Accepted, Ended, Message, Missing
 from holdfast.ports.inbox import message as compose
 from holdfast.ports.runs import RunRow
-from holdfast.ports.store import Store
 from holdfast.turn.payloads import inline
 
 R = TypeVar("R")
 T = TypeVar("T")
 Q = TypeVar("Q")
 A = TypeVar("A")
-
-ERROR = 200
-"""Maximum characters of the first line of an error."""
 
 
 class ClientRun(Run[R]):
@@ -303,23 +299,6 @@ class ClientRun(Run[R]):
                     return
                 if not rows:
                     await news.wait()
-
-
-async def read_errors(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
-    """The first line of why each of these runs did not complete, by number. Unreadable ones are left out."""
-    wanted = {row.no: row.next_ordinal - 1 for row in rows if row.status in (Status.FAILED, Status.CANCELLED)}
-    found: dict[int, str] = {}
-    lasts: Mapping[int, Sequence[Row]] = await store.read(wanted) if wanted else {}
-    for no, stored in lasts.items():
-        try:
-            last = decode_row(stored[-1]).events[-1]
-        except (CorruptJournal, IndexError):
-            continue
-        if isinstance(last, e.Failed):
-            found[no] = one_line(f"{last.failure.type}: {last.failure.message}", ERROR)
-        elif isinstance(last, e.Cancelled):
-            found[no] = one_line(last.reason, ERROR)
-    return found
 
 
 def events_of(turn: Turn, root: str) -> list[JournalEvent]:

@@ -13,9 +13,10 @@ from typing import TypeVar
 
 import msgspec
 
+from holdfast.client.stream_spool import Spool, read_streams
 from holdfast.core import events as e
 from holdfast.core.doing import doing, encode_doing
-from holdfast.core.exported import by_run, decode_export, encode_export
+from holdfast.core.exported import by_run, decode_export, encode_export, parts_of_export
 from holdfast.core.payload import input_hash
 from holdfast.core.projection import project
 from holdfast.core.redaction import secrets_of
@@ -27,7 +28,7 @@ from holdfast.ports.journal import Commit, Committed, Park, sole_verdict
 from holdfast.ports.leases import Taken, WorkerRow
 from holdfast.ports.runs import Made, NewRun, RunRow
 from holdfast.ports.store import Store
-from holdfast.turn.commit import exposure
+from holdfast.turn.commit import exposure, spans_of
 from holdfast.turn.settlement import answer_of
 
 K = TypeVar("K", bound=e.Event)
@@ -44,7 +45,7 @@ async def export_journal(store: Store, run_id: str) -> bytes:
     if run is None:
         raise RunNotFound(f"no run {run_id!r} in {store.url}")
     rows = await _tree(store, run.root)
-    return encode_export(run.root, rows, await _blobs(store, rows))
+    return encode_export(run.root, rows, await _blobs(store, rows), await read_streams(store, list(by_run(rows))))
 
 
 def holds_secrets(data: bytes, source: str) -> bool:
@@ -109,7 +110,7 @@ async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
     definitions = _definitions(rows)
     for name in _holders_last(blobs):
         await store.put_blob(blobs[name], kind="definition" if name in definitions else "payload")
-    importing = _Importing(store, tuple(blobs))
+    importing = _Importing(store, tuple(blobs), Spool(store, parts_of_export(data)))
     await importing.begin()
     try:
         for row in rows:
@@ -141,8 +142,9 @@ def _definitions(rows: Iterable[Row]) -> set[str]:
 
 
 class _Importing:
-    def __init__(self, store: Store, brought: tuple[str, ...]) -> None:
+    def __init__(self, store: Store, brought: tuple[str, ...], spool: Spool) -> None:
         self._store = store
+        self._spool = spool
         self._brought = brought  # the first run keeps all of it: older rows do not say what they refer to
         self.instance = f"import-{secrets.token_hex(6)}"
         self._runs: dict[str, tuple[int, int, Run]] = {}
@@ -167,11 +169,15 @@ class _Importing:
             if not is_last:
                 return
             no, epoch, _ = self._runs[row.run]
+            await self._spool.append(no, row.run, epoch)
             await self._store.release(no, epoch=epoch, until=None, inbox_seen=0)
             return
         no, epoch, run = self._runs[row.run]
         while epoch < row.epoch:
+            await self._spool.append(no, row.run, epoch)
             epoch = (await self._held(row.run)).epoch
+        if is_last:
+            await self._spool.append(no, row.run, epoch)
         self._runs[row.run] = no, epoch, run
         commit = _commit(run, no, row, turn, Park(None) if is_last else None)
         verdict = sole_verdict(await self._store.commit([commit]))
@@ -225,6 +231,7 @@ def _commit(run: Run, no: int, row: Row, turn: Turn, park: Park | None) -> Commi
         exposed=tuple(exposure(x) for x in _of(turn.events, e.Exposed)),
         attributes={name: value for x in _of(turn.events, e.AttributesSet) for name, value in x.attributes.items()},
         answers=tuple(answer_of(x) for x in _of(turn.events, e.Answered)),
+        spans=spans_of(turn.events),
         references=references_of(turn.events),
         watch=tuple((x.name, x.key) for x in _of(turn.events, e.WaitStarted) if x.kind == "topic"),
         unwatch=tuple(key for key in watched if key not in run.waits),

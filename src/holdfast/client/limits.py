@@ -21,6 +21,13 @@ PAGE = 100
 """Lines read together."""
 
 
+class PlaceHolder(msgspec.Struct, frozen=True):
+    """A place that is taken: by that step of that run."""
+
+    run: str
+    step: str
+
+
 class LineView(msgspec.Struct, frozen=True, kw_only=True):
     """A key of a limit: running attempts, waiting steps, and when the next may begin if the rate or a pause delays
     it."""
@@ -29,6 +36,14 @@ class LineView(msgspec.Struct, frozen=True, kw_only=True):
     held: int
     waiting: int
     next: datetime | None
+    oldest: datetime | None = None
+    """Since when the first of the steps waits."""
+
+
+class BusyLineView(LineView, frozen=True, kw_only=True):
+    """A key of a limit with who holds its places; with many places, with the first of them."""
+
+    places: tuple[PlaceHolder, ...] = ()
 
 
 class LimitView(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +87,26 @@ async def keys(client: Client, name: str, *, after: str | None = None, limit: in
     """The keys of a limit with running or waiting attempts."""
     await _stored(client, name)
     found = await client.store.lines(name, after=after, limit=limit)
-    return [LineView(key=line.key, held=line.held, waiting=line.waiting, next=line.next_at) for line in found]
+    return [
+        LineView(key=line.key, held=line.held, waiting=line.waiting, next=line.next_at, oldest=line.oldest)
+        for line in found
+    ]
+
+
+async def busiest(client: Client, name: str, *, limit: int = 20) -> list[BusyLineView]:
+    """The keys of a limit with most steps waiting, most first, and who holds their places."""
+    await _stored(client, name)
+    return [
+        BusyLineView(
+            key=one.line.key,
+            held=one.line.held,
+            waiting=one.line.waiting,
+            next=one.line.next_at,
+            oldest=one.line.oldest,
+            places=tuple(PlaceHolder(place.run, place.step) for place in one.places),
+        )
+        for one in await client.store.busiest(name, limit=limit)
+    ]
 
 
 async def set_rule(

@@ -114,6 +114,7 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
         root="",
         deadline=None,
         in_rounds=False,
+        after=(),
         actor=client.actor,
         trace=trace_now(client.current_trace),
     )

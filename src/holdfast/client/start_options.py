@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from holdfast.core.durations import Duration
 
-IfExists: TypeAlias = Literal["return", "reject"]
-"""What to do if a run has the id, key or unique value of a start: return that run, whatever its input, or raise
-`Conflict`."""
+IfExists: TypeAlias = Literal["return", "reject", "replace"]
+"""What becomes of a start whose id, key or unique value a run has: that run, whatever its input, or a `Conflict`; or,
+of a unique value, the run that has it is cancelled and a new one takes its place."""
+
+
+class Collected(msgspec.Struct, frozen=True, gc=False):
+    """See `App.collect`: each call gives one item of the argument `into`."""
+
+    into: str
+    within: timedelta
+    most: int
 
 
 class StartOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -31,6 +39,9 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     if_exists: IfExists | None = None
     unique: str | None = None
     share: str | None = None
+    debounce: Duration | None = None
+    max_wait: Duration | None = None
+    collects: Collected | None = None
     brings: Mapping[str, bytes] | None = None
     needs: tuple[str, ...] = ()
     by_hand: bool = False

@@ -61,7 +61,7 @@ class SharedPage:
         return found
 
     def _parts(self, row: StoredParts, state: PartState) -> list[RawPart]:
-        if row.checksum != parts_checksum(self._run, self._name, row.step, row.attempt, row.packed):
+        if row.checksum != parts_checksum(self._run, self._name, row.step, row.attempt, row.epoch, row.packed):
             raise CorruptJournal(
                 f"run {self._run}: parts {row.first} to {row.end - 1} of stream {self._name!r} were changed or "
                 f"damaged. To skip them, read with after={row.end - 1}."

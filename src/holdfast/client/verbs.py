@@ -7,7 +7,9 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar, overload
 
+from holdfast.authoring.handle import Run
 from holdfast.authoring.schedule import Schedule
+from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.start_options import IfExists, StartOptions
 from holdfast.core.durations import Duration
@@ -31,7 +33,7 @@ class BatchVerbs(ABC):
 
     async def start_batch(
         self,
-        workflow: AnyWorkflow[Concatenate[T, ...], R],
+        workflow: AnyWorkflow[Concatenate[T, ...], R] | AnyStep[Concatenate[T, ...], R],
         inputs: Iterable[T | Call[R]] | AsyncIterable[T | Call[R]],
         *,
         concurrency: int = 10,
@@ -46,7 +48,7 @@ class BatchVerbs(ABC):
         if_exists: IfExists | None = None,
         share: str | None = None,
     ) -> Batch[R]:
-        """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time.
+        """Starts one run of N items: the workflow or step once for each input, at most `concurrency` at a time.
 
         Inputs are read one by one, checked, and stored in chunks, so there may be very many. If one is invalid,
         `InvalidItem` is raised and nothing starts. If an item takes several arguments, pass calls of the workflow.
@@ -72,12 +74,41 @@ class BatchVerbs(ABC):
     @overload
     async def batch(self, id: str) -> Batch[Any]: ...
     @overload
-    async def batch(self, id: str, workflow: AnyWorkflow[..., R]) -> Batch[R]: ...
-    async def batch(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Batch[Any]:
+    async def batch(self, id: str, workflow: AnyWorkflow[..., R] | AnyStep[..., R]) -> Batch[R]: ...
+    async def batch(self, id: str, workflow: AnyWorkflow[..., Any] | AnyStep[..., Any] | None = None) -> Batch[Any]:
         """The batch with that id. Raises `RunNotFound` if there is none."""
         from holdfast.client.batches import get_batch
 
         return await get_batch(await self.client(), id, workflow)
+
+
+class CollectVerbs(ABC):
+    """The part of an app that makes one run of many calls."""
+
+    @abstractmethod
+    async def client(self) -> Client:
+        """The client of its store."""
+
+    async def collect(
+        self,
+        workflow: AnyWorkflow[..., R],
+        item: object,
+        *,
+        into: str,
+        within: Duration = "1s",
+        most: int = 100,
+        queue: str = "default",
+        unique: str | None = None,
+    ) -> Run[R]:
+        """Gives the item to one run of the workflow together with those of other calls: its argument `into` is a list
+        of them, in the order of the calls; its other arguments have their defaults. Durable when this returns.
+
+        The run begins `within` this time after its first item, or as soon as it has `most` (at most 10,000); the next
+        call makes another. Calls with a different queue or `unique` value become different runs. An item is at
+        most 128 KB as JSON. All who gave one to a run get the same run.
+        """
+        client = await self.client()
+        return await client.collect(workflow, item, into=into, within=within, most=most, queue=queue, unique=unique)
 
 
 class ScheduleVerbs(ABC):

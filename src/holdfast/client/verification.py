@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.client import differences
+from holdfast.client.stream_differences import of_streams
 from holdfast.core import events as e
 from holdfast.core.messages import decode_event
 from holdfast.core.payload import canonical, hash_of, input_hash
@@ -78,6 +79,7 @@ async def _looked_at(store: Store, row: RunRow) -> Finding:
         problems += await _of_blobs(store, run, rows, loaded, contents)
         problems += await _of_input(store, row, loaded)
         problems += await _of_others(store, row, run)
+        problems += await of_streams(store, row.id, rows, contents)
         problems += await _unreadable(store, contents)
     except HoldfastError as error:  # says which row
         if not isinstance(error, CorruptJournal | BlobNotFound):

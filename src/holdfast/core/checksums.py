@@ -43,9 +43,9 @@ def checked_shown(run: str, name: str, value: bytes, blob: str, checksum: bytes)
     return value, blob
 
 
-def parts_checksum(run: str, name: str, step: str, attempt: int, packed: bytes) -> bytes:
-    """The checksum of a row of a stream, without its offset, which the store sets."""
-    return _checksum(run.encode(), name.encode(), f"{attempt}:{step}".encode(), packed)
+def parts_checksum(run: str, name: str, step: str, attempt: int, epoch: int, packed: bytes) -> bytes:
+    """Of a row of a stream. Its offset is the store's, and not in it: rows follow each other without a gap."""
+    return _checksum(run.encode(), name.encode(), f"{epoch}:{attempt}:{step}".encode(), packed)
 
 
 def answer_checksum(run: str, message: str, outcome: str, value: bytes, blob: str) -> bytes:

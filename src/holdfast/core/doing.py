@@ -6,7 +6,7 @@ Its size is bounded, however much a run does at once and however long its errors
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -78,7 +78,7 @@ def doing(run: Run) -> Doing:
         paused = run.paused
         return Doing((Occupation("paused", paused.reason, detail=one_line(paused.detail, LONG)),))
     if run.status is Status.PENDING:
-        return not_begun(run.workflow, run.available_at)
+        return not_begun(run.workflow, run.available_at, run.after)
     if len(run.steps) == 1 and not run.waits and not (run.cancel or run.past_deadline or run.retry):  # most turns
         (step,) = run.steps.values()
         if not step.is_abandoned:
@@ -98,9 +98,9 @@ def doing(run: Run) -> Doing:
     return Doing(tuple(found[:SHOWN]), max(0, len(found) - SHOWN))
 
 
-def not_begun(workflow: str, available_at: datetime | None) -> Doing:
-    """What a run does while it waits for its first worker."""
-    return Doing((Occupation("start", workflow, available_at),))
+def not_begun(workflow: str, available_at: datetime | None, after: Sequence[str] = ()) -> Doing:
+    """What a run does that waits for its first worker, or for the end of other runs before."""
+    return Doing((Occupation("start", workflow, available_at, detail=one_line(", ".join(after), SHORT)),))
 
 
 def encode_now(run: Run) -> bytes:
@@ -198,6 +198,8 @@ def _phrase(a: Occupation, now: datetime) -> str:
         case "child":
             return f"waiting for child {a.name} ({a.detail}){left}"
         case "start":
+            if a.detail:
+                return f"begins after the end of run {a.detail}"
             is_later = a.until is not None and a.until > now
             return f"starts {_when(a.until, now)}" if is_later else "waiting for a worker"
         case "pass":

@@ -19,7 +19,7 @@ Kind: TypeAlias = Literal[
     "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic",
     "update", "child", "received", "sent", "settled", "exposed", "streamed", "patched", "entered", "kept", "cancel",
     "deadline", "paused", "resumed", "retry", "pass", "continued", "ended", "dropped", "asked", "answered",
-    "attributes",
+    "attributes", "predecessor", "given",
 ]  # fmt: skip
 Outcome: TypeAlias = Literal[
     "", "open", "not begun", "completed", "failed", "cancelled", "cut off", "abandoned", "left", "woke", "received",
@@ -110,6 +110,10 @@ def _subject(entry: Entry) -> str:
             return f"pass {entry.attempt} began"
         case "kept":
             return "saga kept"
+        case "given":
+            return f"one more of {entry.name} given" if entry.name else "new input given"
+        case "predecessor":
+            return f"run {entry.run} has ended: this one may begin"
         case "dropped":
             return f"message {entry.name} dropped"
         case _:

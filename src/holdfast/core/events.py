@@ -87,6 +87,7 @@ __all__ = [
     "Failed",
     "HeldBack",
     "Input",
+    "InputGiven",
     "Instant",
     "Kept",
     "Limited",
@@ -98,6 +99,7 @@ __all__ = [
     "Patched",
     "PauseReason",
     "Paused",
+    "PredecessorEnded",
     "Released",
     "Resumed",
     "RetryPlanned",
@@ -147,6 +149,9 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     actor: str = ""  # who started it, if a person did, by hand
     trace: str = ""  # the trace it belongs to, see `core.trace`; so for messages
     share: str = ""  # what it competes as in its queue, see `core.gate`; "": its workflow
+    after: tuple[str, ...] = ()  # runs that must have ended before it begins
+    latest: Instant | None = None  # inputs that are given before it begins put that off until then at most
+    most: int = 0  # with so many inputs it begins at once; 0: any number
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -254,6 +259,22 @@ class ChildEnded(Carrier, frozen=True, tag="child_ended", kw_only=True):
     ended_at: Instant | None = None
 
 
+class InputGiven(Carrier, frozen=True, tag="input", kw_only=True):
+    """A call joined the run before it began. `value` stands in the place of its arguments, or, with `into`, is one more
+    item of that argument. `begins_at`: when the run is to begin after this."""
+
+    message: str
+    into: str = ""
+    begins_at: Instant | None = None
+    trace: str = ""
+
+
+class PredecessorEnded(Event, frozen=True, tag="predecessor", kw_only=True):
+    """A run that had to end before this one begins has ended."""
+
+    run: str
+
+
 class CancelRequested(Event, frozen=True, tag="cancel", kw_only=True):
     """A cancel was requested; the run's clean-up has until `grace_until`."""
 
@@ -320,6 +341,8 @@ Input: TypeAlias = (
     | SendSettled
     | TopicReceived
     | ChildEnded
+    | PredecessorEnded
+    | InputGiven
     | CancelRequested
     | DeadlineReached
     | PassStarted

@@ -7,23 +7,18 @@ burst` steps begin, and nothing has to be counted or forgotten.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
-from datetime import timedelta
 from typing import Any, TypeAlias
 
 import msgspec
 
-from holdfast.core.durations import parse_duration
-from holdfast.errors import DefinitionError, InvalidDuration
+from holdfast.core.rate import Rate, parse_rate
+from holdfast.errors import DefinitionError, InvalidInput
 
 MOST_KEY = 255
 """Maximum bytes of a key of a limit."""
 
 MOST_AT_ONCE = 1_000_000
-
-_RATE = re.compile(r"\s*([0-9]+)\s*/\s*([0-9.]*\s*[a-z]+)\s*")
-_HOW = 'Write a number and a period, such as "50/s", "100/m" or "10/30s".'
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -64,32 +59,22 @@ def make_rule(what: str, rate: object, burst: object, at_once: object) -> Rule:
         raise DefinitionError(f"{what}: burst= goes with rate=")
     if at_once is not None and (not _is_count(at_once) or at_once > MOST_AT_ONCE):  # type: ignore[operator]
         raise DefinitionError(f"{what}: at_once={at_once!r} is not a number from 1 to {MOST_AT_ONCE:,}")
-    interval = None if rate is None else _interval(what, rate)
+    parsed = None if rate is None else _parsed(what, rate)
     if burst is not None and (not _is_count(burst) or burst > MOST_AT_ONCE):  # type: ignore[operator]
         raise DefinitionError(f"{what}: burst={burst!r} is not a number from 1 to {MOST_AT_ONCE:,}")
-    default = 1 if interval is None else max(1, 100_000 // interval)
-    return Rule(interval, default if burst is None else burst, at_once)  # type: ignore[arg-type]
+    default = 1 if parsed is None else parsed.burst
+    return Rule(None if parsed is None else parsed.interval, default if burst is None else burst, at_once)  # type: ignore[arg-type]
 
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _interval(what: str, rate: object) -> int:
-    found = _RATE.fullmatch(rate) if isinstance(rate, str) and len(rate) <= 100 else None
-    if found is None:
-        raise DefinitionError(f"{what}: rate={rate!r} is not a rate. {_HOW}")
-    number, period = int(found[1]), found[2]
+def _parsed(what: str, rate: object) -> Rate:
     try:
-        length = parse_duration(period if period[0].isdigit() else f"1{period}", what="period")
-    except InvalidDuration as error:
-        raise DefinitionError(f"{what}: rate={rate!r} is not a rate ({error}). {_HOW}") from None
-    micros = length // timedelta(microseconds=1)
-    if number < 1 or micros < 1 or number > micros:
-        raise DefinitionError(f"{what}: rate={rate!r} is not between one a year and a million a second. {_HOW}")
-    if micros // number > 366 * 86_400_000_000:
-        raise DefinitionError(f"{what}: rate={rate!r} is not between one a year and a million a second. {_HOW}")
-    return -(-micros // number)
+        return parse_rate(rate)
+    except InvalidInput as error:
+        raise DefinitionError(f"{what}: {error}") from None
 
 
 def rate_text(rule: Rule) -> str:

@@ -18,6 +18,10 @@ class Mailbox(msgspec.Struct, omit_defaults=True, gc=False):
     buffered: dict[str, e.SignalReceived | e.UpdateReceived] = {}
     asked: dict[str, str] = {}  # updates that were neither answered nor refused, by message: their names
     exposed: dict[str, e.Exposed] = {}
+    after: tuple[str, ...] = ()  # runs that must end before this one begins
+    latest: datetime | None = None  # see `Started`
+    most: int = 0
+    given: int = 0  # inputs that came after the first
 
     def forget_taken(self) -> None:
         """Keeps only those unanswered updates that no wait has taken."""
@@ -39,6 +43,16 @@ def dropped(box: Mailbox, event: e.MessageDropped, at: datetime) -> None:
     """An operator dropped a message."""
     box.buffered.pop(event.message, None)
     box.asked.pop(event.message, None)
+
+
+def preceded(box: Mailbox, event: e.PredecessorEnded, at: datetime) -> None:
+    """A run that had to end first has ended."""
+    box.after = tuple(run for run in box.after if run != event.run)
+
+
+def given(box: Mailbox, event: e.InputGiven, at: datetime) -> None:
+    """A call joined it."""
+    box.given += 1
 
 
 def exposed(box: Mailbox, event: e.Exposed, at: datetime) -> None:

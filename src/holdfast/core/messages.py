@@ -53,6 +53,17 @@ def ended_by(row: Row, key: str) -> e.ChildEnded:
     raise CorruptJournal(f"run {row.run}: row {row.ordinal} was committed as terminal and holds no end")
 
 
+def told_at_end(row: Row, key: str) -> e.ChildEnded | e.PredecessorEnded:
+    """What is sent to a run that asked to be told of this end: as that of a child, or, without a key, that it may
+    begin."""
+    return ended_by(row, key) if key else e.PredecessorEnded(run=row.run)
+
+
+def predecessor_message(run: str) -> str:
+    """The id of the message that tells a run of the end of one that had to end first."""
+    return f"ended::{run}"
+
+
 def id_in_use(run: str, its_workflow: str, workflow: str, key: str) -> e.ChildEnded:
     """The end of a child that could not be started: its id belongs to a run of another workflow."""
     failure = Failure(

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -29,6 +29,9 @@ Settled: TypeAlias = (
     e.StepCompleted | e.StepFailed | e.TimerFired | e.ChildEnded | e.WaitEnded | e.TopicReceived | e.SendSettled
 )
 Opened: TypeAlias = e.StepScheduled | e.SleepStarted | e.ChildStarted | e.WaitStarted
+
+
+Start = TypeVar("Start", e.Started, e.Continued, e.Started | e.Continued)
 
 
 class Memo(msgspec.Struct, gc=False):
@@ -63,6 +66,27 @@ class Beginning(msgspec.Struct, gc=False):
         return self.run if self.origin == 1 else f"{self.run}#{self.origin}"
 
 
+def with_inputs(start: Start, given: Sequence[e.InputGiven]) -> Start:
+    """The start with what calls gave that joined the run before it began: in the place of its arguments, or added to
+    one of them. Payloads are in place where something is added."""
+    added: dict[str, list[e.InputGiven]] = {}
+    for event in given:
+        if event.into:
+            added.setdefault(event.into, []).append(event)
+        else:
+            start = msgspec.structs.replace(start, value=event.value, blob=event.blob, refs=event.refs)
+    if not added:
+        return start
+    arguments = msgspec.json.decode(start.value, type=dict[str, msgspec.Raw])
+    refs = dict.fromkeys(start.refs)
+    for name, events in added.items():
+        items = msgspec.json.decode(arguments[name], type=list[msgspec.Raw])
+        items += [event.value for event in events]
+        arguments[name] = msgspec.Raw(msgspec.json.encode(items))
+        refs.update(dict.fromkeys(ref for event in events for ref in event.refs))
+    return msgspec.structs.replace(start, value=msgspec.Raw(msgspec.json.encode(arguments)), refs=tuple(refs))
+
+
 def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence[Turn]]:
     """The beginning of the pass now running, and the turns of that pass. `turns` is the whole journal."""
     first = _first(run, turns)
@@ -76,6 +100,8 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
     past, attributes = _Past(), dict(first.attributes)
     start: e.Started | e.Continued = first
     number = origin = 1
+    given = [x for turn in turns[: last + 1] for x in turn.events if isinstance(x, e.InputGiven)]
+    start = with_inputs(start, given)
     for turn in turns[: last + 1]:
         for event in turn.events:
             if isinstance(event, e.Continued):
@@ -126,6 +152,7 @@ def next_beginning(run: Run, start: e.Continued) -> Beginning:
 def last_start(run: str, turns: Sequence[Turn]) -> e.Started:
     """The start of a run, with the workflow and arguments of its last `continue_as`: what a retry of it begins with."""
     started = _first(run, turns)
+    started = with_inputs(started, [x for turn in turns for x in turn.events if isinstance(x, e.InputGiven)])
     for turn in turns:
         for event in turn.events:
             if isinstance(event, e.Continued):

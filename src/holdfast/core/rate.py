@@ -7,21 +7,25 @@ refilled while there is no work.
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import msgspec
 
-from holdfast.errors import InvalidInput
+from holdfast.core.durations import parse_duration
+from holdfast.errors import InvalidDuration, InvalidInput
 
-_UNITS = {"s": 1_000_000, "m": 60_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-_RATE = re.compile(r"\s*([0-9]{1,9})\s*/\s*([a-z]+)\s*")
+_RATE = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9.]*)\s*([a-z]+)\s*")
 _SMOOTH = 100_000
 """Microseconds of the rate that may be used at once, since a worker checks its queues only now and then."""
 
-ACCEPTED = 'Write a whole number and a unit: "50/s", "100/m", "1000/h", "5000/d".'
+_LONGEST = 366 * 86_400_000_000
+_MICROSECOND = timedelta(microseconds=1)
+
+ACCEPTED = 'Write a whole number and a period: "50/s", "100/m", "1000/h", "10/30s".'
 
 
 class Rate(msgspec.Struct, frozen=True, gc=False):
-    """That many in each `unit`."""
+    """That many in each `unit`, a period such as "s" or "30s"."""
 
     count: int
     unit: str
@@ -29,11 +33,11 @@ class Rate(msgspec.Struct, frozen=True, gc=False):
     @property
     def interval(self) -> int:
         """Microseconds between two, rounded up: never more than the rate."""
-        return -(-_UNITS[self.unit] // self.count)
+        return -(-_micros(self.unit) // self.count)
 
     @property
     def burst(self) -> int:
-        """How many may come at once."""
+        """How many may come at once, unless it is said."""
         return max(1, _SMOOTH // self.interval)
 
     def __str__(self) -> str:
@@ -41,18 +45,28 @@ class Rate(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_rate(value: object, what: str = "rate") -> Rate:
-    """The rate. Raises `InvalidInput`, which says what is wrong."""
-    if not isinstance(value, str):
-        raise InvalidInput(f"{what}={value!r}: not a rate. {ACCEPTED}")
-    found = _RATE.fullmatch(value)
-    if found is None or found[2] not in _UNITS:
-        raise InvalidInput(f"{what}={value[:80]!r}: not a rate. {ACCEPTED}")
-    count, unit = int(found[1]), "m" if found[2] == "min" else found[2]
+    """The rate, or `InvalidInput` that says what is wrong with it."""
+    found = _RATE.fullmatch(value) if isinstance(value, str) and len(value) <= 100 else None
+    if found is None:
+        raise InvalidInput(f"{what}={_short(value)} is not a rate. {ACCEPTED}")
+    count, unit = int(found[1]), f"{found[2]}{'m' if found[3] == 'min' else found[3]}"
+    try:
+        micros = _micros(unit)
+    except InvalidDuration as error:
+        raise InvalidInput(f"{what}={value!r} is not a rate ({error}). {ACCEPTED}") from None
     if not count:
-        raise InvalidInput(f"{what}={value!r}: nothing would ever begin. Pause the queue, or give at least 1.")
-    if count > _UNITS[unit]:
-        raise InvalidInput(f"{what}={value!r}: the maximum is 1,000,000 per second. Give less.")
+        raise InvalidInput(f"{what}={value!r}: nothing would ever begin. Pause it instead, or give at least 1.")
+    if count > micros or micros // count > _LONGEST:
+        raise InvalidInput(f"{what}={value!r} is not between one a year and a million a second. {ACCEPTED}")
     return Rate(count, unit)
+
+
+def _micros(unit: str) -> int:
+    return parse_duration(unit if unit[0].isdigit() else f"1{unit}", what="period") // _MICROSECOND
+
+
+def _short(value: object) -> str:
+    return repr(value[:80] if isinstance(value, str) else value)
 
 
 class Allowance(msgspec.Struct, frozen=True, gc=False):

@@ -152,7 +152,7 @@ def _started(run: Run, event: e.Started, at: datetime) -> None:
     run.available_at, run.deadline = event.available_at or at, event.deadline
     run.attributes = dict(event.attributes)
     run.round = "free" if event.in_rounds else ""
-    run.trace = event.trace
+    run.trace, run.after, run.latest, run.most = event.trace, event.after, event.latest, event.most
 
 
 def _compacted(run: Run, event: e.Compacted, at: datetime) -> None:
@@ -374,6 +374,8 @@ _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.MessageDropped: mailbox.dropped,
     e.ChildStarted: _child,
     e.ChildEnded: _child_ended,
+    e.PredecessorEnded: mailbox.preceded,
+    e.InputGiven: mailbox.given,
     e.Exposed: mailbox.exposed,
     e.Kept: _kept,
     e.CancelRequested: _cancel,

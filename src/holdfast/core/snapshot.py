@@ -37,7 +37,7 @@ MOST_UNPACKED = 1 << 30
 
 _DIGEST = 16
 _EVENTS = Turn.__struct_fields__.index("events")
-_ABOUT = frozenset((e.Claimed, e.Released, e.Paused, e.Resumed))
+_ABOUT = frozenset((e.Claimed, e.Released, e.Paused, e.Resumed, e.PredecessorEnded))
 _LEFT_OUT = frozenset((*_ABOUT, e.AttemptFailed, e.AttemptStarted))
 _encoder = msgspec.json.Encoder()
 _turns: msgspec.json.Decoder[list[Turn]] = msgspec.json.Decoder(list[Turn])
@@ -107,7 +107,8 @@ def _condensed(run: Run, turns: Iterable[Turn]) -> tuple[list[Turn], bool]:
         if any(type(event) in _LEFT_OUT for event in events):
             if _is_about(events):
                 continue
-            events = tuple(event for event in events if type(event) not in _LEFT_OUT)
+            is_paused = any(type(event) is e.InputGiven for event in events)  # with it: the body did not begin then
+            events = tuple(x for x in events if type(x) not in _LEFT_OUT or (is_paused and type(x) is e.Paused))
             # An empty turn may be the one in which the body began, unless a step was already known in it.
             if not events and _knows_steps(turn.events):
                 continue

@@ -138,6 +138,8 @@ class Timeline:
         | e.Released
         | e.Limited
         | e.HeldBack
+        | e.PredecessorEnded
+        | e.InputGiven
         | e.CancelRequested
         | e.DeadlineReached
         | e.PassStarted
@@ -164,6 +166,11 @@ class Timeline:
                 self._limit(event)
             case e.HeldBack():
                 self._hold_back(event)
+            case e.InputGiven():
+                given = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
+                self._note("given", event.into, detail=one_line(given, LENGTH))
+            case e.PredecessorEnded():
+                self._note("predecessor", run=event.run)
             case e.CancelRequested():
                 self._note("cancel", until=event.grace_until, actor=event.actor, detail=one_line(event.reason, LENGTH))
             case e.DeadlineReached():
@@ -191,6 +198,7 @@ class Timeline:
 
     def _start(self, event: e.Started) -> None:
         detail = f"retry of {event.retried_from}" if event.retried_from else ""
+        detail = f"begins after the end of run {list_text(event.after)}" if event.after else detail
         self._note(
             "started",
             event.workflow,

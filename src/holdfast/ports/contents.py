@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from holdfast.core.snapshot import Snapshot
+from holdfast.ports.parts import StoredSpan
 from holdfast.ports.updates import StoredAnswer
 
 
@@ -48,4 +49,6 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     held: dict[str, frozenset[str]]
     snapshot: Snapshot | None
     answers: list[StoredAnswer] = []
+    spans: list[tuple[str, StoredSpan]] = []
+    """By name of the stream: what became of attempts that sent parts."""
     problems: tuple[str, ...] = ()

@@ -15,8 +15,10 @@ from holdfast.core.references import references_of
 from holdfast.core.status import Status
 from holdfast.ports.blobs import BlobData
 
-Kind: TypeAlias = Literal["signal", "topic", "update", "refused", "child", "cancel", "pause", "undelivered", "dropped"]
-"""Kinds of messages. "refused": it was an update, and its sender has been told why it is not asked."""
+Kind: TypeAlias = Literal[
+    "signal", "topic", "update", "refused", "child", "cancel", "pause", "undelivered", "dropped", "input"
+]
+"""What a message is. "refused": it was an update, and its sender has been told why it is not asked."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -95,6 +95,13 @@ class PlaceView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When it may begin, if only the rate delays it."""
 
 
+class BusyLine(msgspec.Struct, frozen=True, gc=False):
+    """A line, and the first of its places that are taken: by which run, for which step."""
+
+    line: Line
+    places: tuple[PlaceView, ...] = ()
+
+
 class Limits(Protocol):
     """The limits of a store."""
 
@@ -134,6 +141,11 @@ class Limits(Protocol):
 
     async def lines(self, name: str, *, after: str | None = None, limit: int = 100) -> Sequence[Line]:
         """The lines of a limit that have places or waiters, by key, those after `after`."""
+        ...
+
+    async def busiest(self, name: str, *, limit: int = 20, places: int = 10) -> Sequence[BusyLine]:
+        """The lines of a limit with most waiters, then most places, then by key; of each line the places of its lowest
+        numbers that count, at most `places`. Only reads."""
         ...
 
     async def places_of(self, run: str) -> Sequence[PlaceView]:

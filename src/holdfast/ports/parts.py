@@ -63,7 +63,7 @@ class Flush(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def checksum(self) -> bytes:
         """What is stored with it."""
-        return parts_checksum(self.run, self.name, self.step, self.attempt, self.packed)
+        return parts_checksum(self.run, self.name, self.step, self.attempt, self.epoch, self.packed)
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):

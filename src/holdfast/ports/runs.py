@@ -14,9 +14,37 @@ from holdfast.core.status import Status
 from holdfast.core.suspicion import Suspicion
 from holdfast.core.turn import Row, instant
 from holdfast.ports.blobs import BlobData
+from holdfast.ports.inbox import Message
 
 if TYPE_CHECKING:
     from holdfast.ports.journal import Commit, Committed
+
+
+class Replaced(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The open run that has a unique value, as the caller saw it: the new run takes the value from it.
+
+    `is_idle`: it had not begun, and no worker held it. `cancel`: the message that is sent to it; None: it is left
+    alone.
+    """
+
+    run: str
+    is_idle: bool
+    cancel: Message | None = None
+
+
+class Joining(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A start that joins the run which has its unique value, if that has not begun and takes more inputs.
+
+    `message` is its id, `body` the `InputGiven` it comes with. `begins_at`: when the run is to begin after this; None
+    leaves that alone. `room`: how many inputs a run that is made by this start takes besides its own; None: any
+    number. `makes_another`: a run that cannot be joined is left alone, and loses the value to a new one.
+    """
+
+    message: str
+    body: bytes
+    begins_at: datetime | None = None
+    room: int | None = None
+    makes_another: bool = False
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -24,7 +52,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `blobs` come with the run; `needs` names others that were stored before it and must still be there; `references` are
     those that the first row refers to. `watcher` is for children: (run id, key) of the parent, told when an adopted run
-    ends. `unique`: at most one open run of the workflow has this value; "" is none. `rides`: a child on the place that
+    ends. `unique`: at most one open run of the workflow has this value; "" is none; `replaces`: unless it is this run,
+    which gives the value up. `rides`: a child on the place that
     its parent has in their queue: it does not wait at the gate (`ports.queues`).
     """
 
@@ -38,6 +67,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     watcher: tuple[str, str] | None = None
     unique: str = ""
     rides: bool = False
+    replaces: Replaced | None = None
+    joins: Joining | None = None
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -82,6 +113,11 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deaths: int = 0
     solo: int = 0
     alone: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has neither begun nor been given to a worker."""
+        return self.started_at is None and not self.instance
 
     @property
     def suspicion(self) -> Suspicion:
@@ -144,11 +180,17 @@ class Existing(msgspec.Struct, frozen=True, gc=False):
     by: Literal["id", "key", "unique"] = "id"
 
 
+class Joined(msgspec.Struct, frozen=True, gc=False):
+    """The start joined this run: its input is in the inbox, and the run was not woken by it."""
+
+    run: RunRow
+
+
 class Lacking(msgspec.Struct, frozen=True, gc=False):
     """Nothing was created: a blob that the run needs has been collected meanwhile."""
 
 
-Creation: TypeAlias = Made | Existing | Lacking
+Creation: TypeAlias = Made | Existing | Joined | Lacking
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,13 +251,25 @@ class Runs(Protocol):
 
         An id in use, or a key used by a run of the same workflow made after `key_since`, or a unique value that an open
         run started as the same workflow has, gives `Existing` and writes nothing; they are looked for in this order. A
-        value is free again when its run ends, whatever workflow the run has become by then. Otherwise a blob of `needs`
-        that is not stored gives `Lacking` and writes nothing; if all are stored, those that the run, or a blob that
-        comes with it, refers to are kept from then on. Any number of concurrent callers get one run. With `instance`
-        the run is made already claimed by that worker instance (status stays pending until its first turn, epoch 1),
-        unless it is not yet due or waits at the gate of its queue (`ports.queues`). `first` is that turn (its `no` does
-        not count): applied like any commit, in the transaction that makes the run, and only if the run is made already
-        claimed.
+        value is free again when its run ends, whatever workflow the run has become by then. If that run is the one
+        that `replaces` names, and stands as it says there, the new run is made and has the value, and the cancel is
+        sent, in one transaction; if the run has ended, or there is none, `replaces` means nothing. Otherwise a blob of
+        `needs` that is not stored gives `Lacking` and writes nothing; if all are stored, those that the run, or a blob
+        that comes with it, refers to are kept from then on. Any number of concurrent callers get one run. With
+        `instance` the run is made already claimed by that worker instance (status stays pending until its first turn,
+        epoch 1), unless it is not yet due or waits at the gate of its queue (`ports.queues`). `first` is that turn (its
+        `no` does not count): applied like any commit, in the transaction that makes the run, and only if the run is
+        made already claimed.
+
+        With `joins`, an open run of the value that was made with `joins` too, has the same version, has neither begun
+        nor been given to a worker, and has room left, gets the message (kind "input") and is not woken by it: `Joined`.
+        If it is not due yet, it is due at `begins_at`, unless that is earlier than before, and never later than its
+        `Started.latest`. The message that takes the last room makes it due now. A run that cannot be joined is
+        `Existing`, or with `makes_another` loses the value to the run that is made.
+
+        A run with `replaces` is never made already claimed. If its start names others (`Started.after`), it is not due
+        before they have ended: each of them sends it a `PredecessorEnded` with its end, or at once if it has ended or
+        is not there.
 
         The same rules hold for children made by a commit, with two differences: an id in use by a run of the same
         workflow is adopted (the `watcher` is told of its end, at once if it has ended), and one of another workflow

@@ -171,6 +171,8 @@ class Sim:
         if_exists: IfExists | None = None,
         unique: str | None = None,
         share: str | None = None,
+        debounce: Duration | None = None,
+        max_wait: Duration | None = None,
     ) -> SimRun[R]:
         """Starts a run and runs it as far as possible without time passing. The ids are `run-1`, `run-2`, …"""
         self._check()
@@ -182,7 +184,7 @@ class Sim:
                 f"a fake, sim.use(Fake({call.spec.name}, …)), or the definition, sim.serve(…)"
             )
         how = StartOptions(
-            id=id or self.next_id("run"),
+            id=id or (self.next_id("run") if debounce is None else None),
             key=key,
             delay=delay,
             deadline=deadline,
@@ -192,6 +194,8 @@ class Sim:
             if_exists=if_exists,
             unique=unique,
             share=share,
+            debounce=debounce,
+            max_wait=max_wait,
         )
         made = self._client.start(call, how)
         return SimRun(self.call(made), self)

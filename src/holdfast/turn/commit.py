@@ -60,7 +60,7 @@ def finish(
         extras["messages"] = (*extras["messages"], *(_no_more_rounds(run, child) for child in in_rounds))
     for event in draft.inputs:
         if type(event) in _SETTLING and event.sent:  # type: ignore[union-attr]
-            extras["spans"] = _spans(draft.inputs)
+            extras["spans"] = spans_of(draft.inputs)
             break
     if draft.parts:
         extras["parts"] = tuple(draft.parts)
@@ -81,8 +81,8 @@ def finish(
     )
 
 
-def _spans(inputs: Sequence[e.AnyEvent]) -> tuple[StepSpan, ...]:
-    """The outcomes of this turn's attempts that sent parts to streams."""
+def spans_of(inputs: Sequence[e.AnyEvent]) -> tuple[StepSpan, ...]:
+    """What became of the attempts of this turn that sent parts to streams."""
     found: tuple[StepSpan, ...] = ()
     for event in inputs:
         if isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed) and event.sent:

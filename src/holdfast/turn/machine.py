@@ -177,14 +177,19 @@ class Machine(Writer):
         """Whether the body must begin later (a delayed start, a new pass) and a message woke the run early: then it
         stays, unless the message ends it."""
         run = self.run
-        begins_at = run.retry.at if run.retry is not None else None if self.program.has_begun else run.available_at
-        if begins_at is None or at >= begins_at:
+        has_begun = self.program.has_begun
+        begins_at = run.retry.at if run.retry is not None else None if has_begun else rules.begins_at(run, self._inputs)
+        is_preceded = bool(run.after) and rules.is_preceded(run, self._inputs)
+        if not is_preceded and (begins_at is None or at >= begins_at):
             if run.retry is not None:
                 self._inputs.insert(0, e.PassStarted(number=run.passes + 1))
             return False
         if self._pause is not None or any(isinstance(x, e.CancelRequested) for x in self._inputs):
             return False
-        self._release(begins_at if run.deadline is None else min(begins_at, run.deadline))
+        if is_preceded or begins_at is None:  # nothing but the end of those before it wakes it
+            self._release(None)
+        else:
+            self._release(begins_at if run.deadline is None else min(begins_at, run.deadline))
         return True
 
     # -- what comes in -------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ READ_BY_PROGRAMS = (
     e.SignalReceived,
     e.TopicReceived,
     e.ChildEnded,
+    e.InputGiven,
 )
 
 

@@ -164,6 +164,25 @@ def name_left(draft: Draft, keys: tuple[str, ...]) -> None:
         draft.outputs[-1] = msgspec.structs.replace(draft.outputs[-1], left=keys)
 
 
+def begins_at(run: Run, inputs: Sequence[e.AnyEvent]) -> datetime | None:
+    """When a run that has not begun is to begin: calls that join it put it off, up to a time, or bring it forward when
+    there are enough of them."""
+    if not inputs:
+        return run.available_at
+    given = [event for event in inputs if isinstance(event, e.InputGiven)]
+    if run.most and 1 + run.given + len(given) >= run.most:
+        return None
+    times = [x for x in (run.available_at, *(event.begins_at for event in given)) if x is not None]
+    begins = max(times, default=None)
+    return begins if begins is None or run.latest is None else min(begins, run.latest)
+
+
+def is_preceded(run: Run, inputs: Sequence[e.AnyEvent]) -> bool:
+    """Whether a run that has to end before this one begins is still open."""
+    ended = {event.run for event in inputs if isinstance(event, e.PredecessorEnded)}
+    return not ended.issuperset(run.after)
+
+
 def after_refusal(refused: Sequence[e.AnyEvent], since: Sequence[e.AnyEvent]) -> list[e.AnyEvent]:
     """The inputs of a refused turn and what came since, in the order to take them: as they came, cancels first."""
     cancels = [x for x in since if isinstance(x, e.CancelRequested)]

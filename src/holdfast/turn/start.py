@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -12,7 +13,8 @@ from holdfast.core.instants import LONGEST_KEPT, kept_instant
 from holdfast.core.references import references_of
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_turn, genesis, micros
 from holdfast.errors import InvalidDuration
-from holdfast.ports.runs import NewRun
+from holdfast.ports.blobs import BlobData
+from holdfast.ports.runs import Joining, NewRun, Replaced
 
 
 def new_run(
@@ -20,7 +22,7 @@ def new_run(
     started: e.Started,
     at: datetime,
     *,
-    blobs: dict[str, bytes] | None = None,
+    blobs: Mapping[str, BlobData] | None = None,
     needs: tuple[str, ...] = (),
     references: tuple[str, ...] = (),
     input_hash: str = "",
@@ -28,6 +30,8 @@ def new_run(
     adopted: e.Adopted | None = None,
     unique: str = "",
     rides: bool = False,
+    replaces: Replaced | None = None,
+    joins: Joining | None = None,
 ) -> tuple[NewRun, Turn]:
     """A new run: its first row, and its row in the store. `references`: what to keep for it besides what its first
     events refer to."""
@@ -42,7 +46,7 @@ def new_run(
     new = NewRun(
         row=Row(run_id, 1, 0, stamp, FORMAT, digest, body),
         started=msgspec.structs.replace(started, root=started.root or run_id, available_at=begins_at),
-        doing=encode_doing(not_begun(started.workflow, begins_at)),
+        doing=encode_doing(not_begun(started.workflow, begins_at, started.after)),
         input_hash=input_hash,
         blobs=tuple((blobs or {}).items()),
         needs=needs,
@@ -50,8 +54,27 @@ def new_run(
         watcher=watcher,
         unique=unique,
         rides=rides,
+        replaces=replaces,
+        joins=joins,
     )
     return new, turn
+
+
+def succeeding(new: NewRun, turn: Turn, replaces: Replaced, after: tuple[str, ...]) -> NewRun:
+    """The same run in the place of another: it begins after the end of those runs."""
+    (started,) = turn.events
+    assert isinstance(started, e.Started), started
+    return new_run(
+        new.row.run,
+        msgspec.structs.replace(started, after=after),
+        turn.at,
+        blobs=dict(new.blobs),
+        needs=new.needs,
+        input_hash=new.input_hash,
+        unique=new.unique,
+        replaces=replaces,
+        joins=new.joins,
+    )[0]
 
 
 def _kept(started: e.Started) -> e.Started:

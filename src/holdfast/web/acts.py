@@ -49,9 +49,11 @@ class StartBody(Body, frozen=True):
     queue: str = "default"
     priority: int = 0
     attributes: dict[str, str] = {}
-    if_exists: Literal["return", "reject"] | None = None
+    if_exists: Literal["return", "reject", "replace"] | None = None
     unique: str | None = None
     share: str | None = None
+    debounce: str | None = None
+    max_wait: str | None = None
 
 
 class SignalBody(Body, frozen=True):
@@ -138,6 +140,8 @@ async def start(call: Call) -> Any:
         if_exists=given.if_exists,
         unique=given.unique,
         share=given.share,
+        debounce=given.debounce,
+        max_wait=given.max_wait,
         by_hand=True,
     )
     run = await client.start(made, how)

@@ -13,8 +13,8 @@ from holdfast.web.identity import Identity
 from holdfast.web.service import Service
 from holdfast.web.tokens import allows
 
-OPERATE = ("start", "signal", "publish", "approve", "cancel", "pause", "resume", "retry", "trigger")
-ADMIN = ("kill", "drop", "replace", "bulk", "raw", "backfill", "remove")
+OPERATE = ("start", "signal", "update", "publish", "approve", "cancel", "pause", "resume", "retry", "trigger")
+ADMIN = ("kill", "drop", "replace", "bulk", "raw", "backfill", "remove", "set", "reset")
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

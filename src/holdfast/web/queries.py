@@ -18,6 +18,9 @@ FILTERS = (
 )  # fmt: skip
 """The parameters of every list of runs."""
 
+ERROR = "error"
+"""Runs whose error contains this text. Only lists take it: counts and bulk acts look at no errors."""
+
 LONGEST = 8192
 
 

@@ -21,6 +21,7 @@ from holdfast.errors import BlobNotFound, CorruptJournal
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.web.handler_call import Call
 from holdfast.web.problems import Problem
+from holdfast.web.queries import ERROR
 from holdfast.web.tokens import allows
 
 CAP = 10_000
@@ -56,8 +57,9 @@ async def listed(call: Call) -> dict[str, Any]:
     client, query = call.client, call.query
     which = query.filter(client.store.clock.now())
     seq = await client.store.final_seq()
-    views, after = await client.page(which, after=query.text("after"), limit=query.number("limit", 100, 1, 500))
-    return {"runs": [run_json(view) for view in views], "next": after, "seq": str(seq)}
+    limit = query.number("limit", 100, 1, 500)
+    views, after, looked_at = await client.look(which, after=query.text("after"), limit=limit, error=query.text(ERROR))
+    return {"runs": [run_json(view) for view in views], "next": after, "seq": str(seq), "looked_at": looked_at}
 
 
 async def children(call: Call) -> dict[str, Any]:

@@ -8,24 +8,26 @@ stops. The id of each message says what the reader has seen: it continues from t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 from starlette.responses import StreamingResponse
 
 from holdfast.client.client import Client
 from holdfast.client.feed import News
 from holdfast.client.hidden_values import redaction_for
 from holdfast.client.inspect.lookup import find_run
+from holdfast.client.run_errors import check_error, saying, searched
 from holdfast.core.redaction import Redaction
 from holdfast.core.timeline import Timeline
 from holdfast.core.turn import decode_row
 from holdfast.errors import CorruptJournal
-from holdfast.ports.runs import Filter, matches
+from holdfast.ports.runs import Filter, RunRow, matches
 from holdfast.web.answers import encode
 from holdfast.web.handler_call import Call
-from holdfast.web.queries import read_seq
+from holdfast.web.queries import ERROR, read_seq
 from holdfast.web.run_routes import entries_json, run_json, turn_json
 from holdfast.web.service import Service
 
@@ -156,11 +158,27 @@ async def _turns(client: Client, run_id: str, after: int, redaction: Redaction) 
 
 async def listed(call: Call) -> StreamingResponse:
     """`GET runs/events`."""
-    which = call.query.filter(call.client.store.clock.now())
+    which = _Listed(call.query.filter(call.client.store.clock.now()), check_error(call.query.text(ERROR)))
     return event_stream(call.service, watched(call, _changes(call.client, which, after_id(call))))
 
 
-async def _changes(client: Client, which: Filter, after: int) -> AsyncGenerator[bytes]:
+class _Listed(msgspec.Struct, frozen=True):
+    """Which runs a reader wants to hear of: those of a filter, and if `error` is given, with that in their error."""
+
+    filter: Filter
+    error: str
+
+    async def chosen(self, client: Client, rows: Sequence[RunRow]) -> list[RunRow]:
+        """Those of the runs that are meant."""
+        if not self.error:
+            return [row for row in rows if matches(row, self.filter)]
+        which = searched(self.filter)
+        found = [row for row in rows if matches(row, which)]
+        said = await saying(client.store, found, self.error)
+        return [row for row in found if row.no in said]
+
+
+async def _changes(client: Client, which: _Listed, after: int) -> AsyncGenerator[bytes]:
     async with client.feeds.of_all() as reader:
         if UNSAID < after < reader.seq:
             yield await _missed(client, which, after, reader.seq)
@@ -189,7 +207,7 @@ async def _gathered(reader: Any) -> News:
         return News(seq, list(rows.values()), is_cut)
 
 
-async def _missed(client: Client, which: Filter, after: int, until: int) -> bytes:
+async def _missed(client: Client, which: _Listed, after: int, until: int) -> bytes:
     """What happened while the reader was away."""
     found = await client.store.news(after_seq=after, limit=BEHIND)
     if len(found) == BEHIND:
@@ -199,11 +217,12 @@ async def _missed(client: Client, which: Filter, after: int, until: int) -> byte
     return await _told(client, which, rows, max(until, found[-1][0]) if found else until)
 
 
-async def _told(client: Client, which: Filter, rows: Any, seq: int) -> bytes:
-    matching = [row for row in rows if matches(row, which)]
+async def _told(client: Client, which: _Listed, rows: Sequence[RunRow], seq: int) -> bytes:
     if len(rows) > MOST_RUNS:
         return message("reset", {"seq": str(seq)}, str(seq))
-    gone = [row.id for row in rows if not matches(row, which)]
+    matching = await which.chosen(client, rows)
     views = await client.views(matching)
+    shown = {view.id for view in views}
+    gone = [row.id for row in rows if row.id not in shown]
     told: dict[str, Any] = {"seq": str(seq), "runs": [run_json(view) for view in views], "gone": gone}
     return message("runs", told, str(seq))

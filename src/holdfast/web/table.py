@@ -20,7 +20,7 @@ from holdfast.web import (
 )
 from holdfast.web.bulk import BulkBody, bulk
 from holdfast.web.openapi import document
-from holdfast.web.queries import FILTERS
+from holdfast.web.queries import ERROR, FILTERS
 from holdfast.web.routes import BASE, Handler, Method, Route
 from holdfast.web.tokens import Role
 
@@ -60,18 +60,20 @@ def _act(
 ROUTES: tuple[Route, ...] = (
     _get("session", login_routes.shown, "The caller and its permissions.",
          answer=("actor", "role", "can", "features", "now")),
-    _get("runs", run_routes.listed, "Runs, newest first.", *FILTERS, "after", "limit", answer=("runs", "next", "seq")),
+    _get("runs", run_routes.listed, "Runs, newest first.", *FILTERS, ERROR, "after", "limit",
+         answer=("runs", "next", "seq", "looked_at")),
     _get("runs/counts", run_routes.counts, "How many runs have each status.", *FILTERS,
          answer=("counts", "capped", "cap")),
     _get("runs/histogram", run_routes.histogram, "Runs over time.", *FILTERS, "buckets",
          answer=("buckets", "is_capped")),
-    _get("runs/events", streams.listed, "The list, live.", *FILTERS, "after", media_type=SSE),
+    _get("runs/events", streams.listed, "The list, live.", *FILTERS, ERROR, "after", media_type=SSE),
     _get("runs/{id}", run_routes.one, "One run.", answer=DETAIL),
     _get("runs/{id}/story", run_routes.story, "The story of a run: its timeline, errors and children.", answer=STORY),
     _get("runs/{id}/journal", run_routes.journal, "Its journal.", "after", "limit", answer=("turns", "next", "seq")),
     _get("runs/{id}/events", streams.journal, "Its journal, live.", "after", media_type=SSE),
     _get("runs/{id}/streams/{name}", stream_routes.parts, "Parts of a stream, live.", "after", "only", media_type=SSE,
          events=(("part", stream_routes.StreamPart), ("end", stream_routes.StreamEnd))),
+    _get("runs/{id}/stream-ends", stream_routes.ends, "How many parts each of its streams has.", answer=("streams",)),
     _get("runs/{id}/steps/{key}", step_routes.one, "One step.", answer=("key", "step", "attempts", "events", "place")),
     _get("runs/{id}/graph", step_routes.graph, "Its declared plan.", answer=("kind", "nodes", "path")),
     _get("runs/{id}/children", run_routes.children, "Its children.", "after", "limit", answer=("runs", "next")),
@@ -129,7 +131,7 @@ ROUTES: tuple[Route, ...] = (
           statuses=(204,)),
     _get("limits", limit_routes.listed, "Limits on steps: what runs and waits.", answer=("limits",)),
     _get("limits/{name}", limit_routes.one, "One limit and its keys.", "after", "limit",
-         answer=("limit", "keys", "next")),
+         answer=("limit", "busiest", "keys", "next")),
     _act("limits/{name}/set", limit_routes.set_rule, "Set what it allows.", limit_routes.LimitBody, role="admin",
          answer=("limit",)),
     _act("limits/{name}/reset", limit_routes.reset, "Follow the code again.", acts.EmptyBody, role="admin",

@@ -133,7 +133,7 @@ class Worker:
         """Opens resources, takes back what an earlier instance of this worker held, and begins to claim."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        rules = rules_of(named := named_by(self.registry.bodies()))
+        rules = rules_of(named := [*self.registry.components.steps(), *named_by(self.registry.bodies())])
         try:
             await self.surroundings.open([*self._resources, *resources_among(named)])
             await self._register()

@@ -18,6 +18,8 @@ SECOND = 1_000_000
         ("50/s", Rate(50, "s"), 20_000, 5),
         ("100/m", Rate(100, "m"), 600_000, 1),
         (" 100 / min ", Rate(100, "m"), 600_000, 1),
+        ("10/30s", Rate(10, "30s"), 3_000_000, 1),
+        ("3 / 0.5 h", Rate(3, "0.5h"), 600_000_000, 1),
         ("7/d", Rate(7, "d"), 12_342_857_143, 1),
         ("1000000/s", Rate(1_000_000, "s"), 1, 100_000),
     ],
@@ -29,7 +31,8 @@ def test_a_rate_is_read(text: str, rate: Rate, interval: int, burst: int) -> Non
 
 
 @pytest.mark.parametrize(
-    "value", ["50/x", "50", "/s", "0/s", "-1/s", "1.5/s", "50/s/s", "", "2000000/s", 7, None, True, b"1/s"]
+    "value",
+    ["50/x", "50", "/s", "0/s", "-1/s", "1.5/s", "50/s/s", "", "2000000/s", "1/0s", "1/400d", "1/..s", 7, None, b"1/s"],
 )
 def test_what_is_not_a_rate_is_refused(value: object) -> None:
     """Contract: with what was given and what to write."""

@@ -75,6 +75,19 @@ async def test_a_unique_value_gives_its_open_run(api: Api) -> None:
     assert (refused.status_code, refused.json()["error"], refused.json()["run"]) == (409, "Conflict", run)
     wrong = await api.ask("POST", "/api/v1/runs", {**body, "unique": ""})
     assert (wrong.status_code, "unique" in wrong.json()["detail"]) == (422, True)
+    new = await api.post("runs", {**body, "if_exists": "replace"}, status=201)
+    assert (await api.get(f"runs/{run}"))["run"]["status"] == "cancelled"
+    assert (await api.post("runs", body, status=200))["run"]["id"] == new["run"]["id"]
+
+
+async def test_a_burst_is_one_run(api: Api) -> None:
+    """Promise: `debounce` and `max_wait` are as for `app.start`."""
+    body = {"workflow": "approval", "input": {"name": "x"}, "unique": "x", "debounce": "1h", "max_wait": "2h"}
+    run = (await api.post("runs", body, status=201))["run"]["id"]
+    again = await api.post("runs", {**body, "input": {"name": "y"}}, status=200)
+    assert (again["outcome"], again["run"]["id"]) == ("existing", run)
+    wrong = await api.ask("POST", "/api/v1/runs", {**body, "unique": None})
+    assert (wrong.status_code, "unique" in wrong.json()["detail"]) == (422, True)
 
 
 async def test_lists_are_filtered_and_paged(api: Api) -> None:

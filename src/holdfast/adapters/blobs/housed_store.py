@@ -118,7 +118,7 @@ class _HousedStore:
         self.change_queue, self.queue_load = inner.change_queue, inner.queue_load
         self.limit, self.limits, self.put_limit = inner.limit, inner.limits, inner.put_limit
         self.move_places, self.tend_limits = inner.move_places, inner.tend_limits
-        self.lines, self.places_of = inner.lines, inner.places_of
+        self.lines, self.busiest, self.places_of = inner.lines, inner.busiest, inner.places_of
         self.append, self.read_parts = inner.append, inner.read_parts
         self.stream_ends, self.streams_of = inner.stream_ends, inner.streams_of
         self.subscribe, self.changes = inner.subscribe, inner.changes

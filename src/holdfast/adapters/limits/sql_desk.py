@@ -10,7 +10,7 @@ import msgspec
 from holdfast.adapters.limits.desk import Desk, Waiter
 from holdfast.adapters.limits.views import line_of, view_of
 from holdfast.core.limit import Rule, Setting
-from holdfast.ports.limits import Line, PlaceView, StoredLimit
+from holdfast.ports.limits import BusyLine, Line, PlaceView, StoredLimit
 
 Ask: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
 """All rows of a statement, inside the transaction."""
@@ -54,6 +54,8 @@ class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
     make_limit: str
     put_limit: str
     listed_lines: str
+    busiest_lines: str
+    holders: str
     places_of: str
     waiters_of: str
     ahead: str
@@ -251,6 +253,15 @@ class SqlDesk(Desk):
         """See `ports.limits`."""
         rows = self._ask(self._sql.listed_lines, (name, after or "", after is None, most))
         return [line_of(self, name, *row) for row in rows]
+
+    def busiest(self, name: str, most: int, places: int) -> list[BusyLine]:
+        """See `ports.limits`."""
+        rows = self._ask(self._sql.busiest_lines, (name, most))
+        return [BusyLine(line_of(self, name, *row), self._holders(name, row[0], places)) for row in rows]
+
+    def _holders(self, name: str, key: str, most: int) -> tuple[PlaceView, ...]:
+        rows = self._ask(self._sql.holders, (name, key, most))
+        return tuple(PlaceView(run=run, step=step, name=name, key=key) for run, step in rows)
 
     def places_of(self, run: str) -> list[PlaceView]:
         """See `ports.limits`."""

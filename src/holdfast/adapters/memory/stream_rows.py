@@ -14,7 +14,7 @@ def add_parts(tables: Tables, commit: Commit) -> None:
     for sent in commit.parts:
         rows = tables.streams.setdefault(no, {}).setdefault(sent.name, [])
         first, packed = rows[-1].end if rows else 0, sent.packed
-        checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, packed)
+        checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, epoch, packed)
         rows.append(StoredParts(first, first + len(sent.values), "", sent.attempt, epoch, packed, checksum))
     for x in commit.spans:
         stored = StoredSpan(x.step, x.span.attempt, x.span.first, x.span.end, x.is_completed)

@@ -161,7 +161,11 @@ class Tables:
     marks: dict[str, int] = field(default_factory=dict[str, int])
     references: dict[int, dict[Source, frozenset[str]]] = field(default_factory=dict[int, dict[Source, frozenset[str]]])
     uniques: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """The last run of each workflow and unique value. It has the value until it ends."""
+    """Of each workflow and unique value the run that had it last: it has it until it ends."""
+    gathering: dict[tuple[str, str], tuple[int | None, datetime | None]] = field(
+        default_factory=dict[tuple[str, str], tuple[int | None, datetime | None]]
+    )
+    """Of those whose run takes inputs of others before it begins: for how many there is room, and by when it begins."""
     streams: dict[int, dict[str, list[StoredParts]]] = field(default_factory=dict[int, dict[str, list[StoredParts]]])
     spans: dict[int, dict[str, list[StoredSpan]]] = field(default_factory=dict[int, dict[str, list[StoredSpan]]])
     keep: dict[int, timedelta] = field(default_factory=dict[int, timedelta])

@@ -11,13 +11,14 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.adapters.memory import gate_places
+from holdfast.adapters.memory import gate_places, uniques
+from holdfast.adapters.memory.answer_rows import put_answer, put_question
 from holdfast.adapters.memory.stream_rows import add_parts
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.checksums import answer_checksum, message_checksum, shown_checksum
+from holdfast.core.checksums import message_checksum, shown_checksum
 from holdfast.core.mailbox import apply_attributes
-from holdfast.core.messages import ended_by, id_in_use, undelivered_id, with_key, with_status
+from holdfast.core.messages import ended_by, id_in_use, told_at_end, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE, Suspicion, Weight, after_death, taken_back, weight
 from holdfast.core.turn import Row, instant
@@ -29,8 +30,8 @@ from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.parts import STREAMS
 from holdfast.ports.row import moved
-from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
-from holdfast.ports.updates import StoredAnswer, UpdateAnswer
+from holdfast.ports.runs import Creation, Existing, Joined, Lacking, Made, NewRun, RunRow, row_of
+from holdfast.ports.updates import UpdateAnswer
 
 
 @dataclass(slots=True)
@@ -54,12 +55,17 @@ class Transaction:
         for run in self.tables.runs.values() if key else ():
             if run.key == key and run.workflow == workflow and run.created_at > key_since:
                 return Existing(run, by="key")
-        holder = self.tables.runs.get(self.tables.uniques.get((workflow, new.unique), 0)) if new.unique else None
-        if holder is not None and holder.ended_at is None:
-            return Existing(holder, by="unique")
+        holder = uniques.holder_of(self.tables, new)
+        if holder is not None and not uniques.gives_way(holder, new):
+            if uniques.join(self, holder, new):
+                return Joined(self.tables.runs[holder.no])
+            if new.joins is None or not new.joins.makes_another:
+                return Existing(holder, by="unique")
         if not self.tables.blobs.keys() >= set(new.needs):
             return Lacking()
-        made = self.insert(new, instance, worker)
+        made = self.insert(new, instance if new.replaces is None else "", worker)
+        if new.replaces is not None:
+            made = uniques.succeed(self, made, new, holder)
         if first is None or not made.instance:
             return Made(made)
         verdict = self.commit(msgspec.structs.replace(first, no=made.no))
@@ -82,6 +88,7 @@ class Transaction:
         gate_places.wait(tables, run, share, self.now)
         if new.unique:
             tables.uniques[started.workflow, new.unique] = run.no
+            uniques.gather(tables, new)
         if started.keep is not None:
             tables.keep[run.no] = started.keep
         self.keep_blobs(new.blobs)
@@ -167,33 +174,27 @@ class Transaction:
             return Accepted(is_repeat=True)
         if run.status.is_terminal:
             return Ended(run.status)
-        no = run.inbox_last + 1
-        letters[message.id] = Letter(no, message.id, message.kind, message.body, message.checksum)
-        woken = self._change(run.no, inbox_last=no, available_at=min(run.available_at or self.now, self.now))
+        self.put(run, message)
+        woken = self._change(run.no, available_at=min(run.available_at or self.now, self.now))
         gate_places.wake(self.tables, woken, message.kind, self.now)
-        self.keep_blobs(message.blobs)
-        self.refer(run.no, ("message", no), message.references)
         if message.asks:
-            self._put_answer(run, message.id, message.asks)
+            put_question(self.tables, run, message.id, message.asks)
         self.hints[run.id] = None
         return Accepted()
+
+    def put(self, run: RunRow, message: Message) -> None:
+        """Into the inbox, and nothing else."""
+        self._change(run.no, inbox_last=(no := run.inbox_last + 1))
+        self.tables.inbox[run.no][message.id] = Letter(no, message.id, message.kind, message.body, message.checksum)
+        self.keep_blobs(message.blobs)
+        self.refer(run.no, ("message", no), message.references)
 
     def settle(self, run: RunRow, answers: Iterable[UpdateAnswer]) -> None:
         """Records the outcomes of questions to the run, and tells the runs that wait for them."""
         for answer in answers:
-            known = self.tables.answers.get(run.no, {}).get(answer.message)
-            if known is None or not known.outcome:  # the first counts
-                asked = b"" if known is None else known.asked
-                self._put_answer(run, answer.message, asked, answer.outcome, answer.value, answer.blob)
+            if put_answer(self.tables, run, answer):
                 self.refer(run.no, ("answer", answer.message), answer.references)
             self.hints[run.id] = None
-
-    def _put_answer(
-        self, run: RunRow, message: str, asked: bytes, outcome: str = "", value: bytes = b"", blob: str = ""
-    ) -> None:
-        checksum = answer_checksum(run.id, message, outcome, value, blob)
-        stored = StoredAnswer(message, asked, outcome, value, blob, checksum)
-        self.tables.answers.setdefault(run.no, {})[message] = stored
 
     def _tell_sender(self, no: int, message: Message, refused: Ended | Missing) -> None:
         """Tells the sender the outcome of a message from its own turn, whose row is written. A run that ended with it
@@ -326,7 +327,7 @@ class Transaction:
     def _end(self, run: RunRow, row: Row) -> None:
         self.tables.watches = [watch for watch in self.tables.watches if watch.no != run.no]
         for adoption in self.tables.adoptions.pop(run.no, []):
-            self._tell(adoption, ended_by(row, adoption.key))
+            self._tell(adoption, told_at_end(row, adoption.key))
 
     # -- children ------------------------------------------------------------------------------------------------------
 
@@ -347,7 +348,7 @@ class Transaction:
         elif (run.parent, run.parent_key) != new.watcher:  # a run tells its own parent without being asked
             self.tables.adoptions.setdefault(run.no, []).append(adoption)
 
-    def _tell(self, adoption: Adoption, ended: e.ChildEnded) -> None:
+    def _tell(self, adoption: Adoption, ended: e.ChildEnded | e.PredecessorEnded) -> None:
         self.send(message_of(adoption.run, adoption.message, "child", ended))
 
     # -- leases --------------------------------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
         tables.watches = [watch for watch in tables.watches if watch.no != run.no]
         tables.standings.pop(run.no, None)
         tables.uniques = {value: no for value, no in tables.uniques.items() if no != run.no}
+        tables.gathering = {value: room for value, room in tables.gathering.items() if value in tables.uniques}
         write.lose(tables.referred(run.no))
         tables.references.pop(run.no, None)
     return Removed(1, len(runs), rows)
@@ -184,6 +185,7 @@ def contents(tables: Tables, no: int) -> Contents | None:
         held={name: tables.blobs[name].names for name in tables.referred(no) if name in tables.blobs},
         snapshot=tables.snapshots.get(no),
         answers=[answer for _, answer in sorted(tables.answers.get(no, {}).items())],
+        spans=[(name, span) for name, spans in sorted(tables.spans.get(no, {}).items()) for span in spans],
     )
 
 

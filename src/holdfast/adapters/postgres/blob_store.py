@@ -28,6 +28,7 @@ from holdfast.errors import CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, held_by, not_in_store
 from holdfast.ports.contents import Contents, StoredMessage, StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Message
+from holdfast.ports.parts import StoredSpan
 from holdfast.ports.updates import StoredAnswer
 from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
 
@@ -200,7 +201,9 @@ class Keeping(ABC):
         if not rows:
             return None
         keep, is_offered, is_adopted, *texts = rows[0]
-        messages, shown, answers, watches, adoptions, references, held = (msgspec.json.decode(text) for text in texts)
+        messages, shown, answers, spans, watches, adoptions, references, held = (
+            msgspec.json.decode(text) for text in texts
+        )
         is_odd = is_adopted is False and adoptions
         return Contents(
             keep=None if keep is None else keep * _MICROSECOND,
@@ -219,6 +222,7 @@ class Keeping(ABC):
                 StoredAnswer(name, b64decode(asked), outcome, b64decode(value), blob, b64decode(written))
                 for name, asked, outcome, value, blob, written in answers
             ],
+            spans=[(name, StoredSpan(*span)) for name, *span in spans],
             problems=("its row says that no run waits for its end, and one does (adoptions)",) if is_odd else (),
         )
 

@@ -20,11 +20,11 @@ from holdfast.adapters.sql.batches import settle
 from holdfast.adapters.sql.rows import run_row, status_of
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing
 from holdfast.ports.journal import Commit, Committed
-from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun
+from holdfast.ports.runs import Creation, Existing, Joined, Lacking, Made, NewRun
 
 W = TypeVar("W")
 
-MADE, BY_ID, BY_KEY, LACKING, BY_UNIQUE = 0, 1, 2, 3, 4
+MADE, BY_ID, BY_KEY, LACKING, BY_UNIQUE, JOINED = 0, 1, 2, 3, 4, 5
 
 
 class NewEntry(msgspec.Struct, frozen=True):
@@ -182,6 +182,8 @@ def creation_of(row: Sequence[Any], *, is_again: bool) -> Creation:
     run = run_row(tuple(columns))
     if code == MADE or (code == BY_ID and is_ours and is_again):
         return Made(run, None if first_seq is None else Committed(first_seq, first_inbox))
+    if code == JOINED:
+        return Joined(run)
     return Existing(run, by="key" if code == BY_KEY else "unique" if code == BY_UNIQUE else "id")
 
 

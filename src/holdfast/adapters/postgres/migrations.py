@@ -56,9 +56,9 @@ def migrations() -> tuple[Migration, ...]:
         Migration(
             (
                 *_texts("0004_pre_limits.sql", "0004_pre_streams.sql", "0004_pre_tables.sql", "0004_pre_updates.sql"),
-                *_texts("0004_pre_gates.sql"),
+                *_texts("0004_pre_gates.sql", "0004_pre_gathering.sql"),
                 *functions(),
-                *_texts("0004_pre_queues.sql"),
+                *_texts("0004_pre_queues.sql", "0004_pre_successions.sql"),
             )
         ),
     )

@@ -44,6 +44,9 @@ SELECT keep, ready IS NOT NULL, is_adopted, (
         SELECT coalesce(jsonb_agg(jsonb_build_array(message, encode(asked, 'base64'), outcome, encode(value, 'base64'),
             blob, encode(checksum, 'base64')) ORDER BY message), '[]')::text
         FROM {s}.answers AS q WHERE q.run = runs.no), (
+        SELECT coalesce(jsonb_agg(jsonb_build_array(name, step, attempt, first_offset, end_offset, is_completed)
+            ORDER BY name, end_offset), '[]')::text
+        FROM {s}.stream_spans AS p WHERE p.run = runs.no), (
         SELECT coalesce(jsonb_agg(jsonb_build_array(topic, w.key, since) ORDER BY w.no), '[]')::text
         FROM {s}.watchers AS w WHERE w.run = runs.no), (
         SELECT coalesce(jsonb_agg(jsonb_build_array(watcher, a.key, message)), '[]')::text

@@ -14,6 +14,7 @@ from holdfast.adapters.postgres.streams import brought
 from holdfast.adapters.sql.rows import maybe_micros
 from holdfast.core.checksums import answer_checksum, shown_checksum
 from holdfast.core.definition import DefinitionBytes
+from holdfast.core.events import Started
 from holdfast.core.instants import span_micros
 from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key, with_status
 from holdfast.core.references import references_of
@@ -23,7 +24,7 @@ from holdfast.ports.blobs import BlobData, Stub, held_by
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit, Exposure
 from holdfast.ports.row import row_after
-from holdfast.ports.runs import NewRun
+from holdfast.ports.runs import Joining, NewRun
 from holdfast.ports.updates import UpdateAnswer
 
 Halves: TypeAlias = tuple[bytes, bytes, tuple[str, ...]]
@@ -80,6 +81,15 @@ def new_run(
         wire["attributes"] = started.attributes
     if new.unique:
         wire["unique"] = new.unique
+    if new.replaces is not None:
+        seen, cancel = new.replaces, new.replaces.cancel
+        wire["replaces"] = {"run": seen.run, "is_idle": seen.is_idle}
+        if cancel is not None:
+            wire["replaces"]["cancel"] = message(cancel)
+        wire["after"] = started.after
+        wire["messages"] = [{"run": run} for run in (seen.run, *started.after)]  # whose rows are locked first
+    if new.joins is not None:
+        wire["joins"] = _joining(new.joins, started)
     if started.share:
         wire["share"] = started.share
     if new.rides:
@@ -92,6 +102,17 @@ def new_run(
     if new.watcher is not None:
         wire["watcher"] = new.watcher
     return wire
+
+
+def _joining(joins: Joining, started: Started) -> dict[str, Any]:
+    wire: dict[str, Any] = {
+        "message": joins.message,
+        "body": joins.body,
+        "begins_at": maybe_micros(joins.begins_at),
+        "room": -1 if joins.room is None else joins.room,
+        "latest": maybe_micros(started.latest),
+    }
+    return {**wire, "makes_another": True} if joins.makes_another else wire
 
 
 def plain_run(

@@ -11,7 +11,7 @@ from holdfast.adapters.sqlite.queue_statements import IS_GATED
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core import events as e
 from holdfast.core.instants import span_micros
-from holdfast.core.messages import encode_event, ended_by, id_in_use
+from holdfast.core.messages import encode_event, ended_by, id_in_use, told_at_end
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, instant, micros
 from holdfast.ports.inbox import Message
@@ -130,13 +130,18 @@ def tell_adopters(transaction: Transaction, no: int, row: Row) -> None:
     """Tells the runs that adopted this run that it ended with this row."""
     adoptions = transaction.rows(sql.ADOPTIONS, (no,))
     for watcher, key, message in adoptions:
-        tell(transaction, watcher, message, ended_by(row, key), row_references(transaction, no, row.ordinal))
+        references = row_references(transaction, no, row.ordinal) if key else ()
+        tell(transaction, watcher, message, told_at_end(row, key), references)
     if adoptions:
         transaction.run(sql.FORGET_ADOPTIONS, (no,))
 
 
 def tell(
-    transaction: Transaction, to: str, message: str, ended: e.ChildEnded, references: tuple[str, ...] = ()
+    transaction: Transaction,
+    to: str,
+    message: str,
+    ended: e.ChildEnded | e.PredecessorEnded,
+    references: tuple[str, ...] = (),
 ) -> None:
-    """Sends the end of a child; drops it if the receiver is gone."""
+    """Sends the end of a run; dropped if no run is left to hear it."""
     send(transaction, Message(run=to, id=message, kind="child", body=encode_event(ended), references=references))

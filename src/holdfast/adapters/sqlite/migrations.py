@@ -312,7 +312,14 @@ CREATE TABLE answers (
 ) STRICT, WITHOUT ROWID;
 """
 
-_SEVENTH = LIMITS + STREAMS + _ANSWERS + QUEUES_SCHEMA
+_GATHERING = """
+-- Whether the run that has a unique value takes the inputs of further starts before it begins: `room` for how many more
+-- (-1: any number; null: it takes none), and when it begins at the latest.
+ALTER TABLE uniques ADD COLUMN room INTEGER;
+ALTER TABLE uniques ADD COLUMN latest INTEGER;
+"""
+
+_SEVENTH = LIMITS + STREAMS + _ANSWERS + QUEUES_SCHEMA + _GATHERING
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
 """The n-th migration brings a file from version n to n + 1. A published one never changes."""

@@ -6,15 +6,15 @@ import msgspec
 
 from holdfast.adapters.sql.rows import run_row
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite import uniques
 from holdfast.adapters.sqlite.blobs import are_stored, keep_blobs
 from holdfast.adapters.sqlite.creation import insert_run
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.sqlite.turns import bring, commit_turn
-from holdfast.adapters.sqlite.unique_statements import HOLD_UNIQUE, RUN_BY_UNIQUE
 from holdfast.core.turn import Row
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.row import row_after
-from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow
+from holdfast.ports.runs import Creation, Existing, Joined, Lacking, Made, NewRun, RunRow
 
 
 class CreateRun(msgspec.Struct, frozen=True):
@@ -33,17 +33,21 @@ class CreateRun(msgspec.Struct, frozen=True):
             found = transaction.row(sql.RUN_BY_KEY, (started.workflow, started.key, self.key_since))
             if found is not None and found[1] != new.row.run and not _is_known(transaction, new.row.run):
                 return Existing(run_row(found), by="key")
-        if new.unique:
-            found = transaction.row(RUN_BY_UNIQUE, (started.workflow, new.unique))
-            if found is not None and found[1] != new.row.run and not _is_known(transaction, new.row.run):
-                return Existing(run_row(found), by="unique")
+        holder = uniques.holder_of(transaction, new) if new.unique else None
+        is_taken = holder is not None and holder.id != new.row.run and not uniques.gives_way(holder, new)
+        if holder is not None and is_taken and not _is_known(transaction, new.row.run):
+            if uniques.join(transaction, holder, new):
+                return Joined(run_row(transaction.row(sql.RUN_BY_ID, (holder.id,))))
+            if new.joins is None or not new.joins.makes_another:
+                return Existing(holder, by="unique")
         if new.needs and not are_stored(transaction, new.needs) and not _is_known(transaction, new.row.run):
             return Lacking()
         first = self.first
         is_plain = first is not None and row_after(first).keeps_lease
-        made = insert_run(transaction, new, self.instance, self.worker, first if is_plain else None)
+        instance = self.instance if new.replaces is None else ""
+        made = insert_run(transaction, new, instance, self.worker, first if is_plain else None)
         if made is not None and new.unique:
-            transaction.run(HOLD_UNIQUE, (started.workflow, new.unique, made.no))
+            made = uniques.hold(transaction, made, new, holder)
         if made is not None and first is not None and is_plain and made.instance:
             return self._brought(transaction, made, first)
         if made is not None:

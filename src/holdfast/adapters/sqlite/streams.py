@@ -156,7 +156,7 @@ def stream(transaction: Transaction, commit: Commit) -> None:
     for sent in commit.parts:
         end = _end(transaction, commit.no, sent.name)
         packed = sent.packed
-        checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, packed)
+        checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, commit.row.epoch, packed)
         facts: tuple[Any, ...] = ("", sent.attempt, commit.row.epoch, packed, checksum)
         transaction.run(APPEND, (commit.no, sent.name, end, end + len(sent.values), *facts))
     for settled in commit.spans:

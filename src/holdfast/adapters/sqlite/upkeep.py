@@ -19,6 +19,7 @@ from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, segments_of
 from holdfast.ports.blobs import BlobData
 from holdfast.ports.contents import Contents, StoredMessage, StoredValue
+from holdfast.ports.parts import StoredSpan
 from holdfast.ports.updates import StoredAnswer
 from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
 
@@ -174,6 +175,10 @@ def contents(connection: apsw.Connection, run: int) -> Contents | None:
         held={holder: frozenset(names) for holder, names in held.items()},
         snapshot=Snapshot(*snapshots[0]) if snapshots else None,
         answers=[StoredAnswer(*row) for row in fetch(connection, sql.KEPT_ANSWERS, (run,))],
+        spans=[
+            (name, StoredSpan(step, attempt, first, end, bool(is_completed)))
+            for name, step, attempt, first, end, is_completed in fetch(connection, sql.KEPT_SPANS, (run,))
+        ],
     )
 
 

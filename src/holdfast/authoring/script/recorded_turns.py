@@ -37,6 +37,7 @@ _IGNORED = frozenset(
         e.PassStarted,
         e.Paused,
         e.Resumed,
+        e.PredecessorEnded,
     )
 )
 _ADMINISTRATIVE = (e.Claimed, e.Released, e.Paused, e.Resumed)
@@ -44,7 +45,10 @@ _CORRECTION = frozenset((e.Paused, e.MessageDropped, e.SignalReceived, e.UpdateR
 """Events that an operator writes about the messages of a paused run. A turn that takes messages in and pauses is
 released."""
 
-_ABOUT_THE_RUN = frozenset(_ADMINISTRATIVE) | _CORRECTION
+_BEFORE = frozenset((e.PredecessorEnded, e.InputGiven))
+"""What comes in before a run begins, and does not begin it."""
+
+_ABOUT_THE_RUN = frozenset(_ADMINISTRATIVE) | _CORRECTION | _BEFORE
 
 
 def is_kept_at_end(command: c.Command) -> bool:
@@ -62,7 +66,7 @@ def is_administrative(events: Sequence[e.AnyEvent]) -> bool:
             return False  # most, and at once
     if not events:
         return False
-    kinds = {type(event) for event in events}
+    kinds = {type(event) for event in events} - _BEFORE
     if e.Paused in kinds and kinds <= _CORRECTION:
         return True
     return bool(kinds & {e.Paused, e.Resumed}) and kinds.issubset(_ADMINISTRATIVE)

@@ -36,7 +36,7 @@ from holdfast.authoring.script.verdicts import ending, objection_of
 from holdfast.authoring.script.waits import Waits
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.passes import Beginning
+from holdfast.core.passes import Beginning, with_inputs
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
 
@@ -53,6 +53,7 @@ class ScriptProgram(Exchange):
         self._served: Served | None = None
         self._main: asyncio.Task[Any] | None = None
         self._sync_body: SyncBody | None = None
+        self._given: list[e.InputGiven] = []  # before it began
 
     # -- the program protocol ------------------------------------------------------------------------------------------
 
@@ -217,7 +218,11 @@ class ScriptProgram(Exchange):
                 return
         if self.beginning.number > 1 and not any(isinstance(x, e.PassStarted) for x in events):
             return
-        args, kwargs = self.spec.arguments.decode(self.beginning.start.value)
+        start = self.beginning.start
+        given = [*self._given, *(x for x in events if type(x) is e.InputGiven)]
+        if given and self.beginning.number == 1:  # else they are in it
+            start = with_inputs(start, given)
+        args, kwargs = self.spec.arguments.decode(start.value)
         _begun.add(self)
         # A context of its own: what the worker keeps in context variables is not the run's.
         context = contextvars.Context()
@@ -257,6 +262,8 @@ class ScriptProgram(Exchange):
                 self.waits.drop(event.message)
             elif isinstance(event, e.ChildEnded):
                 self.children.ended(event)
+            elif isinstance(event, e.InputGiven):
+                self._given.append(event)
             return
         match event:
             case e.StepCompleted() | e.StepFailed():

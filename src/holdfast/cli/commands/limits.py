@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.options import actor_option, reason_option, store_options
+from holdfast.cli.options import ListGroup, actor_option, operator_options, store_options
 from holdfast.cli.output import Output, Part
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
@@ -22,17 +22,7 @@ from holdfast.client.limits import LimitView
 _NAME = click.argument("name", metavar="LIMIT")
 
 
-class LimitsGroup(click.Group):
-    """`holdfast limits` is `holdfast limits list`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Lists if no command is named."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("limits", cls=LimitsGroup)
+@click.group("limits", cls=ListGroup)
 def command() -> None:
     """Limits on steps: list them, set one, follow the code again, pause one, resume it.
 
@@ -55,10 +45,12 @@ def list_(target: str | None, url: str | None, is_json: bool) -> None:
 
 @command.command("show", cls=HoldfastCommand)
 @_NAME
+@click.option("--busiest", is_flag=True, help="The 20 keys that most steps wait for, and which runs hold their places.")
 @store_options("One object per line.")
-def show(name: str, target: str | None, url: str | None, is_json: bool) -> None:
+def show(name: str, target: str | None, url: str | None, is_json: bool, busiest: bool) -> None:
     """Show the keys of a limit under which steps run or wait: key, held, waiting, next (UTC)."""
-    run_async(_show_keys(name, target, url, Output(is_json=is_json)))
+    shown = _show_busiest if busiest else _show_keys
+    run_async(shown(name, target, url, Output(is_json=is_json)))
 
 
 @command.command("set", cls=HoldfastCommand)
@@ -87,9 +79,7 @@ def set_(
 
 
 @command.command("reset", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@actor_option
+@operator_options(_NAME)
 def reset(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
     """Let a limit follow what the code declares again."""
     run_async(
@@ -98,10 +88,7 @@ def reset(name: str, target: str | None, url: str | None, is_json: bool, actor: 
 
 
 @command.command("pause", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@reason_option
-@actor_option
+@operator_options(_NAME, has_reason=True)
 def pause(name: str, target: str | None, url: str | None, is_json: bool, reason: str, actor: str | None) -> None:
     """Pause a limit: no step begins under it until it is resumed. Those that run continue."""
 
@@ -112,9 +99,7 @@ def pause(name: str, target: str | None, url: str | None, is_json: bool, reason:
 
 
 @command.command("resume", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@actor_option
+@operator_options(_NAME)
 def resume(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
     """Resume a paused limit. Steps begin in the order in which they wait."""
     run_async(
@@ -147,12 +132,27 @@ async def _show_keys(name: str, target: str | None, url: str | None, out: Output
             found += page
     if out.is_json:
         for line in found:
-            out.record({**msgspec.to_builtins(line), "next": _at(line.next)})
+            out.record({**msgspec.to_builtins(line), "next": _at(line.next), "oldest": _at(line.oldest)})
     elif found:
         rows: list[tuple[Part, ...]] = [
             (line.key or "(no key)", str(line.held), str(line.waiting), _at(line.next)) for line in found
         ]
         out.table(("KEY", "HELD", "WAITING", "NEXT"), rows)
+
+
+async def _show_busiest(name: str, target: str | None, url: str | None, out: Output) -> None:
+    async with opened_client(target, url) as client:
+        found = await limits.busiest(client, name)
+    if out.is_json:
+        for line in found:
+            out.record({**msgspec.to_builtins(line), "next": _at(line.next), "oldest": _at(line.oldest)})
+    elif found:
+        rows: list[tuple[Part, ...]] = [
+            (line.key or "(no key)", str(line.held), str(line.waiting), _at(line.next),
+             ", ".join(f"{place.run} {place.step}" for place in line.places))
+            for line in found
+        ]  # fmt: skip
+        out.table(("KEY", "HELD", "WAITING", "NEXT", "HELD BY"), rows)
 
 
 async def _act(

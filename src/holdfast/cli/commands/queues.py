@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.options import actor_option, reason_option, store_options
+from holdfast.cli.options import ListGroup, actor_option, operator_options, store_options
 from holdfast.cli.output import Output, Part, ago_text
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
@@ -20,17 +20,7 @@ _NAME = click.argument("name", metavar="QUEUE")
 _NONE = "none"
 
 
-class QueuesGroup(click.Group):
-    """`holdfast queues` is `holdfast queues list`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Lists if no command is named."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("queues", cls=QueuesGroup)
+@click.group("queues", cls=ListGroup)
 def command() -> None:
     """Queues: list them, pause one, resume it, change its rules, reset them to what workers declare.
 
@@ -53,19 +43,14 @@ def list_(target: str | None, url: str | None, is_json: bool) -> None:
 
 
 @command.command("pause", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@reason_option
-@actor_option
+@operator_options(_NAME, has_reason=True)
 def pause(name: str, target: str | None, url: str | None, is_json: bool, reason: str, actor: str | None) -> None:
     """Pause a queue: none of its runs begins until it is resumed. Those that have begun continue."""
     run_async(_act("pause", name, target, url, Output(is_json=is_json), actor, {"reason": reason}))
 
 
 @command.command("resume", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@actor_option
+@operator_options(_NAME)
 def resume(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
     """Resume a paused queue."""
     run_async(_act("resume", name, target, url, Output(is_json=is_json), actor, {}))
@@ -102,9 +87,7 @@ def set_(
 
 
 @command.command("reset", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@actor_option
+@operator_options(_NAME)
 def reset(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
     """Return to the rules that workers declare. A paused queue stays paused."""
     run_async(_act("reset", name, target, url, Output(is_json=is_json), actor, {}))

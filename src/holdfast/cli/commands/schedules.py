@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.options import actor_option, reason_option, store_options
+from holdfast.cli.options import ListGroup, actor_option, operator_options, store_options
 from holdfast.cli.output import Output, Part
 from holdfast.cli.parameters import moment
 from holdfast.cli.root import HoldfastCommand, run_async
@@ -23,17 +23,7 @@ from holdfast.core.instants import earlier
 _NAME = click.argument("name", metavar="SCHEDULE")
 
 
-class SchedulesGroup(click.Group):
-    """`holdfast schedules` is `holdfast schedules list`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Lists if no command is named."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("schedules", cls=SchedulesGroup)
+@click.group("schedules", cls=ListGroup)
 def command() -> None:
     """Schedules: list them, pause one, resume it, start a run of it now, start the slots of a range, remove it.
 
@@ -55,28 +45,21 @@ def list_(target: str | None, url: str | None, is_json: bool) -> None:
 
 
 @command.command("pause", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@reason_option
-@actor_option
+@operator_options(_NAME, has_reason=True)
 def pause(name: str, target: str | None, url: str | None, is_json: bool, reason: str, actor: str | None) -> None:
     """Pause a schedule: no slot is taken until it is resumed. Its open runs continue."""
     run_async(_pause(name, target, url, Output(is_json=is_json), reason, actor))
 
 
 @command.command("resume", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@actor_option
+@operator_options(_NAME)
 def resume(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
     """Resume a paused schedule from now on. Slots of the pause are not started."""
     run_async(_resume(name, target, url, Output(is_json=is_json), actor))
 
 
 @command.command("trigger", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@actor_option
+@operator_options(_NAME)
 def trigger(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
     """Start a run of a schedule now, and print its id."""
     run_async(_trigger(name, target, url, Output(is_json=is_json), actor))
@@ -107,9 +90,7 @@ def backfill(
 
 
 @command.command("remove", cls=HoldfastCommand)
-@_NAME
-@store_options()
-@actor_option
+@operator_options(_NAME)
 def remove(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
     """Remove a schedule. Its runs stay. One that an app declares comes back with the next worker that starts."""
     run_async(_remove(name, target, url, Output(is_json=is_json), actor))

@@ -38,12 +38,18 @@ from holdfast.errors import HoldfastError, InvalidInput
 @click.option("--id", metavar="ID", help="Id of the run; the same id and input again returns that run.")
 @click.option(
     "--if-exists",
-    type=click.Choice(["return", "reject"]),
-    help="If a run has the id, key or unique value: return it whatever its input, or reject. "
-    "[return it if the input is the same]",
+    type=click.Choice(["return", "reject", "replace"]),
+    help="If a run has the id, key or unique value: return it whatever its input, reject, or cancel the run that has "
+    "the unique value and take its place. [return it if the input is the same]",
 )
 @click.option("--key", metavar="KEY", help="Idempotency key, for 24 hours.")
 @click.option("--unique", metavar="VALUE", help="At most one open run of the workflow has this value.")
+@click.option(
+    "--debounce",
+    type=duration,
+    help="With --unique: begin when no start with the value has come for this long; the last input wins.",
+)
+@click.option("--max-wait", type=duration, help="With --debounce: begin this long after the first start at the latest.")
 @click.option("--delay", type=duration, help="Start later.")
 @click.option("--deadline", type=moment, metavar="DURATION|INSTANT", help="Latest time for the run to end.")
 @click.option("--queue", default="default", show_default=True, metavar="NAME")

@@ -40,6 +40,7 @@ from holdfast.testing.conformance.deletion import DeletionSuite  # noqa: E402
 from holdfast.testing.conformance.grants import GrantsSuite, StoreGrants  # noqa: E402
 from holdfast.testing.conformance.hints import HintsSuite  # noqa: E402
 from holdfast.testing.conformance.inbox import InboxSuite  # noqa: E402
+from holdfast.testing.conformance.joins import JoinsSuite  # noqa: E402
 from holdfast.testing.conformance.journal import JournalSuite  # noqa: E402
 from holdfast.testing.conformance.leases import LeasesSuite  # noqa: E402
 from holdfast.testing.conformance.limits import LimitsSuite  # noqa: E402
@@ -57,6 +58,7 @@ from holdfast.testing.conformance.schedules import SchedulesSuite  # noqa: E402
 from holdfast.testing.conformance.shares import SharesSuite  # noqa: E402
 from holdfast.testing.conformance.snapshots import SnapshotSuite  # noqa: E402
 from holdfast.testing.conformance.streams import StreamsSuite  # noqa: E402
+from holdfast.testing.conformance.successions import SuccessionsSuite  # noqa: E402
 from holdfast.testing.conformance.suite import Suite  # noqa: E402
 from holdfast.testing.conformance.suspects import SuspectsSuite  # noqa: E402
 from holdfast.testing.conformance.transactions import TransactionsSuite  # noqa: E402
@@ -78,6 +80,7 @@ __all__ = [
     "GrantsSuite",
     "HintsSuite",
     "InboxSuite",
+    "JoinsSuite",
     "JournalSuite",
     "LeasesSuite",
     "LimitsSuite",
@@ -97,6 +100,7 @@ __all__ = [
     "StoreGrants",
     "StoreSuite",
     "StreamsSuite",
+    "SuccessionsSuite",
     "Suite",
     "SuspectsSuite",
     "TransactionsSuite",
@@ -119,6 +123,8 @@ class StoreSuite(
     TreesSuite,
     RunsSuite,
     UniquesSuite,
+    SuccessionsSuite,
+    JoinsSuite,
     SchedulesSuite,
     QueuesSuite,
     QueueSharesSuite,

@@ -298,6 +298,35 @@ class LimitsSuite(Suite):
         assert not await ask(world, await world.holder("r1"), demand("api", TWO))
         assert [each.name for each in await world.store.limits()] == ["api"]
 
+    async def test_the_busiest_lines_come_first_with_who_holds_them(self, world: World) -> None:
+        """Contract: most waiters first, then most places, then by key; the places of a lost holder are not shown."""
+        holders = [await world.held_run(f"r{number}") for number in range(8)]
+        assert await ask(world, holders[0], demand("api", TWO, "a"))
+        assert await ask(world, holders[1], demand("api", TWO, "b"))
+        assert await ask(world, holders[2], demand("api", TWO, "b"), step="pack")
+        assert await ask(world, holders[3], demand("api", TWO, "c"))
+        assert await ask(world, holders[4], demand("api", TWO, "c"))
+        assert not await ask(world, holders[5], demand("api", TWO, "c"))
+        assert await ask(world, holders[6], demand("api", TWO, "d"))
+        assert await ask(world, holders[7], demand("other", ONE, "c"))
+        found = await world.store.busiest("api")
+        assert [(one.line.key, one.line.held, one.line.waiting) for one in found] == [
+            ("c", 2, 1),
+            ("b", 2, 0),
+            ("a", 1, 0),
+            ("d", 1, 0),
+        ]
+        assert [(place.run, place.step, place.ahead) for place in found[1].places] == [
+            ("r1", "price", None),
+            ("r2", "pack", None),
+        ]
+        (first,) = await world.store.busiest("api", limit=1, places=0)
+        assert (first.line, first.places) == (found[0].line, ())
+        await park(world, holders[1])
+        busy = {one.line.key: [place.run for place in one.places] for one in await world.store.busiest("api")}
+        assert busy == {"a": ["r0"], "b": ["r2"], "c": ["r3", "r4"], "d": ["r6"]}
+        assert list(await world.store.busiest("unknown")) == []
+
     async def test_what_a_run_has_and_waits_for_is_shown(self, world: World) -> None:
         """Contract: places, and the number of those before it in its line."""
         holder = await world.held_run("r0")

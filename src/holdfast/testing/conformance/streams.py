@@ -65,7 +65,7 @@ async def texts(world: World, run: str = "r", name: str = "tokens", **how: Any) 
         assert before.end == after.first
     for row in rows:
         assert row.end - row.first == len(unpack(row.packed))
-        assert row.checksum == parts_checksum(run, name, row.step, row.attempt, row.packed)
+        assert row.checksum == parts_checksum(run, name, row.step, row.attempt, row.epoch, row.packed)
     return [bytes(part).decode().strip('"') for row in rows for part in unpack(row.packed)]
 
 

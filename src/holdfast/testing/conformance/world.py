@@ -40,7 +40,7 @@ from holdfast.ports.inbox import Message, Publication, Unconsumed
 from holdfast.ports.inbox import message as compose
 from holdfast.ports.journal import Commit, Committed, Journal, Park, Verdict, sole_verdict
 from holdfast.ports.leases import ClaimRequest, Claims, TakeOver, WorkerRow
-from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
+from holdfast.ports.runs import Creation, Filter, Joining, Made, NewRun, Replaced, RunRow
 from holdfast.ports.store import Store
 from holdfast.turn.commit import exposure
 
@@ -75,6 +75,8 @@ def new_run(
     watcher: tuple[str, str] | None = None,
     unique: str = "",
     rides: bool = False,
+    replaces: Replaced | None = None,
+    joins: Joining | None = None,
     **started: Any,
 ) -> NewRun:
     """A run to be made; further arguments are those of `Started`."""
@@ -92,6 +94,8 @@ def new_run(
         watcher=watcher,
         unique=unique,
         rides=rides,
+        replaces=replaces,
+        joins=joins,
     )
 
 

@@ -5,6 +5,25 @@ from __future__ import annotations
 from tests.unit.cli.conftest import Cli
 
 
+def test_a_run_is_replaced(cli: Cli) -> None:
+    """Contract: --if-exists replace cancels the open run of the value; without --unique it is refused."""
+    run = cli.start("hello", "name=x", "--unique", "x")
+    new = cli("start", "shop:app", "hello", "name=x", "--unique", "x", "--if-exists", "replace", "--json")
+    assert (new.json["run"] != run, new.json["outcome"]) == (True, "created")
+    assert cli("show", run, "--json").json["status"] == "cancelled"
+    refused = cli("start", "shop:app", "hello", "name=x", "--if-exists", "replace")
+    assert (refused.code, "unique" in refused.error) == (1, True)
+
+
+def test_a_burst_is_one_run(cli: Cli) -> None:
+    """Contract: with --debounce every start of a burst returns the same run; without --unique it is refused."""
+    options = ("--unique", "x", "--debounce", "1h", "--max-wait", "2h")
+    run = cli.start("hello", "name=x", *options)
+    again = cli("start", "shop:app", "hello", "name=y", *options, "--json")
+    assert again.json == {"run": run, "outcome": "existing"}
+    assert cli("start", "shop:app", "hello", "name=y", "--debounce", "1h").code == 1
+
+
 def test_a_unique_value_gives_its_open_run(cli: Cli) -> None:
     """Contract: --unique gives the open run of that value; --if-exists reject names it; its end frees the value."""
     run = cli.start("hello", "name=x", "--unique", "x")

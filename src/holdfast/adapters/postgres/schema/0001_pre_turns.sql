@@ -484,6 +484,12 @@ BEGIN
     IF is_terminal THEN
         DELETE FROM watchers WHERE run = turn_no;
         FOR adoption IN DELETE FROM adoptions WHERE run = turn_no RETURNING watcher, key, message LOOP
+            IF adoption.key = '' THEN  -- it waits to begin
+                IF _precede(at, moved.id, adoption.watcher) = 'accepted' THEN
+                    hints := hints || adoption.watcher;
+                END IF;
+                CONTINUE;
+            END IF;
             halves := known -> 'ends' -> moved.id;
             IF halves IS NULL THEN
                 PERFORM _ask('own end', moved.id, new_workflow);
@@ -680,7 +686,8 @@ $$;
 -- could be made already claimed.
 -- Locks the keys and unique values (until the transaction ends, in order), so that of any number of callers one makes the run.
 -- Blobs that a run needs are locked against being collected.
--- code 0 made · 1 the id was in use · 2 the key was in use · 3 a blob that it needs is gone · 4 the unique value was in use. is_ours: the first row is the one of this call.
+-- code 0 made · 1 the id was in use · 2 the key was in use · 3 a blob that it needs is gone · 4 the unique value was in use · 5 joined the
+-- run that has the unique value. is_ours: the first row is the one of this call.
 CREATE OR REPLACE FUNCTION create_runs(given bigint, news jsonb, is_again boolean, known jsonb)
 RETURNS TABLE (code integer, is_ours boolean, first_seq bigint, first_inbox bigint, hints text[], run run_rows)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
@@ -689,6 +696,7 @@ DECLARE
     new jsonb;
     created record;
     begun record;
+    joined _joining;
     found_no bigint;
     stored bigint;
 BEGIN
@@ -702,8 +710,11 @@ BEGIN
                 jsonb_build_array(current_schema(), n ->> 'workflow', 'unique', n ->> 'unique')::text, 0)
             FROM jsonb_array_elements(news) AS n WHERE n ? 'unique' ORDER BY 1) AS keys;
     END IF;
-    IF news @? '$[*].first[18] ? (@ != null)' OR news @? '$[*].blobs' THEN
-        PERFORM _lock_for('{}', NULL, news || jsonb_path_query_array(news, '$[*].first[18]'));
+    IF news @? '$[*].first[18] ? (@ != null)' OR news @? '$[*].blobs' OR news @? '$[*].messages'
+        OR news @? '$[*].joins'
+    THEN
+        PERFORM _lock_for('{}', NULL, news || jsonb_path_query_array(news, '$[*].first[18]')
+            || CASE WHEN news @? '$[*].joins' THEN _joined(news) ELSE '[]' END);
     END IF;
     IF jsonb_array_length(news) > 1 THEN
         PERFORM _line_up(news);
@@ -731,13 +742,20 @@ BEGIN
             END IF;
         END IF;
         IF new ? 'unique' THEN
+            joined := NULL;
             PERFORM 1 FROM runs WHERE id = new ->> 'id';
             IF NOT FOUND THEN
                 SELECT no INTO found_no FROM runs
                 WHERE no = (SELECT u.run FROM uniques AS u WHERE u.workflow = new ->> 'workflow' AND u.value = new ->> 'unique')
-                    AND ended_at IS NULL;
-                IF FOUND THEN
-                    code := 4;
+                    AND ended_at IS NULL
+                    AND (new #>> '{replaces,run}', (new #>> '{replaces,is_idle}')::boolean)
+                        IS DISTINCT FROM (id, started_at IS NULL AND instance = '');
+                IF FOUND AND new ? 'joins' THEN
+                    SELECT * INTO joined FROM _join(moment, found_no, new);
+                END IF;
+                IF FOUND AND (coalesce(joined.is_joined, false) OR NOT coalesce(new -> 'joins' ? 'makes_another', false)) THEN
+                    code := CASE WHEN joined.is_joined THEN 5 ELSE 4 END;
+                    hints := coalesce(joined.hints, '{}');
                     is_ours := false;
                     SELECT r.* INTO run FROM run_rows AS r WHERE r.no = found_no;
                     RETURN NEXT;
@@ -758,17 +776,23 @@ BEGIN
                 CONTINUE;
             END IF;
         END IF;
-        SELECT * INTO created FROM _insert_run(moment, new, new ->> 'instance', new ->> 'worker', new -> 'first');
+        SELECT * INTO created FROM _insert_run(
+            moment, new, CASE WHEN new ? 'replaces' THEN '' ELSE new ->> 'instance' END, new ->> 'worker', new -> 'first');
         IF created.made IS NOT NULL THEN
             code := 0;
+            IF new ? 'replaces' THEN
+                hints := _succeed(moment, created.made, new);
+            END IF;
             SELECT r.* INTO run FROM run_rows AS r WHERE r.no = created.made;
             IF created.is_hint THEN
-                hints := ARRAY[run.id];
+                hints := hints || run.id;
             END IF;
             IF new ? 'unique' THEN
-                INSERT INTO uniques AS u (workflow, value, run)
-                VALUES (new ->> 'workflow', new ->> 'unique', created.made)
-                ON CONFLICT ON CONSTRAINT uniques_pkey DO UPDATE SET run = excluded.run;
+                INSERT INTO uniques AS u (workflow, value, run, room, latest)
+                VALUES (new ->> 'workflow', new ->> 'unique', created.made, (new #>> '{joins,room}')::bigint,
+                    (new #>> '{joins,latest}')::bigint)
+                ON CONFLICT ON CONSTRAINT uniques_pkey
+                DO UPDATE SET run = excluded.run, room = excluded.room, latest = excluded.latest;
             END IF;
         ELSE
             code := 1;
