@@ -83,9 +83,8 @@ def new_run(
         wire["unique"] = new.unique
     if new.replaces is not None:
         seen, cancel = new.replaces, new.replaces.cancel
-        wire["replaces"] = {"run": seen.run, "is_idle": seen.is_idle}
-        if cancel is not None:
-            wire["replaces"]["cancel"] = message(cancel)
+        told = {} if cancel is None else {"cancel": message(cancel)}
+        wire["replaces"] = {"run": seen.run, "is_idle": seen.is_idle, **told}
         wire["after"] = started.after
         wire["messages"] = [{"run": run} for run in (seen.run, *started.after)]  # whose rows are locked first
     if new.joins is not None:
