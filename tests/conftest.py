@@ -46,6 +46,7 @@ def hear_signals() -> None:
 
 
 def pytest_configure() -> None:
+    gc.disable()  # until all tests are collected: nothing of that is garbage
     chosen_seed()
     hear_signals()
     examples.load()
@@ -59,9 +60,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the collector need not go through six thousand tests each time it looks."""
+    """What is loaded by now stays: the collector need not go through thousands of tests each time it looks."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -32,7 +32,7 @@ from holdfast.authoring.script.channels import SyncTopic as Topic
 from holdfast.authoring.script.children import start
 from holdfast.authoring.script.receipts import SyncReceipt as Receipt
 from holdfast.authoring.script.resources import Resource, resource
-from holdfast.authoring.script.steps import step
+from holdfast.authoring.script.steps import AnyStep, step
 from holdfast.authoring.script.stream import Sent
 from holdfast.authoring.script.stream import SyncStream as Stream
 from holdfast.authoring.script.update import SyncUpdate as Update
@@ -187,7 +187,7 @@ class App(BlockingQuestions, BlockingQueues):
         self,
         app: AsyncApp | str | None = None,
         *,
-        workflows: Iterable[AnyWorkflow[..., Any] | ModuleType | str] = (),
+        workflows: Iterable[AnyWorkflow[..., Any] | AnyStep[..., Any] | ModuleType | str] = (),
         resources: Iterable[Resource[Any]] = (),
         hooks: Iterable[Hook] = (),
         schedules: Iterable[Schedule[Any]] = (),
@@ -294,7 +294,7 @@ class App(BlockingQuestions, BlockingQueues):
 
     def start_batch(
         self,
-        workflow: AnyWorkflow[Concatenate[T, ...], R],
+        workflow: AnyWorkflow[Concatenate[T, ...], R] | AnyStep[Concatenate[T, ...], R],
         inputs: Iterable[T | Call[R]],
         *,
         concurrency: int = 10,
@@ -327,8 +327,8 @@ class App(BlockingQuestions, BlockingQueues):
     @overload
     def batch(self, id: str) -> Batch[Any]: ...
     @overload
-    def batch(self, id: str, workflow: AnyWorkflow[..., R]) -> Batch[R]: ...
-    def batch(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Batch[Any]:
+    def batch(self, id: str, workflow: AnyWorkflow[..., R] | AnyStep[..., R]) -> Batch[R]: ...
+    def batch(self, id: str, workflow: AnyWorkflow[..., Any] | AnyStep[..., Any] | None = None) -> Batch[Any]:
         """The batch with that id; `RunNotFound` if there is none."""
         got = self.app.batch(id) if workflow is None else self.app.batch(id, workflow)
         return Batch(self._portal.call(got), self._portal)

@@ -19,6 +19,7 @@ from holdfast.app import open_store
 from tests.chaos.orders import LEDGER, note
 from tests.chaos.worker_process import Fuse
 from tests.support.flows import flow
+from tests.support.zygote import load
 
 ENDED, OTHERWISE = 0, 1
 EXPECTED = {"left": "a", "right": "b", "packed": ["x!", "y!", "z!"], "inner": "a+b", "sum": "a+b x!"}
@@ -83,6 +84,7 @@ async def work(task: dict[str, Any]) -> int:
 
 def main() -> None:
     """Forks for each line."""
+    load()
     for line in sys.stdin:
         task = json.loads(line)
         pid = os.fork()

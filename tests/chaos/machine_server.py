@@ -18,6 +18,7 @@ from typing import Any
 from examples.file_log import FileLog
 from holdfast import App, CompensationFailed, Join, Machine, More, Retry, RunFailed, StateFailed
 from tests.support.ledger import append
+from tests.support.zygote import load
 
 ENDED, FAILED, DIRTY = 0, 3, 4
 GOES_BACK = {"undo Pay", "undo Reserve"}
@@ -215,6 +216,7 @@ def child(task: dict[str, str]) -> int:
 
 def main() -> None:
     """Forks for each line."""
+    load()
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:

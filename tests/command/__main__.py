@@ -63,8 +63,9 @@ def linters_of(changed: Sequence[str]) -> list[list[Stage]]:
 
 
 def pytest(arguments: Sequence[str], seed: int, *, runner: Sequence[str | Path] = ()) -> Stage:
-    """The suite, two workers a core: many tests wait for processes and servers."""
-    processes = str(2 * max(2, os.cpu_count() or 2))
+    """The suite, with a worker more than there are cores: many tests wait for processes and servers. Each worker costs
+    the time to collect all tests, and the lab beside the suite takes what is left of a core."""
+    processes = str(1 + max(2, os.cpu_count() or 2))
     words = ["-n", processes, "--maxschedchunk", "4", f"--hypothesis-seed={seed}", *arguments]
     env = {seeds.SEED: str(seed), "PYTHONHASHSEED": str(seed)}
     return Stage("tests", [*(runner or (sys.executable, "-m")), "pytest", *words], env, is_live=True)

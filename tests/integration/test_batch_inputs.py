@@ -27,7 +27,6 @@ from tests.integration.batch_shop import (
     inner,
     ledger,
     orders,
-    price,
     priced,
     sell,
 )
@@ -72,7 +71,7 @@ async def test_other_wrong_uses_are_refused() -> None:
     with pytest.raises(InvalidInput, match="an iterable of inputs"):
         await app.start_batch(sell, 7)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="takes a workflow"):
-        await app.start_batch(price, orders(1))  # type: ignore[arg-type]
+        await app.start_batch(len, orders(1))  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="longer than 200 bytes"):
         await app.start_batch(sell, orders(1), id="x" * 201)
     with pytest.raises(RunNotFound):

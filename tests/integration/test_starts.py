@@ -113,7 +113,7 @@ DOORS: dict[str, Callable[[Any], object]] = {
 def test_what_is_not_a_call_of_a_workflow_says_what_it_is(door: str) -> None:
     """Promise: a step called outside a run is named, and nothing is left unawaited."""
     for given, text in (
-        (greet("x"), r"greet is not a workflow.*plain function.*Write a workflow"),
+        (greet("x"), r"greet is not a workflow.*plain function.*greet\.call\(…\)"),
         (hello, r"call it, hello\(…\)"),
         ("hello", r"takes a call of a workflow.*'hello'"),
     ):

@@ -27,14 +27,21 @@ LOADED = (
     "holdfast.app",
     "holdfast.cli.root",
     "holdfast.cli.commands.worker",
+    "holdfast.cli.commands.runs",
+    "holdfast.cli.commands.show",
     "holdfast.cli.commands.start",
     "holdfast.cli.output",
     "holdfast.stores",
     "holdfast.sync",
     "holdfast.adapters.sqlite.store",
+    "holdfast.adapters.system.process",
+    "holdfast.authoring.machine.undo_plan",
+    "holdfast.client.machine_logs",
     "holdfast.adapters.postgres.store",
     "holdfast.testing",
     "holdfast.worker.worker",
+    "difflib",
+    "getpass",
     "rich.console",
     "rich.table",
 )
@@ -96,11 +103,16 @@ def become(request: dict[str, Any]) -> None:
     sys.path[:0] = [place for place in request["env"].get("PYTHONPATH", "").split(os.pathsep) if place]
 
 
-def main() -> None:
+def load() -> None:
+    """Imports what processes of the tests need, so that none that is forked afterwards does so again."""
     for name in LOADED:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
+
+
+def main() -> None:
+    load()
     for number in TERMINAL:
         signal.signal(number, signal.SIG_IGN)
     request = serve(socket.socket(fileno=int(sys.argv[1])))

@@ -253,6 +253,8 @@ def load(page: int) -> list[str]:
 
 
 nightly_call: Call[int] = nightly.call(pages=9)
+load_call: Call[list[str]] = load.call(1)
+charge_call: Call[str] = charge.call(Order("o", 5))
 
 
 class FreeClient(Client): ...

@@ -51,6 +51,16 @@ class Components:
             )
         return found[0] if found else None
 
+    def steps(self) -> list[AnyStep[..., Any]]:
+        """The steps that are known by their own names."""
+        return [step for name in self._named if (step := self.step(name)) is not None]
+
+    def step(self, name: str) -> AnyStep[..., Any] | None:
+        """The step whose own name that is. A name that two components share belongs to neither."""
+        found = self._named.get(name, ())
+        one = found[0] if len(found) == 1 else None
+        return one if isinstance(one, AnyStep) and one.name == name else None
+
     def names(self) -> list[str]:
         """All names, for hints."""
         return sorted(self._named)

@@ -89,6 +89,7 @@ class Registry:
             runs = self.executable(spec)
             if runs is not None:
                 yield from (runs.function, *runs.bodies)
+        yield from (step.function for step in self.components.steps())
 
     @property
     def served(self) -> tuple[tuple[str, str], ...]:
@@ -97,8 +98,12 @@ class Registry:
 
     @property
     def held(self) -> tuple[tuple[str, str], ...]:
-        """What a worker with this registry can advance: what it was given, and what every worker can."""
-        return (*self.served, BATCH)
+        """What a worker with this registry can advance: what it was given, its steps as runs, and what every worker
+        can."""
+        served = self.served
+        names = {name for name, _ in served}
+        steps = [(step.name, "") for step in self.components.steps() if step.name not in names]
+        return (*served, *steps, BATCH)
 
     @property
     def is_empty(self) -> bool:
@@ -120,7 +125,11 @@ class Registry:
             from holdfast.authoring.batch.conductor import batch_spec
 
             return batch_spec()
-        return self._specs.get((name, version))
+        spec = self._specs.get((name, version))
+        if spec is None and not version:
+            step = self.components.step(name)
+            return None if step is None else step.run_spec
+        return spec
 
     def require(self, name: str) -> WorkflowSpec:
         """The newest registered definition of that name."""
@@ -131,7 +140,8 @@ class Registry:
         return found
 
     def _newest(self, name: str) -> WorkflowSpec | None:
-        return next((spec for (known, _), spec in reversed(self._specs.items()) if known == name), None)
+        found = (spec for (known, _), spec in reversed(self._specs.items()) if known == name)
+        return next(found, None) or self.declared(name, "")
 
     # -- flows ---------------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from holdfast.authoring.batch.batch_plan import (
 from holdfast.authoring.batch.conductor import ITEMS, PLAN, batch_spec
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.place import place
+from holdfast.authoring.script.steps import AnyStep, Step, SyncStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, SyncWorkflow
 from holdfast.client.client_run import ClientRun
 from holdfast.client.items import Item, Items
@@ -192,7 +193,7 @@ class _Writer:
 
 async def start_batch(
     client: Client,
-    workflow: AnyWorkflow[..., R],
+    workflow: AnyWorkflow[..., R] | AnyStep[..., R],
     inputs: Iterable[Any] | AsyncIterable[Any],
     *,
     concurrency: int,
@@ -202,10 +203,10 @@ async def start_batch(
     """Makes a batch, durable when this returns; inputs are read and checked one by one before anything is started."""
     if find_program() is not None:
         raise NotAllowedHere("app.start_batch(…) in a workflow would start a batch on every replay: use each(…)")
-    if not isinstance(workflow, AnyWorkflow):
-        raise InvalidInput(f"app.start_batch takes a workflow and its inputs, got {workflow!r}")
+    if not isinstance(workflow, AnyWorkflow | AnyStep):
+        raise InvalidInput(f"app.start_batch takes a workflow or step and its inputs, got {workflow!r}")
     make = partial(_call, workflow)
-    spec = workflow.spec
+    spec = workflow.run_spec if isinstance(workflow, AnyStep) else workflow.spec
     return await start_calls(client, spec, make, inputs, concurrency=concurrency, order=order, how=how)
 
 
@@ -244,7 +245,7 @@ async def start_calls(
 
 
 async def get_batch(
-    client: Client, id: str, workflow: AnyWorkflow[..., R] | None, *, is_plain: bool = False
+    client: Client, id: str, workflow: AnyWorkflow[..., R] | AnyStep[..., R] | None, *, is_plain: bool = False
 ) -> Batch[R]:
     """The batch with that id. A plain one gives results as JSON values, whatever code there is."""
     row = await client.store.get(check_id(id, "batch id"))
@@ -255,7 +256,10 @@ async def get_batch(
     plan = await _plan_of(client, id)
     if workflow is not None and workflow.name != plan.workflow:
         raise Conflict(f"batch {id!r} is of workflow {plan.workflow!r}, not {workflow.name!r}")
-    spec = workflow.spec if workflow is not None else client.registry.declared(plan.workflow, plan.version)
+    if isinstance(workflow, AnyStep):
+        spec: WorkflowSpec | None = workflow.run_spec
+    else:
+        spec = workflow.spec if workflow is not None else client.registry.declared(plan.workflow, plan.version)
     return Batch(client, id, None if is_plain else spec, plan)
 
 
@@ -329,10 +333,10 @@ def _encoded(spec: WorkflowSpec, make: Callable[[Any], Call[Any]], index: int, g
     return call.args.decode()
 
 
-def _call(workflow: AnyWorkflow[..., Any], given: Any) -> Call[Any]:
+def _call(workflow: AnyWorkflow[..., Any] | AnyStep[..., Any], given: Any) -> Call[Any]:
     if isinstance(given, Call):
         return given  # pyright: ignore[reportUnknownVariableType]
-    make = workflow.call if isinstance(workflow, SyncWorkflow) else cast("Any", workflow)
+    make = workflow.call if isinstance(workflow, SyncWorkflow | Step | SyncStep) else cast("Any", workflow)
     return cast("Call[Any]", make(given))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeVar, overload
 
 from holdfast.authoring.handle import Run
 from holdfast.authoring.schedule import Schedule
+from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call
 from holdfast.client.start_options import IfExists, StartOptions
 from holdfast.core.durations import Duration
@@ -32,7 +33,7 @@ class BatchVerbs(ABC):
 
     async def start_batch(
         self,
-        workflow: AnyWorkflow[Concatenate[T, ...], R],
+        workflow: AnyWorkflow[Concatenate[T, ...], R] | AnyStep[Concatenate[T, ...], R],
         inputs: Iterable[T | Call[R]] | AsyncIterable[T | Call[R]],
         *,
         concurrency: int = 10,
@@ -47,7 +48,7 @@ class BatchVerbs(ABC):
         if_exists: IfExists | None = None,
         share: str | None = None,
     ) -> Batch[R]:
-        """Starts one run of N items: the workflow once for each input, at most `concurrency` at a time.
+        """Starts one run of N items: the workflow or step once for each input, at most `concurrency` at a time.
 
         Inputs are read one by one, checked, and stored in chunks, so there may be very many; one that does not fit
         (`InvalidItem`) starts nothing. If an item takes several arguments, pass calls of the workflow.
@@ -73,8 +74,8 @@ class BatchVerbs(ABC):
     @overload
     async def batch(self, id: str) -> Batch[Any]: ...
     @overload
-    async def batch(self, id: str, workflow: AnyWorkflow[..., R]) -> Batch[R]: ...
-    async def batch(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Batch[Any]:
+    async def batch(self, id: str, workflow: AnyWorkflow[..., R] | AnyStep[..., R]) -> Batch[R]: ...
+    async def batch(self, id: str, workflow: AnyWorkflow[..., Any] | AnyStep[..., Any] | None = None) -> Batch[Any]:
         """The batch with that id; `RunNotFound` if there is none."""
         from holdfast.client.batches import get_batch
 

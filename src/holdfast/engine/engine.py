@@ -289,7 +289,7 @@ class Engine:
         if len(answer.granted) < len(effect.asks):
             self.lines_hinted.set()
         if effect.asks:
-            session.places(tuple(ask.step for ask in effect.asks), answer.granted)
+            session.places(tuple(ask.step for ask in effect.asks), answer)
 
     def give_back(self, session: Session, until: datetime, inbox_seen: int) -> None:
         """Gives a run back that the session has left."""

@@ -29,6 +29,7 @@ from holdfast.engine.wheel import Alarm, Due, Wheel
 from holdfast.ports.clock import Clock
 from holdfast.ports.facts import StepCompleted, StepStarted
 from holdfast.ports.journal import Commit, Committed, Unread, Verdict
+from holdfast.ports.limits import PlaceAnswer
 from holdfast.ports.telemetry import Telemetry
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.turn import effects as f
@@ -194,9 +195,9 @@ class Session:
         """The store answered a release."""
         self.take(i.Released(self._now(), is_ours))
 
-    def places(self, asked: tuple[str, ...], granted: tuple[str, ...]) -> None:
+    def places(self, asked: tuple[str, ...], answer: PlaceAnswer) -> None:
         """The store answered which steps may begin."""
-        self.take(i.Places(self._now(), asked, granted))
+        self.take(i.Places(self._now(), asked, answer.granted, answer.is_ours))
 
     def unreadable(self, error: Exception) -> None:
         """The journal could not be read again."""

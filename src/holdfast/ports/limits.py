@@ -19,7 +19,7 @@ from holdfast.core.limit import Demand, Rule
 HORIZON = 1_000_000
 """Microseconds before a token is there at which its waiter is given that time to wake at."""
 
-LAPSE = 2_000_000
+LAPSE = 500_000
 """Microseconds that a waiter that was woken has to come; then others are let past it."""
 
 MOST_WOKEN = 64

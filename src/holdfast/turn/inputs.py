@@ -89,10 +89,12 @@ class Released(Given, frozen=True):
 
 
 class Places(Given, frozen=True):
-    """The store's word on places: of the steps that `asked` these are `granted`."""
+    """The store's word on places: of the steps that `asked` these are `granted`. `is_ours` is false if the store does
+    not count the run as held here: then none of them stands in line."""
 
     asked: tuple[str, ...]
     granted: tuple[str, ...] = ()
+    is_ours: bool = True
 
 
 class Unreadable(Given, frozen=True):

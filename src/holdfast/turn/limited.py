@@ -33,13 +33,17 @@ _OUTCOMES = (e.StepCompleted, e.StepFailed, e.AttemptFailed, e.HeldBack)
 class Lines:
     """See the module. Made for the first limited step of a run; most runs have none."""
 
-    __slots__ = ("_demands", "_drops", "_fresh", "_holds", "_refused", "granted", "held", "is_asking", "waiting")
+    __slots__ = (
+        *("_demands", "_drops", "_fresh", "_holds", "_is_put_off", "_refused"),
+        *("granted", "held", "is_asking", "waiting"),
+    )
 
     def __init__(self) -> None:
         self.waiting: dict[str, RunStep] = {}
         self.granted: dict[str, RunStep] = {}  # to be recorded as begun
         self.held: dict[str, RunStep] = {}  # steps that have places
         self.is_asking: bool = False
+        self._is_put_off: bool = False  # the store did not count the run as ours, so no step stands in line
         self._fresh: dict[str, str] = {}  # to be recorded as waiting, with the names of their limits
         self._refused: set[str] = set()
         self._drops: list[str] = []
@@ -130,7 +134,7 @@ class Lines:
             return None, failed
         move = MovePlaces(tuple(self._drops), tuple(self._holds), tuple(asks))
         self._drops, self._holds = [], []
-        self.is_asking = bool(asks)
+        self.is_asking, self._is_put_off = bool(asks), False
         return move, failed
 
     def _demands_of(self, command: RunStep) -> tuple[Demand, ...]:
@@ -150,6 +154,16 @@ class Lines:
                 self.granted[key] = command
             else:
                 self._drops.append(key)
+
+    def put_off(self) -> None:
+        """The store does not count the run as held here. The lease is given back or the run is dropped when the worker
+        compares what it holds; until then the steps wait, and ask again."""
+        self.is_asking, self._is_put_off = False, True
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether steps wait that are to ask again in a moment, and not before."""
+        return self._is_put_off and bool(self.waiting)
 
     def parting(self, *, is_over: bool) -> MovePlaces | None:
         """What to tell the store when the run is no longer held."""

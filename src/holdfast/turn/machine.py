@@ -365,7 +365,10 @@ class Machine(Writer):
 
     def _placed(self, given: i.Places, at: datetime) -> None:
         if self.state is not State.GONE and self._lines is not None:
-            self._lines.answered(given.asked, given.granted)
+            if given.is_ours:
+                self._lines.answered(given.asked, given.granted)
+            else:
+                self._lines.put_off()
             self._turn(at)
 
     def _leave(self, how: f.Leave) -> None:

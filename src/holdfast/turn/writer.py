@@ -268,7 +268,7 @@ class Writer:
         if lines is None:
             return False
         is_again = draft is not None and lines.frees(draft.inputs)
-        return is_again or lines.is_asking or lines.has_unasked or bool(lines.granted)
+        return is_again or lines.is_asking or lines.is_put_off or lines.has_unasked or bool(lines.granted)
 
     def _stuck(self, draft: Draft) -> list[e.AnyEvent]:
         """The pause of a run that is about to be parked for good: neither time nor a message will wake its code."""
@@ -292,6 +292,8 @@ class Writer:
             wake = parking.earlier(wake, self._lines.next_end(self.run))
             if is_staying and self._has_to_ask():
                 self.state = State.IDLE  # the answer comes
+                if self._lines.is_put_off:
+                    self._effects.append(f.WakeAt(at + LOOK))
                 return
         lingers = is_staying and parking.awaits_children(self.run, Draft(at, []))
         if (lingers and (is_looking or not self._is_resting)) or (
@@ -314,7 +316,9 @@ class Writer:
     def _ask_for_places(self, at: datetime, *, again: bool = False) -> None:
         """Tells the store of places that are free, and asks it for those that are wanted."""
         lines = self._lines
-        if lines is None or lines.is_asking or not (again or lines.has_unasked) or self.is_unborn:
+        if lines is None or lines.is_asking or self.is_unborn:
+            return
+        if not again and (lines.is_put_off or not lines.has_unasked):
             return
         move, failed = lines.ask(again=again, may_begin=self._intent is Intent.STAY and self._pause is None)
         if move is not None:

@@ -8,11 +8,11 @@ all while no step of this worker has a limit.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from typing import Any
 
 from holdfast.authoring.limit import all_limits
-from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.functions import is_a
-from holdfast.authoring.script.named import named_by
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.core.limit import Rule
 from holdfast.errors import HoldfastError
@@ -33,10 +33,10 @@ POLLS = 5
 """Polls between two looks while nothing waits, in case workers died that had steps waiting."""
 
 
-def rules_of(registry: Registry) -> dict[str, Rule]:
-    """What the steps of these definitions declare; `DefinitionError` if two say different things of one name, or if a
+def rules_of(named: Iterable[Any]) -> dict[str, Rule]:
+    """What the steps among these values declare; `DefinitionError` if two say different things of one name, or if a
     step's parameters do not have the key."""
-    steps = [value for value in named_by(registry.bodies()) if is_a(value, (AnyStep,)) and value.limit_use is not None]
+    steps = [value for value in named if is_a(value, (AnyStep,)) and value.limit_use is not None]
     limits = all_limits([(each.limit_use, each.spec.where) for each in steps])
     return {name: limit.rule for name, limit in limits.items()}
 

@@ -14,7 +14,8 @@ import msgspec
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.authoring.hook import Hook
 from holdfast.authoring.registry import Registry
-from holdfast.authoring.script.resources import Health, Resource, resources_named_by
+from holdfast.authoring.script.named import named_by
+from holdfast.authoring.script.resources import Health, Resource, resources_among
 from holdfast.config import RecoverySettings
 from holdfast.core.durations import format_duration
 from holdfast.core.events import ChildEnded
@@ -132,9 +133,9 @@ class Worker:
         """Opens resources, takes back what an earlier instance of this worker held, and begins to claim."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        named, rules = resources_named_by(self.registry.bodies()), rules_of(self.registry)
+        rules = rules_of(named := [*self.registry.components.steps(), *named_by(self.registry.bodies())])
         try:
-            await self.surroundings.open([*self._resources, *named])
+            await self.surroundings.open([*self._resources, *resources_among(named)])
             await self._register()
         except BaseException:
             await self.surroundings.close()  # what was opened before
@@ -172,8 +173,7 @@ class Worker:
         ]
         if self.granted is not None:
             self._tasks.append(self._loop.create_task(self.granted.watch(), name="holdfast-orphans"))
-        names = tuple(name for name, _ in self.registry.served)
-        options = self.options
+        names, options = tuple(name for name, _ in self.registry.served), self.options
         self.telemetry.tell(
             WorkerStarted(options.id, names, tuple(options.queues), options.concurrency, self.store.url)
         )

@@ -36,6 +36,8 @@ class Liveness:
         self._world = world
         self._busy_at = 0.0
         """When no worker had room, as far as was seen; or faults still came. Nobody is late before."""
+        self._held_back_at: dict[str, float] = {}
+        """When each run was last seen to wait because all places of its queue were taken."""
 
     async def demand(self, acting: list[asyncio.Task[None]]) -> None:
         """Waits for the end of every run, and says what stood still on the way."""
@@ -83,8 +85,10 @@ class Liveness:
                 continue
             is_tried_later = row.suspicion.is_suspect and instances.keys() <= on_trial
             is_due = not row.instance and row.available_at is not None and not is_tried_later
-            is_due = is_due and not is_held_back(world.scenario, row, rows)
-            if is_due and is_free and row.available_at is not None and self._is_left(now - row.available_at):
+            if is_held_back(world.scenario, row, rows):
+                self._held_back_at[row.id] = uptime
+            waited = timedelta(seconds=uptime - self._held_back_at.get(row.id, -PATIENCE))
+            if is_due and is_free and row.available_at and self._is_left(min(now - row.available_at, waited)):
                 yield "L1", row, f"is due since {row.available_at}, and nobody claims it at {now}"
             if row.instance and row.instance not in instances:
                 ended = self._ended(row.instance)

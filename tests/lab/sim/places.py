@@ -34,7 +34,7 @@ async def s16_places(store: Store, scenario: Scenario, claimed: Sequence[RunRow]
     problems = [f"{len(begun)} runs of {scenario.at_once} have begun"] if len(begun) > scenario.at_once else []
     if scenario.share_at_once:
         for share, count in _shares(scenario, begun).items():
-            if share and count > scenario.share_at_once:
+            if count > scenario.share_at_once:
                 problems.append(f"{count} runs of share {share} have begun, {scenario.share_at_once} may")
     return problems
 
@@ -46,13 +46,14 @@ def is_held_back(scenario: Scenario, row: RunRow, rows: Sequence[RunRow]) -> boo
     begun = [each for each in rows if _has_place(each)]
     shares = _shares(scenario, begun)
     (share,) = _shares(scenario, [row])
-    is_share_full = bool(share and 0 < scenario.share_at_once <= shares[share])
+    is_share_full = 0 < scenario.share_at_once <= shares[share]
     return len(begun) >= scenario.at_once or is_share_full
 
 
 def _shares(scenario: Scenario, rows: Sequence[RunRow]) -> Counter[str]:
+    """How many of the runs each share has. A run without a share competes as its workflow."""
     shares = {plan.id: plan.share for plan in scenario.runs}
-    return Counter(shares.get(row.id.rsplit("-", 1)[0] if row.key else row.id, "") for row in rows)
+    return Counter(shares.get(row.id.rsplit("-", 1)[0] if row.key else row.id, "") or row.workflow for row in rows)
 
 
 def _has_place(row: RunRow) -> bool:

@@ -15,12 +15,14 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.context import find_program, running_step
+from holdfast.authoring.script.named import named_by
 from holdfast.core.specs import Settings
 from holdfast.ports.store import Store
 from holdfast.upkeep.sweep import sweep
@@ -39,6 +41,7 @@ from tests.lab.sim.watch import Watch
 from tests.lab.sim.wire import Wire, is_write
 from tests.lab.sim.workers import SimulatedWorker
 from tests.lab.sim.workflows import SERVED, STAGE, inserted, once
+from tests.support.heap import without_collector
 
 BEGINNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TTL, POLL = 2.0, 0.4
@@ -317,6 +320,10 @@ class World:
 
     def run(self) -> Result:
         """Everything, from the first worker to the last check."""
+        with without_collector():  # a world is short; what it leaves is collected after it
+            return self._run()
+
+    def _run(self) -> Result:
         STAGE.body, STAGE.inserts, STAGE.poison = self._body, self._inserts, self._poison
         with _chance(self.rng), heard(self.watch.problems, self.met):
             try:
@@ -402,7 +409,8 @@ def _chance(rng: random.Random) -> Generator[None]:
     try:
         with (
             patch("secrets.token_hex", lambda count=32: random.randbytes(count).hex()),
-            patch("holdfast.worker.worker.resources_named_by", _no_resources),
+            patch("holdfast.worker.worker.named_by", lambda functions: _named(tuple(functions))),
+            patch("holdfast.worker.worker.resources_among", _no_resources),
             patch("holdfast.adapters.memory.leases.process_mark", _no_mark),
             patch("holdfast.client.batches.CHUNK_ITEMS", 2),
         ):
@@ -411,7 +419,12 @@ def _chance(rng: random.Random) -> Generator[None]:
         random.setstate(state)
 
 
-def _no_resources(functions: Iterable[Any]) -> list[Any]:
+@cache
+def _named(functions: tuple[Callable[..., Any], ...]) -> list[Any]:
+    return named_by(functions)
+
+
+def _no_resources(values: Iterable[Any]) -> list[Any]:
     return []
 
 

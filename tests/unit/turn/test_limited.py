@@ -10,6 +10,7 @@ from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.turn import effects as f
 from holdfast.turn import inputs as i
+from holdfast.turn.limited import Lines
 from holdfast.turn.outcome import Broke
 from holdfast.turn.states import State
 from tests.unit.turn.machines import Bench, act, impatient, limited, run_step
@@ -56,6 +57,28 @@ def test_a_run_that_is_refused_is_given_back_without_a_turn() -> None:
     assert bench.only(f.Release).until is None
     bench.take(i.Released(bench.later(), is_ours=True))
     assert bench.only(f.MovePlaces).is_parked
+
+
+def test_a_run_that_the_store_does_not_count_as_held_is_not_parked() -> None:
+    """Promise: nothing would wake it, since none of its steps stands in line; it asks again in a moment."""
+    bench = asked(run_step("a", of=limited))
+    bench.take(i.Places(bench.later(), ("a",), is_ours=False))
+    assert not bench.all(f.Release)
+    assert not bench.all(f.MovePlaces)
+    assert bench.machine.state is State.IDLE
+    wake = bench.only(f.WakeAt)
+    bench.take(i.TimeCame(wake.at))
+    assert [ask.step for ask in bench.only(f.MovePlaces).asks] == ["a"]
+
+
+def test_a_step_that_is_no_longer_wanted_does_not_put_its_run_off() -> None:
+    """Promise: a run that waits for nothing does not stay in memory to ask again."""
+    lines = Lines()
+    lines.wait(run_step("a", of=limited))
+    lines.put_off()
+    assert lines.is_put_off
+    lines.leave("a")
+    assert not lines.is_put_off
 
 
 def test_a_place_is_free_when_the_outcome_is_durable() -> None:

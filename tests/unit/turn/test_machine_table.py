@@ -274,6 +274,8 @@ class Life:
             return i.Verdict(at, said)
         if kind is i.Places and machine._lines is not None:
             asked = tuple(machine._lines.waiting)
+            if self.chance.random() < 0.1:
+                return i.Places(at, asked, is_ours=False)
             return i.Places(at, asked, tuple(key for key in asked if self.chance.random() < 0.5))
         if kind is i.TimeCame:
             return i.TimeCame(at, is_looking=self.chance.random() < 0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -69,8 +69,13 @@ class Desk(ABC):
         """The slot is taken."""
 
     @abstractmethod
-    def lines_of(self, no: int, steps: Sequence[str]) -> set[tuple[str, str]]:
-        """The lines in which these steps have a place or wait."""
+    def lines_of(self, steps: Collection[tuple[int, str]]) -> set[tuple[str, str]]:
+        """The lines in which these steps of these runs have a place or wait."""
+
+    @abstractmethod
+    def meet(self, runs: Collection[int]) -> None:
+        """Reads what is known of these runs: the questions of `is_held`, `places` and `waiter` are about them. Their
+        lines are locked."""
 
     @abstractmethod
     def drop(self, no: int, step: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from holdfast.adapters.limits.desk import Desk, Waiter
 from holdfast.core.limit import Demand, Setting, tat_after, token_at, wake_times
@@ -12,12 +12,27 @@ from holdfast.ports.limits import HORIZON, LAPSE, MOST_WOKEN, PlaceAnswer, Place
 Rules = dict[str, Setting]
 
 
-def move_places(desk: Desk, move: PlaceMove) -> PlaceAnswer:
-    """See `ports.limits`."""
-    steps = (*move.drops, *(ask.step for ask in move.asks))
-    lines = {demand.line for ask in move.asks for demand in ask.demands}
-    lines |= {(hold.name, hold.key) for hold in move.holds} | desk.lines_of(move.no, steps)
+def move_places(desk: Desk, moves: Sequence[PlaceMove]) -> list[PlaceAnswer]:
+    """See `ports.limits`. Moves that come together share the locks, and the look at who can be woken."""
+    lines = {demand.line for move in moves for ask in move.asks for demand in ask.demands}
+    lines |= {(hold.name, hold.key) for move in moves for hold in move.holds}
+    lines |= desk.lines_of({(move.no, step) for move in moves for step in _steps(move)})
     desk.lock(sorted(lines))
+    desk.meet({move.no for move in moves})
+    answers = [_moved(desk, move) for move in moves]
+    for name, key in sorted(lines):
+        promote(desk, name, key)
+    for move in moves:
+        if move.is_parked and (woken := desk.woken(move.no)) is not None:
+            desk.due(move.no, woken)
+    return answers
+
+
+def _steps(move: PlaceMove) -> tuple[str, ...]:
+    return (*move.drops, *(ask.step for ask in move.asks))
+
+
+def _moved(desk: Desk, move: PlaceMove) -> PlaceAnswer:
     for step in move.drops if move.drops and desk.is_current(move.no, move.epoch) else ():
         desk.drop(move.no, step)
     for hold in move.holds:
@@ -26,10 +41,6 @@ def move_places(desk: Desk, move: PlaceMove) -> PlaceAnswer:
     is_ours = desk.is_held(move.no, move.epoch) if move.asks else True
     rules = _rules(desk, move.asks)
     granted = [ask.step for ask in move.asks if is_ours and _takes(desk, move, ask, rules)]
-    for name, key in sorted(lines):
-        promote(desk, name, key, rules.get(name))
-    if move.is_parked and (woken := desk.woken(move.no)) is not None:
-        desk.due(move.no, woken)
     return PlaceAnswer(tuple(granted), is_ours)
 
 
@@ -44,9 +55,9 @@ def tend(desk: Desk, most: int) -> bool:
     return bool(lines)
 
 
-def promote(desk: Desk, name: str, key: str, setting: Setting | None = None) -> None:
+def promote(desk: Desk, name: str, key: str) -> None:
     """Wakes the waiters of a line that will find a place."""
-    known = setting or desk.setting(name)
+    known = desk.setting(name)
     if known is None or known[1]:
         return
     rule = known[0]
@@ -78,8 +89,10 @@ def _takes(desk: Desk, move: PlaceMove, ask: PlaceAsk, rules: Rules) -> bool:
     if counted and counted <= desk.places(move.no, ask.step, move.epoch):
         return True  # the answer to this very move was lost
     waiter = desk.waiter(move.no, ask.step)
+    past = _past(ask, waiter)
     for demand in ask.demands:
-        if not _may_begin(desk, move, ask.step, demand, rules[demand.name], waiter):
+        is_next = demand.line in past
+        if not _may_begin(desk, move, ask.step, demand, rules[demand.name], waiter, is_next=is_next):
             since = desk.now if waiter is None else waiter.since
             desk.put_waiter(Waiter(demand.name, demand.key, since, move.no, ask.step))
             return False
@@ -96,19 +109,35 @@ def _takes(desk: Desk, move: PlaceMove, ask: PlaceAsk, rules: Rules) -> bool:
     return True
 
 
-def _may_begin(desk: Desk, move: PlaceMove, step: str, demand: Demand, setting: Setting, waiter: Waiter | None) -> bool:
+def _past(ask: PlaceAsk, waiter: Waiter | None) -> Collection[tuple[str, str]]:
+    """The lines in which a step that was woken had its turn: its own, and those before it. It does not wait there again
+    behind others, or a place of its own line would stay free meanwhile."""
+    lines = [demand.line for demand in ask.demands]
+    if waiter is None or waiter.woken_at is None or (waiter.name, waiter.key) not in lines:
+        return ()
+    return lines[: lines.index((waiter.name, waiter.key)) + 1]
+
+
+def _may_begin(
+    desk: Desk,
+    move: PlaceMove,
+    step: str,
+    demand: Demand,
+    setting: Setting,
+    waiter: Waiter | None,
+    *,
+    is_next: bool,
+) -> bool:
     rule, is_paused = setting
     tat, quiet_until = desk.line(*demand.line)
     if is_paused or quiet_until > desk.now or token_at(rule, tat) > desk.now:
         return False
     if rule.at_once is not None and len(desk.slots(*demand.line)) >= rule.at_once:
         return False
-    if waiter is None:
-        return not desk.has_ahead(Waiter(*demand.line, desk.now, move.no, step), desk.now - LAPSE)
-    if waiter.woken_at is not None and (waiter.name, waiter.key) == demand.line:
+    if is_next:
         return True
-    ahead = Waiter(*demand.line, waiter.since, waiter.no, waiter.step, seq=waiter.seq)
-    return not desk.has_ahead(ahead, desk.now - LAPSE)
+    since, seq = (desk.now, None) if waiter is None else (waiter.since, waiter.seq)
+    return not desk.has_ahead(Waiter(*demand.line, since, move.no, step, seq=seq), desk.now - LAPSE)
 
 
 def _free_slot(taken: set[int]) -> int:

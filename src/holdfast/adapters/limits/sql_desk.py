@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -23,10 +23,10 @@ class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
     """The statements of a store, by what they are for."""
 
     is_current: str
-    is_held: str
+    held: str
     setting: str
-    make_line: str
-    lock_line: str
+    make_lines: str
+    lock_lines: str
     line: str
     put_line: str
     free_slots: str
@@ -36,7 +36,7 @@ class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
     lines_of: str
     drop_places: str
     drop_waiter: str
-    waiter: str
+    waiters: str
     put_waiter: str
     has_ahead: str
     awake: str
@@ -60,15 +60,28 @@ class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SqlDesk(Desk):
-    """See the module. `hints` are the runs of which listeners are to hear."""
+    """See the module. `hints` are the runs of which listeners are to hear; `as_list` makes a list one value of a
+    statement.
 
-    def __init__(self, ask: Ask, statements: LimitStatements, now: int) -> None:
+    What was read of a line or a run is remembered: no other transaction changes it meanwhile.
+    """
+
+    def __init__(
+        self, ask: Ask, statements: LimitStatements, now: int, *, as_list: Callable[[Sequence[object]], object] = list
+    ) -> None:
         self.now: int = now
         self.hints: dict[str, None] = {}
         self._ask = ask
         self._sql = statements
+        self._as_list = as_list
+        self._lines: dict[tuple[str, str], tuple[int, int]] = {}
         self._slots: dict[tuple[str, str], set[int]] = {}
         self._settings: dict[str, Setting | None] = {}
+        self._held: set[tuple[int, int]] = set()
+        self._places: dict[tuple[int, str, int], set[tuple[str, str]]] = {}
+        self._waiters: dict[tuple[int, str], Waiter] = {}
+        self._joined: set[tuple[str, str]] = set()
+        """Lines that a step has joined here: every later one has it ahead."""
 
     def is_current(self, no: int, epoch: int) -> bool:
         """See `Desk`."""
@@ -76,7 +89,7 @@ class SqlDesk(Desk):
 
     def is_held(self, no: int, epoch: int) -> bool:
         """See `Desk`."""
-        return bool(self._ask(self._sql.is_held, (no, epoch)))
+        return (no, epoch) in self._held
 
     def setting(self, name: str) -> Setting | None:
         """See `Desk`."""
@@ -92,22 +105,35 @@ class SqlDesk(Desk):
 
     def lock(self, lines: Sequence[tuple[str, str]]) -> None:
         """See `Desk`."""
-        for line in lines:
-            self._ask(self._sql.make_line, line)
-            if self._sql.lock_line:
-                self._ask(self._sql.lock_line, line)
+        if lines:
+            values = tuple(self._as_list(each) for each in zip(*lines, strict=True))
+            self._ask(self._sql.make_lines, values)
+            for name, key, tat, quiet_until in self._ask(self._sql.lock_lines, values):
+                self._lines[name, key] = tat, quiet_until
+
+    def meet(self, runs: Collection[int]) -> None:
+        """See `Desk`."""
+        values = (self._as_list(sorted(runs)),)
+        self._held = {(no, epoch) for no, epoch in self._ask(self._sql.held, values)}
+        for name, key, no, step, epoch in self._ask(self._sql.places, values):
+            self._places.setdefault((no, step, epoch), set()).add((name, key))
+        waiters = [Waiter(*row) for row in self._ask(self._sql.waiters, values)]
+        self._waiters = {(waiter.no, waiter.step): waiter for waiter in waiters}
 
     def line(self, name: str, key: str) -> tuple[int, int]:
         """See `Desk`."""
-        rows = self._ask(self._sql.line, (name, key))
-        return (rows[0][0], rows[0][1]) if rows else (0, 0)
+        if (name, key) not in self._lines:
+            rows = self._ask(self._sql.line, (name, key))
+            self._lines[name, key] = (rows[0][0], rows[0][1]) if rows else (0, 0)
+        return self._lines[name, key]
 
     def put_line(self, name: str, key: str, tat: int, quiet_until: int) -> None:
         """See `Desk`."""
+        self._lines[name, key] = tat, quiet_until
         self._ask(self._sql.put_line, (tat, quiet_until, name, key))
 
     def slots(self, name: str, key: str) -> set[int]:
-        """See `Desk`. Read once: no other transaction changes them meanwhile."""
+        """See `Desk`."""
         line = (name, key)
         if line not in self._slots:
             self._ask(self._sql.free_slots, line)
@@ -116,39 +142,49 @@ class SqlDesk(Desk):
 
     def places(self, no: int, step: str, epoch: int) -> set[tuple[str, str]]:
         """See `Desk`."""
-        return {(name, key) for name, key in self._ask(self._sql.places, (no, step, epoch))}
+        return self._places.get((no, step, epoch), set())
 
     def add_place(self, name: str, key: str, slot: int, no: int, step: str, epoch: int) -> None:
         """See `Desk`."""
         self._ask(self._sql.add_place, (name, key, slot, no, step, epoch))
         self._slots.setdefault((name, key), set()).add(slot)
+        self._places.setdefault((no, step, epoch), set()).add((name, key))
 
-    def lines_of(self, no: int, steps: Sequence[str]) -> set[tuple[str, str]]:
+    def lines_of(self, steps: Collection[tuple[int, str]]) -> set[tuple[str, str]]:
         """See `Desk`."""
-        wanted = set(steps)
-        return {(name, key) for name, key, step in self._ask(self._sql.lines_of, (no, no)) if step in wanted}
+        rows = self._ask(self._sql.lines_of, (self._as_list(sorted({no for no, _ in steps})),)) if steps else ()
+        return {(name, key) for name, key, no, step in rows if (no, step) in steps}
 
     def drop(self, no: int, step: str) -> None:
         """See `Desk`."""
         self._ask(self._sql.drop_places, (no, step))
         self._slots.clear()
+        for place in [place for place in self._places if place[:2] == (no, step)]:
+            del self._places[place]
         self.drop_waiter(no, step)
 
     def drop_waiter(self, no: int, step: str) -> None:
         """See `Desk`."""
         self._ask(self._sql.drop_waiter, (no, step))
+        self._waiters.pop((no, step), None)
+        self._joined.clear()
 
     def waiter(self, no: int, step: str) -> Waiter | None:
         """See `Desk`."""
-        rows = self._ask(self._sql.waiter, (no, step))
-        return Waiter(*rows[0]) if rows else None
+        return self._waiters.get((no, step))
 
     def put_waiter(self, waiter: Waiter) -> None:
         """See `Desk`."""
         self._ask(self._sql.put_waiter, (waiter.name, waiter.key, waiter.since, waiter.no, waiter.step))
+        known = self.waiter(waiter.no, waiter.step)
+        seq = None if known is None else known.seq
+        self._waiters[waiter.no, waiter.step] = msgspec.structs.replace(waiter, woken_at=None, seq=seq)
+        self._joined.add((waiter.name, waiter.key))
 
     def has_ahead(self, waiter: Waiter, lapsed: int) -> bool:
         """See `Desk`."""
+        if waiter.seq is None and (waiter.name, waiter.key) in self._joined:
+            return True
         seq = LAST if waiter.seq is None else waiter.seq
         values = (waiter.name, waiter.key, waiter.since, seq, lapsed)
         return bool(self._ask(self._sql.has_ahead, values))

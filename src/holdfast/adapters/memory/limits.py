@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -83,11 +83,14 @@ class MemoryDesk(Desk):
         assert (name, key, slot) not in self._limits.places
         self._limits.places[name, key, slot] = no, step, epoch
 
-    def lines_of(self, no: int, steps: Sequence[str]) -> set[tuple[str, str]]:
+    def lines_of(self, steps: Collection[tuple[int, str]]) -> set[tuple[str, str]]:
         """See `Desk`."""
-        held = {place[:2] for place, holder in self._limits.places.items() if holder[0] == no and holder[1] in steps}
-        waits = [self._limits.waiters.get((no, step)) for step in steps]
+        held = {place[:2] for place, holder in self._limits.places.items() if holder[:2] in steps}
+        waits = [self._limits.waiters.get(step) for step in steps]
         return held | {(waiter.name, waiter.key) for waiter in waits if waiter is not None}
+
+    def meet(self, runs: Collection[int]) -> None:
+        """See `Desk`. All of them are at hand."""
 
     def drop(self, no: int, step: str) -> None:
         """See `Desk`."""
@@ -212,7 +215,7 @@ class Limiting(Scheduled):
     async def move_places(self, move: PlaceMove) -> PlaceAnswer:
         """See `ports.limits`."""
         with self._writing() as write:
-            return move_places(self._desk(write), move)
+            return move_places(self._desk(write), [move])[0]
 
     async def tend_limits(self, *, limit: int = 100) -> bool:
         """See `ports.limits`."""

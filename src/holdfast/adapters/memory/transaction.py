@@ -29,7 +29,7 @@ from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.parts import STREAMS
 from holdfast.ports.row import moved
-from holdfast.ports.runs import Creation, Existing, Joined, Lacking, Made, NewRun, RunRow, row_of
+from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
 from holdfast.ports.updates import StoredAnswer, UpdateAnswer
 
 
@@ -55,11 +55,8 @@ class Transaction:
             if run.key == key and run.workflow == workflow and run.created_at > key_since:
                 return Existing(run, by="key")
         holder = uniques.holder_of(self.tables, new)
-        if holder is not None and not uniques.gives_way(holder, new):
-            if uniques.join(self, holder, new):
-                return Joined(self.tables.runs[holder.no])
-            if new.joins is None or not new.joins.makes_another:
-                return Existing(holder, by="unique")
+        if holder is not None and (met := uniques.met(self, holder, new)) is not None:
+            return met
         if not self.tables.blobs.keys() >= set(new.needs):
             return Lacking()
         made = self.insert(new, instance if new.replaces is None else "", worker)
@@ -110,7 +107,10 @@ class Transaction:
     def _free(self, run: RunRow, added: Weight) -> RunRow:
         self.tables.freed[run.no] = run.instance, added
         self._suspect(run.no, after_death(run.suspicion, run.claims, added))
-        return self._change(run.no, instance="", available_at=self.now)
+        freed = self._change(run.no, instance="", available_at=self.now)
+        if not run.claims:  # it was taken past the gate of its queue
+            standing.give_place_back(self.tables, run.no, self.now)
+        return freed
 
     def take_back(self, instance: str, runs: Iterable[RunRow]) -> None:
         """The instance had not died: what its end counted against these is taken back."""

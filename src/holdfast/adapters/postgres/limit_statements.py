@@ -14,16 +14,21 @@ NOW = "SELECT {s}._now(%b::bigint)"
 STATEMENTS = LimitStatements(
     # is_current: no claim comes between, so what is dropped is not what a later holder has.
     is_current="SELECT 1 FROM {s}.runs WHERE no = %b::bigint AND epoch = %b::bigint FOR SHARE",
-    is_held="""
-        SELECT 1 FROM {s}.runs WHERE no = %b::bigint AND epoch = %b::bigint AND instance <> '' AND ended_at IS NULL
+    held="""
+        SELECT no, epoch FROM {s}.runs WHERE no = ANY (%b::bigint[]) AND instance <> '' AND ended_at IS NULL
     """,
     setting="SELECT interval_us, burst, at_once, is_paused FROM {s}.limits WHERE name = %b::text",
-    make_line="""
-        INSERT INTO {s}.rates (name, key, tat, quiet_until) VALUES (%b::text, %b::text, 0, 0)
+    make_lines="""
+        INSERT INTO {s}.rates (name, key, tat, quiet_until)
+        SELECT l.name, l.key, 0, 0 FROM unnest(%b::text[], %b::text[]) AS l (name, key)
         ON CONFLICT DO NOTHING RETURNING 1
     """,
-    # lock_line: until the end of the transaction nobody else reads or writes the line's places, tokens and waiters.
-    lock_line="SELECT 1 FROM {s}.rates WHERE name = %b::text AND key = %b::text FOR UPDATE",
+    # lock_lines: in order. No other transaction reads or writes their places, tokens and waiters meanwhile.
+    lock_lines="""
+        SELECT r.name, r.key, r.tat, r.quiet_until
+        FROM unnest(%b::text[], %b::text[]) AS l (name, key) JOIN {s}.rates AS r ON r.name = l.name AND r.key = l.key
+        ORDER BY r.name, r.key FOR UPDATE OF r
+    """,
     line="SELECT tat, quiet_until FROM {s}.rates WHERE name = %b::text AND key = %b::text",
     put_line="""
         UPDATE {s}.rates SET tat = %b::bigint, quiet_until = %b::bigint WHERE name = %b::text AND key = %b::text
@@ -35,19 +40,20 @@ STATEMENTS = LimitStatements(
         RETURNING 1
     """,
     slots="SELECT slot FROM {s}.places WHERE name = %b::text AND key = %b::text",
-    places="SELECT name, key FROM {s}.places WHERE run = %b::bigint AND step = %b::text AND epoch = %b::bigint",
+    places="SELECT name, key, run, step, epoch FROM {s}.places WHERE run = ANY (%b::bigint[])",
     add_place="""
         INSERT INTO {s}.places (name, key, slot, run, step, epoch)
         VALUES (%b::text, %b::text, %b::bigint, %b::bigint, %b::text, %b::bigint) RETURNING 1
     """,
     lines_of="""
-        SELECT name, key, step FROM {s}.places WHERE run = %b::bigint
-        UNION SELECT name, key, step FROM {s}.waiters WHERE run = %b::bigint
+        SELECT x.name, x.key, x.run, x.step FROM (SELECT %b::bigint[] AS runs) AS given CROSS JOIN LATERAL (
+            SELECT name, key, run, step FROM {s}.places WHERE run = ANY (given.runs)
+            UNION SELECT name, key, run, step FROM {s}.waiters WHERE run = ANY (given.runs)) AS x
     """,
     drop_places="DELETE FROM {s}.places WHERE run = %b::bigint AND step = %b::text RETURNING 1",
     drop_waiter="DELETE FROM {s}.waiters WHERE run = %b::bigint AND step = %b::text RETURNING 1",
-    waiter="""
-        SELECT name, key, since, run, step, woken_at, seq FROM {s}.waiters WHERE run = %b::bigint AND step = %b::text
+    waiters="""
+        SELECT name, key, since, run, step, woken_at, seq FROM {s}.waiters WHERE run = ANY (%b::bigint[])
     """,
     # put_waiter: one that waits already keeps the time of its first refusal, and its number.
     put_waiter="""

@@ -25,7 +25,7 @@ from holdfast.adapters.postgres.creation import Entrance, Entries, Entry, NewEnt
 from holdfast.adapters.postgres.heart import PostgresHeart
 from holdfast.adapters.postgres.lane import Lane, closed
 from holdfast.adapters.postgres.lease_verbs import LeaseVerbs
-from holdfast.adapters.postgres.limits import Limiting
+from holdfast.adapters.postgres.limits import Limiting, Moves
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrations import bring_up_to_date, schema_version
 from holdfast.adapters.postgres.notices import Notices
@@ -51,6 +51,7 @@ from holdfast.ports.condition import Backlog, Condition, Schema
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict
 from holdfast.ports.leases import TakeOver, WorkerRow
+from holdfast.ports.limits import PlaceMove
 from holdfast.ports.parts import STREAMS
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
 from holdfast.ports.telemetry import Telemetry
@@ -136,6 +137,7 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
         self._rows_by_id: Gathered[RunRow] = Gathered(self._get_all)
         self._turns: Turns | None = None
         self._turns_lane: Lane[Sequence[Commit]] | None = None
+        self._places_lane: Lane[PlaceMove] | None = None
         self._entrance: Entrance | None = None
         self._making = threading.Lock()  # one lane of a kind, and none after the end
         self._is_closed = False
@@ -171,8 +173,9 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
         await asyncio.to_thread(self._let_go)
 
     def _let_go(self) -> None:
-        if self._turns_lane is not None:
-            self._turns_lane.close()
+        for lane in (self._turns_lane, self._places_lane):
+            if lane is not None:
+                lane.close()
         if self._entrance is not None:
             self._entrance.lane.close()
         self._end_lending()
@@ -318,6 +321,15 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
                 self._turns = turns = Turns(link, self._moments, self._tell)
                 self._turns_lane = Lane("holdfast-turns", turns.perform, link.drop, turns.connect)
             return self._turns_lane
+
+    def _lane_of_places(self) -> Lane[PlaceMove]:
+        self._check_process()
+        with self._making:
+            if self._places_lane is None:
+                self._check_open()
+                link = self._link()
+                self._places_lane = Lane("holdfast-places", Moves(link, self._moments, self._tell).perform, link.drop)
+            return self._places_lane
 
     def _way_in(self) -> Entrance:
         if self._entrance is not None:

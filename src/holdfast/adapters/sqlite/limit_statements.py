@@ -55,10 +55,19 @@ CREATE INDEX waiters_by_line ON waiters (name, key, since, seq);
 
 STATEMENTS = LimitStatements(
     is_current="SELECT 1 FROM runs WHERE no = ? AND epoch = ?",
-    is_held="SELECT 1 FROM runs WHERE no = ? AND epoch = ? AND instance <> '' AND ended_at IS NULL",
+    held="""
+        SELECT no, epoch FROM runs WHERE no IN (SELECT value FROM json_each(?)) AND instance <> '' AND ended_at IS NULL
+    """,
     setting="SELECT interval, burst, at_once, is_paused FROM limits WHERE name = ?",
-    make_line="INSERT INTO rates (name, key, tat, quiet_until) VALUES (?, ?, 0, 0) ON CONFLICT DO NOTHING",
-    lock_line="",
+    make_lines="""
+        INSERT INTO rates (name, key, tat, quiet_until)
+        SELECT n.value, k.value, 0, 0 FROM json_each(?) AS n JOIN json_each(?) AS k ON n.key = k.key
+        WHERE true ON CONFLICT DO NOTHING
+    """,
+    lock_lines="""
+        SELECT rates.name, rates.key, tat, quiet_until FROM json_each(?) AS n JOIN json_each(?) AS k ON n.key = k.key
+        JOIN rates ON rates.name = n.value AND rates.key = k.value
+    """,
     line="SELECT tat, quiet_until FROM rates WHERE name = ? AND key = ?",
     put_line="UPDATE rates SET tat = ?, quiet_until = ? WHERE name = ? AND key = ?",
     free_slots="""
@@ -66,14 +75,17 @@ STATEMENTS = LimitStatements(
             AND epoch = places.epoch AND instance <> '' AND ended_at IS NULL)
     """,
     slots="SELECT slot FROM places WHERE name = ? AND key = ?",
-    places="SELECT name, key FROM places WHERE run = ? AND step = ? AND epoch = ?",
+    places="SELECT name, key, run, step, epoch FROM places WHERE run IN (SELECT value FROM json_each(?))",
     add_place="INSERT INTO places (name, key, slot, run, step, epoch) VALUES (?, ?, ?, ?, ?, ?)",
     lines_of="""
-        SELECT name, key, step FROM places WHERE run = ? UNION SELECT name, key, step FROM waiters WHERE run = ?
+        SELECT name, key, run, step FROM places WHERE run IN (SELECT value FROM json_each(?1))
+        UNION SELECT name, key, run, step FROM waiters WHERE run IN (SELECT value FROM json_each(?1))
     """,
     drop_places="DELETE FROM places WHERE run = ? AND step = ?",
     drop_waiter="DELETE FROM waiters WHERE run = ? AND step = ?",
-    waiter="SELECT name, key, since, run, step, woken_at, seq FROM waiters WHERE run = ? AND step = ?",
+    waiters="""
+        SELECT name, key, since, run, step, woken_at, seq FROM waiters WHERE run IN (SELECT value FROM json_each(?))
+    """,
     # put_waiter: one that waits already keeps the time of its first refusal, and its number.
     put_waiter="""
         INSERT INTO waiters (name, key, since, run, step) VALUES (?, ?, ?, ?, ?)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar
@@ -54,11 +55,15 @@ class Limiting(Scheduled):
         return self._read(lambda connection: self._desk(connection).places_of(run))
 
     def _desk(self, connection: apsw.Connection) -> SqlDesk:
-        return SqlDesk(partial(fetch, connection), STATEMENTS, micros(self.clock.now()))
+        return SqlDesk(partial(fetch, connection), STATEMENTS, micros(self.clock.now()), as_list=_as_json)
+
+
+def _as_json(values: Sequence[object]) -> str:
+    return json.dumps(values)
 
 
 def _writing(transaction: Transaction) -> SqlDesk:
-    return SqlDesk(transaction.rows, STATEMENTS, transaction.now)
+    return SqlDesk(transaction.rows, STATEMENTS, transaction.now, as_list=_as_json)
 
 
 def _told(transaction: Transaction, desk: SqlDesk, answer: T) -> T:
@@ -69,7 +74,7 @@ def _told(transaction: Transaction, desk: SqlDesk, answer: T) -> T:
 
 def _move(transaction: Transaction, move: PlaceMove) -> PlaceAnswer:
     desk = _writing(transaction)
-    return _told(transaction, desk, move_places(desk, move))
+    return _told(transaction, desk, move_places(desk, [move])[0])
 
 
 def _tend(transaction: Transaction, most: int) -> bool:

@@ -13,7 +13,8 @@ SELECT no FROM runs INDEXED BY runs_suspect WHERE deaths > 0 AND instance = ? AN
 """
 HELD_TWO = "SELECT no FROM runs WHERE instance = ? AND instance <> '' LIMIT 2"
 # free: the runs of an instance that is gone; available now, epoch as it was. Locks runs. Suspects first, with what the
-# death adds (?4); then the others, which are suspects now if their claim counts. See `core.suspicion`.
+# death adds (?4); then the others, which are suspects now if their claim counts. See `core.suspicion`. A run that was
+# taken past the gate of its queue, and neither claimed nor begun, waits there again.
 FREE_SUSPECTS = """
 UPDATE runs SET instance = '', available_at = ?1, ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END,
     deaths = deaths + 1, solo = solo + (?4 > 0), alone = alone + (?4 > 1), added = ?4, freed_from = ?2
@@ -23,7 +24,9 @@ WHERE no IN (
 RETURNING id
 """
 FREE = """
-UPDATE runs SET instance = '', available_at = ?1, ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END,
+UPDATE runs SET instance = '', available_at = ?1,
+    gated = iif(gated = 2 AND started_at IS NULL AND claims = 0, 1, gated),
+    ready = CASE WHEN status = 'paused' THEN NULL ELSE iif(gated > 0 AND started_at IS NULL AND claims = 0, 2, 1) END,
     deaths = claims > 0, solo = 0, alone = 0, added = 0, freed_from = ?2
 WHERE no IN (SELECT no FROM runs WHERE instance = ?2 AND instance <> '' LIMIT ?3)
 RETURNING id

@@ -54,7 +54,8 @@ class Log:
         """Those whose level is on."""
         worker, store = _LOGGERS
         state = (*map(worker.isEnabledFor, _LEVELS), *map(store.isEnabledFor, _LEVELS))
-        return _WANTED.get(state) or _WANTED.setdefault(state, self._wanted())
+        known = _WANTED.get(state)
+        return _WANTED.setdefault(state, self._wanted()) if known is None else known
 
     def _wanted(self) -> frozenset[type[t.Fact]]:
         return frozenset(kind for kind, x in LINES.items() if logging.getLogger(x.logger).isEnabledFor(x.level))

@@ -8,11 +8,11 @@ may be sent. Nothing is executed and nothing is imported.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from holdfast.authoring.script.channels import Channel
-from holdfast.authoring.script.functions import is_a
+from holdfast.authoring.script.functions import is_a, names_in
 from holdfast.authoring.script.update import AnyUpdate
 from holdfast.core.payload import Shape
 from holdfast.core.specs import UpdateSpec
@@ -94,21 +94,17 @@ def _channels_in(function: Any, seen: set[int], depth: int) -> Iterator[Accepted
 
 def _values_named(function: FunctionType) -> Iterator[Any]:
     """What the names in a function stand for now: globals, attributes of modules, and what it closes over."""
-    names = set(_names(function.__code__))
-    for name in names & function.__globals__.keys():
-        value = function.__globals__[name]
+    names, scope = names_in(function.__code__), function.__globals__
+    for name in names:
+        if name not in scope:
+            continue
+        value = scope[name]
         yield value
         if is_a(value, ModuleType):
-            yield from (vars(value)[inner] for inner in names & vars(value).keys())
+            inner = vars(value)
+            yield from (inner[name] for name in names if name in inner)
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
         except ValueError:  # not bound yet
             continue
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)

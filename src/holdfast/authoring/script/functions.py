@@ -56,6 +56,13 @@ def code_of_callable(value: Callable[..., Any]) -> CodeType | None:
     return code if is_a(code, CodeType) else None
 
 
+@functools.lru_cache(maxsize=4096)
+def names_in(code: CodeType) -> tuple[str, ...]:
+    """The global and attribute names that a piece of code uses, with the functions inside it; sorted."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return tuple(sorted({*code.co_names, *(name for one in inner for name in names_in(one))}))
+
+
 def own(value: object, name: str) -> object:
     """An attribute that the value itself has, not its class; None if it has none of that name."""
     try:

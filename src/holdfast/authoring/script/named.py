@@ -7,10 +7,10 @@ open resources before the first run, a test to serve children without being told
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from holdfast.authoring.script.functions import attributes_of, function_behind, is_a, own
+from holdfast.authoring.script.functions import attributes_of, function_behind, is_a, names_in, own
 
 
 def named_by(functions: Iterable[Callable[..., Any]], *, without: Collection[int] = ()) -> list[Any]:
@@ -27,7 +27,9 @@ def named_by(functions: Iterable[Callable[..., Any]], *, without: Collection[int
             continue
         seen.add(id(function))
         for value in _values(function):
-            found.setdefault(id(value), value)
+            if id(value) in found:
+                continue
+            found[id(value)] = value
             behind = function_behind(value)
             if behind is None or _is_ours(behind):
                 continue
@@ -42,7 +44,7 @@ def _is_ours(function: FunctionType) -> bool:
 
 
 def _values(function: FunctionType) -> Iterator[Any]:
-    names = sorted(_global_names(function.__code__))
+    names = names_in(function.__code__)
     scope = function.__globals__
     for name in names:
         if name not in scope:
@@ -57,11 +59,3 @@ def _values(function: FunctionType) -> Iterator[Any]:
             yield cell.cell_contents
         except ValueError:  # not filled yet
             continue
-
-
-def _global_names(code: CodeType) -> set[str]:
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _global_names(constant)
-    return names

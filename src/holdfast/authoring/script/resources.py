@@ -84,7 +84,12 @@ def resources_named_by(
     functions: Iterable[Callable[..., Any]], *, without: Collection[int] = ()
 ) -> list[Resource[Any]]:
     """The resources that these functions, and the steps and functions they name, ask for. In order of discovery."""
-    return [value for value in named_by(functions, without=without) if _is_resource(value)]
+    return resources_among(named_by(functions, without=without))
+
+
+def resources_among(values: Iterable[Any]) -> list[Resource[Any]]:
+    """Those of the values that are resources."""
+    return [value for value in values if _is_resource(value)]
 
 
 def _is_resource(value: object) -> TypeGuard[Resource[Any]]:

@@ -23,12 +23,14 @@ from holdfast.authoring.script.definition_errors import check_function, place_of
 from holdfast.authoring.script.place import Place, authors_place, place
 from holdfast.authoring.script.scope import Done, current_scope
 from holdfast.authoring.script.step_options import Raises, StepOptions
+from holdfast.authoring.script.step_run import run_spec
+from holdfast.authoring.script.workflows import Call
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.hints import check_options
 from holdfast.core.ids import check_name
 from holdfast.core.payload import Arguments, result_shape
 from holdfast.core.retry import Retry
-from holdfast.core.specs import Executor, InputKept, StepSpec
+from holdfast.core.specs import Executor, InputKept, StepSpec, WorkflowSpec
 from holdfast.errors import DefinitionError, NotAllowedHere
 
 if TYPE_CHECKING:
@@ -84,6 +86,11 @@ class AnyStep(Generic[P, R]):
             demands=None if use is None else use.demands(arguments),
             limit_wait=given.limit_wait,
         )
+
+    @functools.cached_property
+    def run_spec(self) -> WorkflowSpec:
+        """The workflow behind `.call(…)`: a run that is this one step."""
+        return run_spec(self, self.spec)
 
     def limit(self, limit: Limit) -> Callable[[Callable[P, str]], Callable[P, str]]:
         """Declares the key of one of the step's limits: a function of the step's own parameters."""
@@ -176,6 +183,10 @@ class Step(AnyStep[P, R]):
             frame = caller_frame(1)
             return self.make_call(program, args, kwargs, Place(frame.f_code, frame.f_lasti))
 
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The step as a run of its own, for `app.start`; in a run: as a child."""
+        return Call(self.run_spec, self.spec.arguments.encode(args, kwargs), place(1))
+
     def options(
         self, *, key: str | None = None, retry: Retry | int | None = None, timeout: Duration | None = None
     ) -> StepWithOptions[P, R]:
@@ -212,14 +223,12 @@ class SyncStep(AnyStep[P, R]):
             )
         return cast("R", block_on(self.make_call(program, args, kwargs, place(1)), self.name))
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R]:
-        """The call as a value, for `gather` and `each` of holdfast.sync."""
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The step as a run of its own, for `app.start`; in a run: the call as a value, for `gather`."""
         program = find_program()
-        if program is None:
-            raise NotAllowedHere(
-                f"{self.name}.call(…) makes a durable call and works inside a run only; call it plainly"
-            )
-        return self.make_call(program, args, kwargs, place(1))
+        if program is not None:
+            return cast("Call[R]", self.make_call(program, args, kwargs, place(1)))
+        return Call(self.run_spec, self.spec.arguments.encode(args, kwargs), place(1))
 
     def options(
         self, *, key: str | None = None, retry: Retry | int | None = None, timeout: Duration | None = None

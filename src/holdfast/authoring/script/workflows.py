@@ -113,11 +113,11 @@ def checked_call(call: object, verb: str) -> None:
         call.close()
         raise InvalidInput(
             f"{verb}({name}(…)): {name} is not a workflow. Outside a run a step is the plain function, and this is its "
-            f"coroutine. Write a workflow that calls it, and give {verb} a call of that."
+            f"coroutine. Write {verb}({name}.call(…)) to run the step by itself, or a workflow that calls it."
         )
     raise InvalidInput(
-        f"{verb} takes a call of a workflow such as hello('world'), got {call!r:.80}. A `def` workflow makes one with "
-        "hello.call('world'); a step called outside a run is the plain function."
+        f"{verb} takes a call of a workflow such as hello('world'), got {call!r:.80}. A `def` workflow and a step make "
+        "one with hello.call('world'); a step called outside a run is the plain function."
     )
 
 

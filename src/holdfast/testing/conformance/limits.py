@@ -184,6 +184,27 @@ class LimitsSuite(Suite):
         assert await ask(world, both, demand("a", ONE), demand("b", ONE))
         assert not await ask(world, third, demand("a", ONE))
 
+    async def test_a_waiter_that_is_woken_does_not_wait_again_in_a_line_it_has_passed(self, world: World) -> None:
+        """Contract: a place that is free for it does not stay free because others wait in a line before."""
+        holders = [await world.held_run(f"r{number}") for number in range(4)]
+        assert await ask(world, holders[0], demand("b", ONE))
+        assert await ask(world, holders[1], demand("c", ONE))
+        other, waiter = await world.held_run("other"), await world.held_run("waiter")
+        assert not await ask(world, other, demand("a", TWO), demand("c", ONE))
+        await park(world, other)
+        world.clock.advance(0.001)
+        assert not await ask(world, waiter, demand("a", TWO), demand("b", ONE))
+        await park(world, waiter)
+        assert [await ask(world, each, demand("a", TWO)) for each in holders[2:]] == [True, True]
+        await drop(world, holders[1])
+        other = await world.holder("other")
+        assert not await ask(world, other, demand("a", TWO), demand("c", ONE))  # it waits for "a" now, as the first
+        await park(world, other)
+        for each in (holders[0], *holders[2:]):
+            await drop(world, each)
+        assert await ask(world, await world.holder("waiter"), demand("a", TWO), demand("b", ONE))
+        assert await ask(world, await world.holder("other"), demand("a", TWO), demand("c", ONE))
+
     async def test_a_paused_run_keeps_its_turn_and_is_passed_over(self, world: World) -> None:
         """Contract: others are served meanwhile; resumed, it is before those who came after it."""
         holder = await world.held_run("r0")

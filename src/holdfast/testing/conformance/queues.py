@@ -14,7 +14,7 @@ from holdfast.ports.leases import Taken, WorkerRow
 from holdfast.ports.queues import QueueChange
 from holdfast.ports.runs import Made
 from holdfast.testing.conformance.suite import Suite
-from holdfast.testing.conformance.world import DONE, World, request, seconds, signal
+from holdfast.testing.conformance.world import DONE, TTL, World, request, seconds, signal
 from holdfast.upkeep.imposition import impose
 
 SECOND = 1_000_000
@@ -189,6 +189,20 @@ class QueuesSuite(Suite):
         assert await world.claimed_ids(worker) == []
         assert await world.store.release(taken.run.no, epoch=taken.run.epoch, until=world.clock.now(), inbox_seen=0)
         assert await world.claimed_ids(worker) == ["first"]
+
+    async def test_a_run_taken_by_an_operator_that_died_waits_again(self, world: World) -> None:
+        """Contract: who takes a run past the gate and dies has not let it in."""
+        await rules(world, at_once=1)
+        worker = await mail_worker(world)
+        for run in ("first", "second"):
+            await make(world, run)
+            world.clock.advance(1)
+        assert isinstance(await world.store.take("second", instance="operator"), Taken)
+        world.store.heart("i1", TTL).beat()
+        assert await world.claimed_ids(worker) == ["first"]
+        assert await world.claimed_ids(worker) == []
+        await end(world, "first")
+        assert await world.claimed_ids(worker) == ["second"]
 
     async def test_a_run_that_is_paused_before_it_began_gives_its_place_back(self, world: World) -> None:
         """Contract: what an operator did to a run that has not begun costs no place; resumed, it waits at the gate."""

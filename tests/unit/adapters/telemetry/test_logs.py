@@ -141,6 +141,17 @@ def test_a_level_that_changes_is_noticed() -> None:
     assert facts.StepStarted in telemetry.wanted
 
 
+@pytest.mark.parametrize("level", [logging.WARNING, logging.CRITICAL])
+@pytest.mark.usefixtures("loggers")
+def test_what_is_wanted_is_worked_out_once(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: each claim asks, and gets the answer of last time while the levels are the same, also if all are off."""
+    for name in ("holdfast.worker", "holdfast.store"):
+        logging.getLogger(name).setLevel(level + 1)
+    logged()
+    monkeypatch.setattr(Log, "_wanted", lambda _: pytest.fail("worked out again"))
+    logged().refresh()
+
+
 def test_error_trackers_see_an_exception(caplog: pytest.LogCaptureFixture) -> None:
     """Promise: of an attempt its own error; of one in another process, and of a run, one that says as much."""
     Log().on(facts.AttemptFailed(*STEP, "ValueError", "odd", "", "", BROKEN, NOW, None))

@@ -54,7 +54,12 @@ BEGIN
             ORDER BY no LIMIT most - cardinality(held) FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
     WITH released AS (
-        UPDATE runs SET instance = '', available_at = _free.at, ready = CASE WHEN status = 'paused' THEN NULL ELSE 1 END,
+        UPDATE runs SET instance = '', available_at = _free.at,
+            gated = CASE WHEN gated = 2 AND started_at IS NULL AND claims = 0 THEN 1 ELSE gated END,
+            ready = CASE
+                WHEN status = 'paused' THEN NULL
+                WHEN gated > 0 AND started_at IS NULL AND claims = 0 THEN 2
+                ELSE 1 END,
             deaths = CASE WHEN no = ANY (suspects) THEN deaths + 1 ELSE (claims > 0)::int END,
             solo = CASE WHEN no = ANY (suspects) THEN solo + (weight > 0)::int ELSE 0 END,
             alone = CASE WHEN no = ANY (suspects) THEN alone + (weight > 1)::int ELSE 0 END,
