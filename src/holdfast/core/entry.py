@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.doing import one_line
 from holdfast.core.durations import format_duration
+from holdfast.core.event import Carrier
 from holdfast.core.failure import Failure
 
 LENGTH = 500
@@ -123,6 +124,11 @@ def _subject(entry: Entry) -> str:
 def error_text(failure: Failure) -> str:
     """A failure on one line."""
     return one_line(f"{failure.type}: {failure.message}", LENGTH)
+
+
+def payload_text(event: Carrier) -> str:
+    """What a fact carries, on one line."""
+    return one_line(f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace"), LENGTH)
 
 
 def list_text(keys: Iterable[str]) -> str:

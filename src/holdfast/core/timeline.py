@@ -21,7 +21,17 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.doing import one_line
-from holdfast.core.entry import LENGTH, Entry, Kind, Outcome, attributes_text, error_text, list_text, rest_text
+from holdfast.core.entry import (
+    LENGTH,
+    Entry,
+    Kind,
+    Outcome,
+    attributes_text,
+    error_text,
+    list_text,
+    payload_text,
+    rest_text,
+)
 from holdfast.core.plurals import counted
 from holdfast.core.turn import Turn
 
@@ -110,14 +120,12 @@ class Timeline:
             case e.MessageSent():
                 self._note("sent", event.name, key=event.key, run=event.to, detail=event.kind)
             case e.Exposed():
-                value = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
-                self._note("exposed", event.name, detail=one_line(value, LENGTH))
+                self._note("exposed", event.name, detail=payload_text(event))
             case e.Streamed():
                 self._note("streamed", event.name, detail=counted(event.parts, "part"))
             case e.Answered():
-                said = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
                 name, outcome = self._asked.pop(event.message, ""), event.outcome
-                self._note("answered", name, detail=one_line(said, LENGTH), outcome=outcome)
+                self._note("answered", name, detail=payload_text(event), outcome=outcome)
             case e.AttributesSet():
                 self._note("attributes", detail=attributes_text(event.attributes))
             case e.Patched():
@@ -126,6 +134,10 @@ class Timeline:
                 self._note("entered", event.state, key=event.key)
             case e.Kept():
                 self._note("kept", detail=list_text(event.keys))
+            case e.InputGiven():
+                self._note("given", event.into, detail=payload_text(event))
+            case e.PredecessorEnded():
+                self._note("predecessor", run=event.run)
             case _:
                 self._take_whole(event)
 
@@ -138,8 +150,6 @@ class Timeline:
         | e.Released
         | e.Limited
         | e.HeldBack
-        | e.PredecessorEnded
-        | e.InputGiven
         | e.CancelRequested
         | e.DeadlineReached
         | e.PassStarted
@@ -166,11 +176,6 @@ class Timeline:
                 self._limit(event)
             case e.HeldBack():
                 self._hold_back(event)
-            case e.InputGiven():
-                given = f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace")
-                self._note("given", event.into, detail=one_line(given, LENGTH))
-            case e.PredecessorEnded():
-                self._note("predecessor", run=event.run)
             case e.CancelRequested():
                 self._note("cancel", until=event.grace_until, actor=event.actor, detail=one_line(event.reason, LENGTH))
             case e.DeadlineReached():

@@ -56,11 +56,8 @@ class Transaction:
             if run.key == key and run.workflow == workflow and run.created_at > key_since:
                 return Existing(run, by="key")
         holder = uniques.holder_of(self.tables, new)
-        if holder is not None and not uniques.gives_way(holder, new):
-            if uniques.join(self, holder, new):
-                return Joined(self.tables.runs[holder.no])
-            if new.joins is None or not new.joins.makes_another:
-                return Existing(holder, by="unique")
+        if holder is not None and (met := uniques.met(self, holder, new)) is not None:
+            return met
         if not self.tables.blobs.keys() >= set(new.needs):
             return Lacking()
         made = self.insert(new, instance if new.replaces is None else "", worker)

@@ -12,7 +12,7 @@ from holdfast.adapters.memory.tables import Adoption, Tables
 from holdfast.core import events as e
 from holdfast.core.messages import predecessor_message
 from holdfast.ports.inbox import Message, message
-from holdfast.ports.runs import NewRun, RunRow
+from holdfast.ports.runs import Existing, Joined, NewRun, RunRow
 
 if TYPE_CHECKING:
     from holdfast.adapters.memory.transaction import Transaction
@@ -24,6 +24,15 @@ def holder_of(tables: Tables, new: NewRun) -> RunRow | None:
         return None
     run = tables.runs.get(tables.uniques.get((new.started.workflow, new.unique), 0))
     return run if run is not None and run.ended_at is None else None
+
+
+def met(transaction: Transaction, holder: RunRow, new: NewRun) -> Joined | Existing | None:
+    """What becomes of a start whose value that run has; None: a run is made all the same."""
+    if gives_way(holder, new):
+        return None
+    if join(transaction, holder, new):
+        return Joined(transaction.tables.runs[holder.no])
+    return None if new.joins is not None and new.joins.makes_another else Existing(holder, by="unique")
 
 
 def gives_way(holder: RunRow, new: NewRun) -> bool:
