@@ -121,19 +121,24 @@ def _subject(entry: Entry) -> str:
             return f"{entry.kind}{name}"
 
 
+def shortened(text: str) -> str:
+    """A text of the journal, on one line."""
+    return one_line(text, LENGTH)
+
+
 def error_text(failure: Failure) -> str:
     """A failure on one line."""
-    return one_line(f"{failure.type}: {failure.message}", LENGTH)
+    return shortened(f"{failure.type}: {failure.message}")
 
 
 def payload_text(event: Carrier) -> str:
     """What a fact carries, on one line."""
-    return one_line(f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace"), LENGTH)
+    return shortened(f"blob {event.blob}" if event.blob else bytes(event.value).decode(errors="replace"))
 
 
 def list_text(keys: Iterable[str]) -> str:
     """Keys on one line."""
-    return one_line(", ".join(keys), LENGTH)
+    return shortened(", ".join(keys))
 
 
 def attributes_text(changed: Mapping[str, str | None]) -> str:

@@ -20,9 +20,7 @@ from typing import Any, assert_never
 import msgspec
 
 from holdfast.core import events as e
-from holdfast.core.doing import one_line
 from holdfast.core.entry import (
-    LENGTH,
     Entry,
     Kind,
     Outcome,
@@ -31,6 +29,7 @@ from holdfast.core.entry import (
     list_text,
     payload_text,
     rest_text,
+    shortened,
 )
 from holdfast.core.plurals import counted
 from holdfast.core.turn import Turn
@@ -177,21 +176,20 @@ class Timeline:
             case e.HeldBack():
                 self._hold_back(event)
             case e.CancelRequested():
-                self._note("cancel", until=event.grace_until, actor=event.actor, detail=one_line(event.reason, LENGTH))
+                self._note("cancel", until=event.grace_until, actor=event.actor, detail=shortened(event.reason))
             case e.DeadlineReached():
                 self._note("deadline", until=event.grace_until)
             case e.PassStarted():
                 self._note("pass", attempt=event.number)
             case e.Paused():
                 self._end_pause()
-                why = one_line(event.detail, LENGTH)
-                self._pause = self._begin("paused", event.reason, actor=event.actor, detail=why)
+                self._pause = self._begin("paused", event.reason, actor=event.actor, detail=shortened(event.detail))
             case e.Resumed():
                 self._end_pause()
                 self._note("resumed", actor=event.actor)
             case e.MessageDropped():
                 what = str(event.number) if event.number else event.name
-                self._note("dropped", what, actor=event.actor, detail=one_line(event.reason, LENGTH))
+                self._note("dropped", what, actor=event.actor, detail=shortened(event.reason))
             case e.RetryPlanned():
                 self._leave("step")
                 self._note("retry", until=event.at, of=event.of, error=error_text(event.failure))
@@ -222,7 +220,7 @@ class Timeline:
                 self._finish(outcome="failed", detail=rest, error=error_text(event.failure))
             case e.Cancelled():
                 rest = rest_text(event.left, event.undone)
-                reason = one_line(event.reason, LENGTH)
+                reason = shortened(event.reason)
                 self._finish(outcome="cancelled", actor=event.actor, detail=rest, error=reason)
             case _:
                 assert_never(event)

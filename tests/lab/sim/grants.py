@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 
 from holdfast.adapters.memory.grants import MemoryGrants
@@ -20,13 +20,26 @@ class LyingGrants(MemoryGrants):
     """Honest until told to lie. `distance`: the seconds a call takes at most, each way. `losses`: the share of calls
     that are not heard, or whose answer is not."""
 
-    def __init__(self, clock: Clock, rng: random.Random, *, distance: float = 0.0, losses: float = 0.0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        uptime: Callable[[], float],
+        *,
+        distance: float = 0.0,
+        losses: float = 0.0,
+    ) -> None:
         super().__init__(clock)
+        self._uptime = uptime
         self._rng = rng
         self._lies = 0
         self._distance = distance
         self._losses = losses
         self.told = 0
+
+    def _second(self) -> float:
+        """The manager has a machine of its own: a reboot of the workers' does not turn its clock back."""
+        return self._uptime()
 
     def lie(self) -> None:
         """From now on some answers are wrong."""

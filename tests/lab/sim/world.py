@@ -134,7 +134,7 @@ class World:
 
     def _grants(self) -> LyingGrants:
         cast = self.scenario
-        return LyingGrants(self.clock, self.rng, distance=cast.distance, losses=cast.losses)
+        return LyingGrants(self.clock, self.rng, self.loop.time, distance=cast.distance, losses=cast.losses)
 
     # -- faults --------------------------------------------------------------------------------------------------------
 

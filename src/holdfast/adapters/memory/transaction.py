@@ -30,7 +30,7 @@ from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.parts import STREAMS
 from holdfast.ports.row import moved
-from holdfast.ports.runs import Creation, Existing, Joined, Lacking, Made, NewRun, RunRow, row_of
+from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
 from holdfast.ports.updates import UpdateAnswer
 
 
